@@ -1,0 +1,2 @@
+//! Measures zklock against its peers.
+fn main() {}

@@ -1,0 +1,1 @@
+//! A strict distributed lock on Apache ZooKeeper.
