@@ -1,0 +1,79 @@
+//! Who may do what to the nodes a lock creates.
+
+use std::ops::BitOr;
+
+/// What an [`Acl`] entry permits, as ZooKeeper defines it.
+///
+/// Source: [ZooKeeper Programmer's Guide, ACL Permissions](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#sc_ACLPermissions).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Permissions(pub(crate) u8);
+
+impl Permissions {
+    /// Read a node's data and list its children.
+    pub const READ: Self = Self(1);
+    /// Write a node's data.
+    pub const WRITE: Self = Self(2);
+    /// Create children.
+    pub const CREATE: Self = Self(4);
+    /// Delete children.
+    pub const DELETE: Self = Self(8);
+    /// Change the ACL.
+    pub const ADMIN: Self = Self(16);
+    /// All of them.
+    pub const ALL: Self = Self(31);
+}
+
+impl BitOr for Permissions {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// A list of permissions for a node.
+///
+/// A contender needs `READ`, `CREATE` and `DELETE` on the lock's directory, and `READ` and `WRITE` on its own
+/// node.
+///
+/// ```
+/// use zklock::{Acl, Permissions};
+///
+/// let acl = Acl::creator_only().and("ip", "10.0.0.0/8", Permissions::READ);
+/// assert_ne!(acl, Acl::open());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acl {
+    pub(crate) entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) scheme: String,
+    pub(crate) id: String,
+    pub(crate) permissions: Permissions,
+}
+
+impl Acl {
+    /// Everybody may do everything: `world:anyone`. The default.
+    pub fn open() -> Self {
+        Self { entries: Vec::new() }.and("world", "anyone", Permissions::ALL)
+    }
+
+    /// The identities the session has authenticated may do everything, nobody else anything: `auth`.
+    pub fn creator_only() -> Self {
+        Self { entries: Vec::new() }.and("auth", "", Permissions::ALL)
+    }
+
+    /// Permits more: `permissions` for the identity `id` of the authentication `scheme`.
+    pub fn and(mut self, scheme: impl Into<String>, id: impl Into<String>, permissions: Permissions) -> Self {
+        self.entries.push(Entry { scheme: scheme.into(), id: id.into(), permissions });
+        self
+    }
+}
+
+impl Default for Acl {
+    fn default() -> Self {
+        Self::open()
+    }
+}

@@ -1,0 +1,263 @@
+//! Runs one [`Machine`]: its commands become requests, their replies become its events.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tracing::{debug, warn};
+use uuid::Uuid;
+
+use crate::lease::Term;
+use crate::lock::Settings;
+use crate::node::NodeData;
+use crate::recipe::{Command, End, Event, Machine, Own, Patience, SessionEnd, Sight};
+use crate::session::{Generation, Reply, Revocable, SETTLING, wire};
+
+/// The longest pause before a request is repeated.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// One contender under way. It has no life of its own: whoever owns it polls it, and whoever drops it early
+/// hands it to the session's cleanup task with [`Driver::abandon`].
+pub(crate) struct Driver {
+    machine: Machine,
+    generation: Arc<Generation>,
+    lock: Arc<Settings>,
+    id: Uuid,
+    /// The reply the machine waits for.
+    pending: Option<Pending>,
+    /// The change the machine waits for.
+    watch: Option<BoxFuture<'static, Event>>,
+    /// The lease's term at the last `Confirmed`.
+    term: Option<Term>,
+    /// When our node came to be known.
+    entered: Option<Instant>,
+    /// Requests in a row that were not answered.
+    unanswered: u32,
+}
+
+enum Pending {
+    Request(Revocable<Reply>),
+    Lease(BoxFuture<'static, Event>),
+}
+
+/// What a driver has come to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The lock is held, in this term of the lease.
+    Granted(Own, Term),
+    /// It is over.
+    Ended(End),
+}
+
+impl Driver {
+    /// A contender for `lock` that has not begun.
+    pub(crate) fn new(generation: Arc<Generation>, lock: Arc<Settings>, patience: Patience) -> Self {
+        Self {
+            machine: Machine::new(patience),
+            generation,
+            lock,
+            id: Uuid::new_v4(),
+            pending: None,
+            watch: None,
+            term: None,
+            entered: None,
+            unanswered: 0,
+        }
+    }
+
+    /// The session this contender lives in.
+    pub(crate) fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+
+    /// The lock it contends for.
+    pub(crate) fn lock(&self) -> &Arc<Settings> {
+        &self.lock
+    }
+
+    /// True once the node is old enough for its holder to watch it.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.entered.is_none_or(|entered| entered.elapsed() >= SETTLING)
+    }
+
+    /// Goes on as far as possible. Resolves once when the lock is granted, and once when it is over.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        loop {
+            let event = match (self.poll_pending(cx), &mut self.watch) {
+                (Poll::Ready(event), _) => event,
+                (Poll::Pending, Some(watch)) => match watch.poll_unpin(cx) {
+                    Poll::Ready(event) => {
+                        self.watch = None;
+                        event
+                    }
+                    Poll::Pending => return Poll::Pending,
+                },
+                (Poll::Pending, None) => return Poll::Pending,
+            };
+            if let Some(outcome) = self.handle(event) {
+                return Poll::Ready(outcome);
+            }
+        }
+    }
+
+    /// Takes in an event from the caller. Its command, if it has one, is sent at the next poll.
+    pub(crate) fn handle(&mut self, event: Event) -> Option<Outcome> {
+        self.observe(&event);
+        let command = self.machine.handle(event)?;
+        debug!(path = %self.lock.path, ?command);
+        self.execute(command)
+    }
+
+    /// Resolves when it is over.
+    pub(crate) async fn ended(mut self) -> End {
+        loop {
+            match std::future::poll_fn(|cx| self.poll(cx)).await {
+                Outcome::Ended(end) => return end,
+                // Nobody wants it any more, which the machine was told; it says so again.
+                Outcome::Granted(..) => drop(self.handle(Event::GiveUp)),
+            }
+        }
+    }
+
+    /// Leaves the queue, or releases the lock, in the background.
+    pub(crate) fn abandon(mut self) {
+        if let Some(Outcome::Ended(_)) = self.handle(Event::GiveUp) {
+            return;
+        }
+        if !self.machine.is_ended() {
+            let generation = self.generation.clone();
+            let path = self.lock.path.clone();
+            let finish = self.ended().map(move |end| match end {
+                End::Refused(refusal) => {
+                    warn!(%path, ?refusal, "a contender could not be removed; it stays until its session ends");
+                }
+                end => debug!(%path, ?end, "an abandoned contender is gone"),
+            });
+            generation.keep(finish.boxed());
+        }
+    }
+
+    fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        let event = match &mut self.pending {
+            None => return Poll::Pending,
+            Some(Pending::Lease(lease)) => match lease.poll_unpin(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(event) => event,
+            },
+            Some(Pending::Request(request)) => match request.poll_unpin(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => Event::SessionOver(SessionEnd::Closed),
+                Poll::Ready(Some(reply)) => {
+                    // A reply without a watch leaves an earlier one alone: that of our own node, while we release.
+                    if reply.watch.is_some() {
+                        self.watch = reply.watch;
+                    }
+                    reply.event
+                }
+            },
+        };
+        self.pending = None;
+        Poll::Ready(event)
+    }
+
+    fn execute(&mut self, command: Command) -> Option<Outcome> {
+        let lock = self.lock.clone();
+        match command {
+            Command::Enter(look) => {
+                let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref()).encode();
+                self.request(move |client| wire::enter(client, lock, data, look))
+            }
+            Command::CreateDirectory => self.request(|client| wire::create_directory(client, lock)),
+            Command::Recover => {
+                let id = self.id;
+                self.request(move |client| wire::recover(client, lock, id))
+            }
+            Command::List => self.request(|client| wire::list(client, lock)),
+            Command::WatchPredecessor(predecessor) => {
+                self.request(move |client| wire::watch_predecessor(client, lock, predecessor))
+            }
+            Command::Confirm => return self.confirm(),
+            Command::Grant(own) => return self.term.map(|term| Outcome::Granted(own, term)),
+            Command::WatchOwn(own) => self.request(move |client| wire::watch_own(client, lock, own)),
+            // The watch on our own node stays until the reply: the release fires it, which costs no request,
+            // while dropping it would cost one.
+            Command::Release(own) => self.request(move |client| wire::release(client, lock, own)),
+            Command::Delete(own) => {
+                self.watch = None;
+                self.request(move |client| wire::delete(client, lock, own))
+            }
+            Command::End(end) => {
+                self.pending = None;
+                self.watch = None;
+                return Some(Outcome::Ended(end));
+            }
+        }
+        None
+    }
+
+    /// Grants at once while the lease is valid; otherwise as soon as it is.
+    fn confirm(&mut self) -> Option<Outcome> {
+        match self.generation.term() {
+            Ok(term) => {
+                self.term = Some(term);
+                self.handle(Event::Confirmed)
+            }
+            Err(_) => {
+                let mut lease = self.generation.lease();
+                let valid = async move {
+                    let changed = lease.wait_for(|lease| lease.term().is_ok() || lease.end().is_some()).await;
+                    // `Unanswered` has the machine confirm again, at that instant.
+                    let end = changed.map_or(Some(SessionEnd::Closed), |lease| lease.end());
+                    end.map_or(Event::Unanswered, Event::SessionOver)
+                };
+                self.pending = Some(Pending::Lease(valid.boxed()));
+                None
+            }
+        }
+    }
+
+    fn request<F>(&mut self, request: impl FnOnce(Arc<zookeeper_client::Client>) -> F)
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let pause = self.pause();
+        self.pending = Some(Pending::Request(self.generation.request(|client| {
+            let request = request(client);
+            async move {
+                if let Some(pause) = pause {
+                    tokio::time::sleep(pause).await;
+                }
+                request.await
+            }
+        })));
+    }
+
+    /// A first repetition follows at once: the client itself waits for the connection. If that one is not answered
+    /// either, something else is wrong, and the servers are given time.
+    fn pause(&self) -> Option<Duration> {
+        let doublings = self.unanswered.checked_sub(2)?;
+        Some(LONGEST_PAUSE.min(Duration::from_millis(10) * 2u32.saturating_pow(doublings)))
+    }
+
+    fn observe(&mut self, event: &Event) {
+        match event {
+            Event::Unanswered => self.unanswered = self.unanswered.saturating_add(1),
+            _ => self.unanswered = 0,
+        }
+        match event {
+            Event::Entered { sight, .. } => {
+                self.entered = Some(Instant::now());
+                match sight {
+                    Sight::Children(children) => self.lock.saw_queue(children.len()),
+                    Sight::Count(count) => self.lock.saw_queue(*count),
+                    Sight::Nothing => {}
+                }
+            }
+            Event::Recovered(Some(_)) => self.entered = Some(Instant::now()),
+            Event::Listed(children) => self.lock.saw_queue(children.len()),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! One error type an operation. Each message says what happened, to what, and what to do about it.
+
+use std::time::Duration;
+
+use crate::guard::LostReason;
+pub use crate::path::PathProblem;
+use crate::recipe::{Refusal, Sequence, SessionEnd};
+
+/// Why a session could not be established. Nothing is left behind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The connect string is empty or malformed.
+    #[error("the connect string {servers:?} is malformed ({cause}); write host:port,host:port/chroot")]
+    Servers {
+        /// As it was given.
+        servers: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The session timeout is out of range.
+    #[error("a session timeout of {timeout:?} is out of range; set one from {shortest:?} to {longest:?}")]
+    SessionTimeout {
+        /// As it was given.
+        timeout: Duration,
+        /// The shortest one.
+        shortest: Duration,
+        /// The longest one.
+        longest: Duration,
+    },
+    /// The server's own limits do not allow the session timeout that was asked for.
+    #[error(
+        "the server grants a session timeout of {granted:?} instead of {asked:?}; ask for one within its limits \
+         or change its minSessionTimeout and maxSessionTimeout"
+    )]
+    TimeoutNotGranted {
+        /// As it was given.
+        asked: Duration,
+        /// The nearest one within the server's limits.
+        granted: Duration,
+    },
+    /// No server established a session in time.
+    #[error(
+        "no server of {servers:?} established a session within {timeout:?}; check that they run, have a quorum, \
+         and can be reached from here"
+    )]
+    Unreachable {
+        /// The connect string.
+        servers: String,
+        /// The connect timeout.
+        timeout: Duration,
+    },
+    /// The only servers to be reached have lost their ensemble and take only reads.
+    #[error(
+        "the servers that can be reached of {servers:?} are read-only; a lock needs a quorum: bring it back"
+    )]
+    ReadOnly {
+        /// The connect string.
+        servers: String,
+    },
+    /// The server rejected the credentials.
+    #[error("the server rejected the credentials; check the scheme and the credentials given to `auth`")]
+    AuthFailed,
+    /// There is no tokio runtime to run the session's tasks.
+    #[error("there is no tokio runtime here; connect from inside one")]
+    NoRuntime,
+    /// The client could not be set up: TLS or SASL options, mostly.
+    #[error("the client could not be set up: {cause}")]
+    Client {
+        /// In zookeeper-client's words.
+        cause: String,
+    },
+}
+
+/// Why a lock cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidLock {
+    /// The path is not one a lock can have.
+    #[error("the lock path {path:?} cannot be used: {problem}")]
+    Path {
+        /// As it was given.
+        path: String,
+        /// What is wrong with it.
+        problem: PathProblem,
+    },
+    /// An option is too long for a node that is read with every look at the queue.
+    #[error("the {option} of the lock {path} has {length} bytes; shorten it to {longest} at most")]
+    TooLong {
+        /// The lock's path.
+        path: String,
+        /// `owner` or `data`.
+        option: &'static str,
+        /// Its length in bytes.
+        length: usize,
+        /// The longest it may be.
+        longest: usize,
+    },
+}
+
+/// Why a lock was not acquired. No node is left behind, but where the variant says so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// An ACL forbids it: to create or list children of the lock's directory, or to create the directory.
+    #[error(
+        "no permission to queue at {path}; authenticate the session, or have the directory's ACL grant READ, CREATE \
+         and DELETE"
+    )]
+    NotAuthorized {
+        /// The lock's path.
+        path: String,
+    },
+    /// An ancestor, or the path itself, is an ephemeral node, which can have no children.
+    #[error("{path} is, or is below, an ephemeral node, which can have no children; use another path")]
+    EphemeralParent {
+        /// The lock's path.
+        path: String,
+    },
+    /// The server takes only reads: it has lost its ensemble.
+    #[error("the server is read-only, so nobody can queue at {path}; bring the quorum back and try again")]
+    ReadOnly {
+        /// The lock's path.
+        path: String,
+    },
+    /// The server does not accept the ACL given in the lock's options.
+    #[error("the server does not accept the ACL for {path}; `creator_only` needs an authenticated session")]
+    InvalidAcl {
+        /// The lock's path.
+        path: String,
+    },
+    /// The sequence numbers of the lock's directory are near their end, where ZooKeeper no longer keeps the order.
+    #[error(
+        "the sequence numbers at {path} are near their end (last: {sequence}); let the queue drain and delete the \
+         directory (ZooKeeper does within about a minute if zklock made it), then try again"
+    )]
+    SequenceExhausted {
+        /// The lock's path.
+        path: String,
+        /// The number this contender was given.
+        sequence: i32,
+    },
+    /// Somebody else deleted this contender's node, or the whole directory.
+    #[error("the contender's node at {path} was deleted by somebody else, and with it its place; try again")]
+    NodeDeleted {
+        /// The lock's path.
+        path: String,
+    },
+    /// ZooKeeper expired the session, and with it the place in the queue.
+    #[error("the session expired while queueing at {path}; connect a new one and try again")]
+    SessionExpired {
+        /// The lock's path.
+        path: String,
+    },
+    /// The session is closed.
+    #[error("the session was closed, so nothing can queue at {path}; connect a new one")]
+    SessionClosed {
+        /// The lock's path.
+        path: String,
+    },
+    /// The server rejected the session's credentials.
+    #[error(
+        "the server rejected the session's credentials while queueing at {path}; check them and connect anew"
+    )]
+    AuthFailed {
+        /// The lock's path.
+        path: String,
+    },
+    /// The server refused for another reason.
+    #[error("the server refused a request for {path}: {cause}")]
+    Refused {
+        /// The lock's path.
+        path: String,
+        /// In the server's words.
+        cause: String,
+    },
+}
+
+impl AcquireError {
+    pub(crate) fn refused(path: String, refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotAuthorized => Self::NotAuthorized { path },
+            Refusal::EphemeralParent => Self::EphemeralParent { path },
+            Refusal::ReadOnly => Self::ReadOnly { path },
+            Refusal::InvalidAcl => Self::InvalidAcl { path },
+            Refusal::NoSequence => Self::exhausted(path, Sequence(i32::MAX)),
+            Refusal::Other(cause) => Self::Refused { path, cause },
+        }
+    }
+
+    pub(crate) fn exhausted(path: String, sequence: Sequence) -> Self {
+        Self::SequenceExhausted { path, sequence: sequence.0 }
+    }
+
+    pub(crate) fn session_over(path: String, end: SessionEnd) -> Self {
+        match end {
+            SessionEnd::Expired => Self::SessionExpired { path },
+            SessionEnd::Closed => Self::SessionClosed { path },
+            SessionEnd::AuthFailed => Self::AuthFailed { path },
+        }
+    }
+
+    /// True if the session is over, so that only a new one can help.
+    pub fn is_session_over(&self) -> bool {
+        matches!(self, Self::SessionExpired { .. } | Self::SessionClosed { .. } | Self::AuthFailed { .. })
+    }
+}
+
+/// Why the queue could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// An ACL forbids it.
+    #[error("no permission to list {path}; authenticate the session, or have the directory's ACL grant READ")]
+    NotAuthorized {
+        /// The lock's path.
+        path: String,
+    },
+    /// The session is over.
+    #[error("the session is over, so {path} cannot be read; connect a new one")]
+    SessionOver {
+        /// The lock's path.
+        path: String,
+    },
+    /// The connection was lost before the answer came.
+    #[error("the connection was lost while reading {path}; try again")]
+    Disconnected {
+        /// The lock's path.
+        path: String,
+    },
+    /// The server refused for another reason.
+    #[error("the server refused to read {path}: {cause}")]
+    Refused {
+        /// The lock's path.
+        path: String,
+        /// In the server's words.
+        cause: String,
+    },
+}
+
+/// The guard no longer holds its lock, or can no longer be sure that it does: stop what it protects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the lock at {path} is lost ({reason}); stop what it protects and acquire it again")]
+#[non_exhaustive]
+pub struct Lost {
+    /// The lock's path.
+    pub path: String,
+    /// What happened.
+    pub reason: LostReason,
+}
+
+/// Why a release is not confirmed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// The guard was lost before the release took effect. If the node is still there it is removed in the
+    /// background.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// The server refuses to delete the node; it stays until the session ends.
+    #[error(
+        "the server refused to delete the holder's node at {path} ({cause}); have the directory's ACL grant DELETE, and \
+         close the session to give the lock away"
+    )]
+    Refused {
+        /// The lock's path.
+        path: String,
+        /// In the server's words.
+        cause: String,
+    },
+}
+
+/// Why the end of a session is not confirmed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// The server could not be reached.
+    #[error(
+        "no server confirmed the end of session {session:#x}; its nodes stay until it expires, {timeout:?} after \
+             the ensemble last heard from it"
+    )]
+    Unconfirmed {
+        /// The session id.
+        session: i64,
+        /// The session timeout.
+        timeout: Duration,
+    },
+}

@@ -1,0 +1,51 @@
+//! The fencing token.
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+/// A number that strictly increases in the order in which a lock is granted, to whichever client.
+///
+/// A lease cannot stop a process that is paused between asking its guard and acting. A store can: let it remember
+/// the highest token it has seen, and refuse a lower one.
+///
+/// The token is the `czxid` of the holder's node, the number of the ZooKeeper transaction that created it. Unlike
+/// sequence numbers it goes on increasing when the lock's directory is created again. Rebuilding the ensemble
+/// from nothing starts it over.
+///
+/// ```
+/// use zklock::FencingToken;
+///
+/// let token: FencingToken = "4294967298".parse()?;
+/// assert!(token > FencingToken::new(4294967297));
+/// assert_eq!(token.to_string(), "4294967298");
+/// # Ok::<(), std::num::ParseIntError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(i64);
+
+impl FencingToken {
+    /// A token that was stored or sent as a number.
+    pub fn new(token: i64) -> Self {
+        Self(token)
+    }
+
+    /// The number, for storing or sending it.
+    pub fn as_i64(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for FencingToken {
+    type Err = ParseIntError;
+
+    fn from_str(token: &str) -> Result<Self, ParseIntError> {
+        token.parse().map(Self)
+    }
+}

@@ -1,0 +1,379 @@
+//! The guard: what a holder has, and how it learns that it has it no more.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::task::AtomicWaker;
+use tokio::sync::watch;
+use tracing::warn;
+
+use crate::driver::{Driver, Outcome};
+use crate::error::{Lost, ReleaseError};
+use crate::fence::FencingToken;
+use crate::lease::{Lapse, Term};
+use crate::path::LockPath;
+use crate::recipe::{End, Event, Own, SessionEnd};
+use crate::session::{Generation, Settle};
+
+/// A held lock. While [`is_held`](Self::is_held) says so, no other guard of this lock does (see the crate's
+/// documentation for what is promised, and what is not yet).
+///
+/// Dropping the guard releases the lock in the background, on any thread, inside or outside a runtime. The release
+/// is then neither awaited nor confirmed: if the runtime is shutting down, the lock stays taken until the session
+/// expires. Prefer [`release`](Self::release).
+///
+/// Loss is final: a lost guard never comes back, even if the session does. Its node stays in the queue until the
+/// guard is dropped, so as long as the session lives, nobody gets the lock before the loser has finished.
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct Guard {
+    held: Arc<Held>,
+}
+
+/// Why a guard was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The connection to ZooKeeper was lost, so the session's end could go unnoticed.
+    Disconnected,
+    /// ZooKeeper expired the session.
+    SessionExpired,
+    /// The session was closed, or its runtime is shutting down.
+    SessionClosed,
+    /// ZooKeeper rejected the session's credentials.
+    AuthFailed,
+    /// Somebody else wrote to the holder's node, or deleted it.
+    NodeDeleted,
+    /// The guard was released or dropped; only [`Guard::lost`] in another task gets to see it.
+    Released,
+}
+
+/// What the guard and the session's cleanup task share.
+struct Held {
+    generation: Arc<Generation>,
+    path: LockPath,
+    own: Own,
+    term: Term,
+    lost: watch::Sender<Option<LostReason>>,
+    /// Gone once the lock is being released.
+    driver: Mutex<Option<Driver>>,
+    /// The cleanup task, while it looks after the driver.
+    keeper: AtomicWaker,
+}
+
+impl Guard {
+    pub(crate) fn new(mut driver: Driver, own: Own, term: Term) -> Self {
+        let settled = driver.is_settled();
+        if settled {
+            // A contender that waited for long may have been deleted meanwhile: it makes sure at once.
+            driver.handle(Event::Settled);
+        }
+        let generation = driver.generation().clone();
+        let held = Arc::new(Held {
+            generation: generation.clone(),
+            path: driver.lock().path.clone(),
+            own,
+            term,
+            lost: watch::Sender::new(None),
+            driver: Mutex::new(Some(driver)),
+            keeper: AtomicWaker::new(),
+        });
+        if settled {
+            generation.keep(held.clone().watch());
+        } else {
+            let weak: Weak<Held> = Arc::downgrade(&held);
+            generation.keep_settled(weak);
+        }
+        Self { held }
+    }
+
+    /// The lock's path.
+    pub fn path(&self) -> &str {
+        self.held.path.as_str()
+    }
+
+    /// The path of the holder's node in ZooKeeper.
+    pub fn node(&self) -> String {
+        self.held.path.contender(self.held.own.sequence)
+    }
+
+    /// The fencing token: give it to whatever the lock protects.
+    pub fn token(&self) -> FencingToken {
+        FencingToken::new(self.held.own.czxid)
+    }
+
+    /// Whether the lock is held at this instant. Never blocks; once false it stays false.
+    pub fn is_held(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// As [`is_held`](Self::is_held), for `?`.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`], with the reason.
+    pub fn check(&self) -> Result<(), Lost> {
+        self.held.check()
+    }
+
+    /// Resolves once the guard is lost, with the reason; never before. Does not borrow the guard, so it can run in
+    /// another task; there, it also resolves when the guard is released or dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + Sync + 'static + use<> {
+        self.held.clone().lost()
+    }
+
+    /// Runs `future` for as long as the lock is held. The moment the guard is lost, `future` is dropped, unfinished.
+    ///
+    /// `future` is stopped where it awaits; code that computes for long between two awaits should ask
+    /// [`check`](Self::check) now and then.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] if the guard was lost before `future` was finished.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as `future` is. The guard remains.
+    ///
+    /// ```no_run
+    /// # async fn example(lock: zklock::Lock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = lock.acquire().await?;
+    /// let migrated = guard.run(async { /* what must not happen twice */ 3 }).await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Lost> {
+        let mut lost = pin!(self.lost());
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(self.held.as_lost(reason)));
+            }
+            // `lost` has looked by now, and whatever changes later wakes us.
+            future.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    /// Gives the lock to the next contender, and returns once that is done: one round trip.
+    ///
+    /// A reply that was lost with the connection is recovered, for as long as the session lives.
+    ///
+    /// # Errors
+    ///
+    /// [`ReleaseError::Lost`] if the guard was lost before; see there for the rest. `Ok` only if our own
+    /// transaction removed our own node.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the release goes on in the background.
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        self.check()?;
+        let Some(mut driver) = self.held.take() else {
+            // Only a driver that has ended is gone before its guard, and then the guard is lost.
+            return Err(self.held.as_lost(LostReason::NodeDeleted).into());
+        };
+        self.held.lose(LostReason::Released);
+        let outcome = driver.handle(Event::Release);
+        let end = match outcome {
+            Some(Outcome::Ended(end)) => end,
+            _ => Releasing { driver: Some(driver) }.await,
+        };
+        match end {
+            End::Refused(refusal) => {
+                Err(ReleaseError::Refused { path: self.held.path.to_string(), cause: refusal.to_string() })
+            }
+            end => match lost_reason(&end) {
+                Some(reason) => Err(self.held.as_lost(reason).into()),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.held.lose(LostReason::Released);
+        if let Some(driver) = self.held.take() {
+            driver.abandon();
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("node", &self.node())
+            .field("token", &self.token())
+            .field("lost", &*self.held.lost.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Held {
+    fn check(&self) -> Result<(), Lost> {
+        match self.lost_by_now() {
+            Some(reason) => Err(self.as_lost(reason)),
+            None => Ok(()),
+        }
+    }
+
+    fn lost_by_now(&self) -> Option<LostReason> {
+        let lost = *self.lost.borrow();
+        lost.or_else(|| self.generation.check(self.term).err().map(|lapse| self.lose(lapse.into())))
+    }
+
+    /// Marks the guard as lost; the first reason stays.
+    fn lose(&self, reason: LostReason) -> LostReason {
+        let mut first = reason;
+        self.lost.send_if_modified(|lost| match *lost {
+            Some(earlier) => {
+                first = earlier;
+                false
+            }
+            None => {
+                *lost = Some(reason);
+                true
+            }
+        });
+        first
+    }
+
+    fn as_lost(&self, reason: LostReason) -> Lost {
+        Lost { path: self.path.to_string(), reason }
+    }
+
+    async fn lost(self: Arc<Self>) -> LostReason {
+        let mut lost = self.lost.subscribe();
+        let mut lease = self.generation.lease();
+        loop {
+            // Both receivers were made, or have seen a change, before this look, so none is missed.
+            if let Some(reason) = self.lost_by_now() {
+                return reason;
+            }
+            // Neither sender goes away before us.
+            let (lost, lease) = (pin!(lost.changed()), pin!(lease.changed()));
+            drop(futures::future::select(lost, lease).await);
+        }
+    }
+
+    /// Takes the driver from the cleanup task, or from the guard.
+    fn take(&self) -> Option<Driver> {
+        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.keeper.wake();
+        driver
+    }
+
+    /// Looks after the driver until the lock is released or lost.
+    fn watch(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        std::future::poll_fn(move |cx| {
+            self.keeper.register(cx.waker());
+            let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(driver) = slot.as_mut() else { return Poll::Ready(()) };
+            let end = std::task::ready!(poll_end(driver, cx));
+            *slot = None;
+            drop(slot);
+            if let Some(reason) = lost_reason(&end) {
+                warn!(path = %self.path, %reason, "the lock is lost");
+                self.lose(reason);
+            }
+            Poll::Ready(())
+        })
+        .boxed()
+    }
+}
+
+impl Settle for Held {
+    fn is_due(&self) -> bool {
+        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        driver.as_ref().is_none_or(Driver::is_settled)
+    }
+
+    fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.handle(Event::Settled);
+        Some(self.watch())
+    }
+}
+
+/// A release with a caller; without one it goes on in the background.
+struct Releasing {
+    driver: Option<Driver>,
+}
+
+impl Future for Releasing {
+    type Output = End;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
+        let Some(driver) = &mut self.driver else { return Poll::Pending };
+        let end = std::task::ready!(poll_end(driver, cx));
+        self.driver = None;
+        Poll::Ready(end)
+    }
+}
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            driver.abandon();
+        }
+    }
+}
+
+/// A driver that was granted once is not granted again, so whatever it comes to is its end.
+fn poll_end(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<End> {
+    loop {
+        if let Outcome::Ended(end) = std::task::ready!(driver.poll(cx)) {
+            return Poll::Ready(end);
+        }
+    }
+}
+
+/// What a holder has lost by this end; `None` if it ended as the holder wanted.
+fn lost_reason(end: &End) -> Option<LostReason> {
+    match end {
+        End::SessionOver(end) => Some((*end).into()),
+        End::NodeDeleted => Some(LostReason::NodeDeleted),
+        End::Released | End::GivenUp | End::Busy | End::Refused(_) | End::Exhausted(_) => None,
+    }
+}
+
+impl From<SessionEnd> for LostReason {
+    fn from(end: SessionEnd) -> Self {
+        match end {
+            SessionEnd::Expired => Self::SessionExpired,
+            SessionEnd::Closed => Self::SessionClosed,
+            SessionEnd::AuthFailed => Self::AuthFailed,
+        }
+    }
+}
+
+impl From<Lapse> for LostReason {
+    fn from(lapse: Lapse) -> Self {
+        match lapse {
+            Lapse::Disconnected => Self::Disconnected,
+            Lapse::Ended(end) => end.into(),
+        }
+    }
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Disconnected => "the connection to ZooKeeper was lost",
+            Self::SessionExpired => "ZooKeeper expired the session",
+            Self::SessionClosed => "the session was closed",
+            Self::AuthFailed => "ZooKeeper rejected the session's credentials",
+            Self::NodeDeleted => "somebody else touched the holder's node",
+            Self::Released => "it was released",
+        })
+    }
+}

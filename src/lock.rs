@@ -1,0 +1,328 @@
+//! The lock: acquiring it, and looking at its queue.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use crate::acl::Acl;
+use crate::driver::{Driver, Outcome};
+use crate::error::{AcquireError, InvalidLock, QueryError};
+use crate::fence::FencingToken;
+use crate::guard::Guard;
+use crate::node::NodeData;
+use crate::path::LockPath;
+use crate::recipe::{End, Event, Look, Patience, Refusal};
+use crate::session::Generation;
+use crate::session::wire::{self, Node};
+
+/// The longest owner text, in bytes.
+const LONGEST_OWNER: usize = 256;
+
+/// The longest extra data, in bytes.
+const LONGEST_DATA: usize = 16 * 1024;
+
+/// Up to this many children a queue is listed; a longer one is not.
+const SHORT_QUEUE: usize = 32;
+
+/// A lock of one session: a directory in ZooKeeper in which contenders queue. Cheap to clone; clones, like locks at
+/// the same path in other sessions and processes, contend with each other.
+///
+/// Contenders are served first come, first served. A waiter watches only its predecessor, so a release wakes one
+/// waiter.
+#[derive(Clone)]
+pub struct Lock {
+    generation: Arc<Generation>,
+    settings: Arc<Settings>,
+}
+
+/// Options of a lock; see [`Session::lock_with`](crate::Session::lock_with).
+///
+/// ```
+/// use zklock::{Acl, LockOptions};
+///
+/// let options = LockOptions::new().owner("billing@eu-1").data("build 4711").acl(Acl::creator_only());
+/// # drop(options);
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "options do nothing until they are given to `Session::lock_with`"]
+pub struct LockOptions {
+    owner: Option<String>,
+    data: Option<String>,
+    acl: Acl,
+    ancestors_acl: Acl,
+}
+
+/// What all acquisitions of a lock have in common.
+pub(crate) struct Settings {
+    pub(crate) path: LockPath,
+    pub(crate) owner: String,
+    pub(crate) data: Option<String>,
+    pub(crate) acl: Acl,
+    pub(crate) ancestors_acl: Acl,
+    /// How many children the directory had when it was last seen.
+    queue: AtomicUsize,
+}
+
+/// One contender in a lock's queue, as [`Lock::contenders`] saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contender {
+    /// Its place in the queue: 0 holds the lock, or is about to.
+    pub position: usize,
+    /// Its node's path.
+    pub path: String,
+    /// Its owner text; `None` if the node's data is not ours to read, or not zklock's.
+    pub owner: Option<String>,
+    /// Its extra data, if it has any.
+    pub data: Option<String>,
+    /// When it began to contend, by its own wall clock.
+    pub since: Option<SystemTime>,
+    /// The id of its ZooKeeper session.
+    pub session: i64,
+    /// The fencing token it has, or will have, as the holder.
+    pub token: FencingToken,
+}
+
+impl LockOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Who contends, in free text of up to 256 bytes, for operators. The default is `host:pid`.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Extra data for each contender's node, up to 16 KiB. The default is none.
+    pub fn data(mut self, data: impl Into<String>) -> Self {
+        self.data = Some(data.into());
+        self
+    }
+
+    /// The ACL of the contenders' nodes, and of the lock's directory if it is created. The default is
+    /// [`Acl::open`].
+    pub fn acl(mut self, acl: Acl) -> Self {
+        self.acl = acl;
+        self
+    }
+
+    /// The ACL of the directory's ancestors if they are created. The default is [`Acl::open`].
+    pub fn ancestors_acl(mut self, acl: Acl) -> Self {
+        self.ancestors_acl = acl;
+        self
+    }
+}
+
+impl Settings {
+    fn new(path: LockPath, options: LockOptions) -> Result<Self, InvalidLock> {
+        let checked = |option: &'static str, text: &str, longest: usize| {
+            (text.len() <= longest).then_some(()).ok_or_else(|| InvalidLock::TooLong {
+                path: path.to_string(),
+                option,
+                length: text.len(),
+                longest,
+            })
+        };
+        let owner = options.owner.unwrap_or_else(default_owner);
+        checked("owner", &owner, LONGEST_OWNER)?;
+        checked("data", options.data.as_deref().unwrap_or_default(), LONGEST_DATA)?;
+        Ok(Self {
+            path,
+            owner,
+            data: options.data,
+            acl: options.acl,
+            ancestors_acl: options.ancestors_acl,
+            queue: AtomicUsize::new(usize::MAX),
+        })
+    }
+
+    /// Remembers how long the queue was. A hint only: a wrong one costs a request, no more.
+    pub(crate) fn saw_queue(&self, length: usize) {
+        self.queue.store(length, Ordering::Relaxed);
+    }
+
+    fn look(&self) -> Look {
+        if self.queue.load(Ordering::Relaxed) <= SHORT_QUEUE { Look::List } else { Look::Count }
+    }
+}
+
+impl Lock {
+    pub(crate) fn new(
+        generation: Arc<Generation>,
+        path: &str,
+        options: LockOptions,
+    ) -> Result<Self, InvalidLock> {
+        let path = LockPath::parse(path, generation.chroot())
+            .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
+        Ok(Self { generation, settings: Arc::new(Settings::new(path, options)?) })
+    }
+
+    /// The path of the lock's directory, from the connect string's chroot.
+    pub fn path(&self) -> &str {
+        self.settings.path.as_str()
+    }
+
+    /// Waits in the queue until the lock is held. A free lock takes one round trip.
+    ///
+    /// Waits as long as it takes, ZooKeeper's absence included: while the connection is lost the place in the queue
+    /// is kept for as long as the session lives.
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future at any point removes its node in the background. The place in the queue is
+    /// lost; so is the lock, if it had just been granted.
+    pub async fn acquire(&self) -> Result<Guard, AcquireError> {
+        match self.contend(Patience::Wait).await {
+            Ok(guard) => Ok(guard),
+            Err(end) => Err(self.error(end)),
+        }
+    }
+
+    /// Acquires the lock if nobody holds it or waits for it; `None` if somebody does. Waits for ZooKeeper's answer,
+    /// but for no other contender.
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
+        match self.contend(Patience::Try).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(End::Busy) => Ok(None),
+            Err(end) => Err(self.error(end)),
+        }
+    }
+
+    /// Waits in the queue until the lock is held, or until `timeout` has passed since this call (not since the
+    /// first poll): `None` then. Holds while ZooKeeper is unreachable, too. The clock is monotonic and stops while
+    /// the machine is suspended.
+    ///
+    /// A `timeout` of zero leaves no time for ZooKeeper's answer; see [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_timeout(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + '_ {
+        let deadline = tokio::time::Instant::now().checked_add(timeout);
+        async move {
+            match deadline {
+                Some(deadline) => tokio::time::timeout_at(deadline, self.acquire()).await.ok().transpose(),
+                None => self.acquire().await.map(Some),
+            }
+        }
+    }
+
+    /// The queue as it is now, the holder first; empty if nobody contends. For operators and tests: by the time it
+    /// is read it may have changed.
+    ///
+    /// # Errors
+    ///
+    /// See [`QueryError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
+        let path = || self.settings.path.to_string();
+        let settings = self.settings.clone();
+        let reply = self.generation.request(|client| wire::contenders(client, settings)).await;
+        let nodes =
+            reply.ok_or_else(|| QueryError::SessionOver { path: path() })?.map_err(
+                |failure| match failure {
+                    Event::SessionOver(_) => QueryError::SessionOver { path: path() },
+                    Event::Refused(Refusal::NotAuthorized) => QueryError::NotAuthorized { path: path() },
+                    Event::Refused(refusal) => {
+                        QueryError::Refused { path: path(), cause: refusal.to_string() }
+                    }
+                    _ => QueryError::Disconnected { path: path() },
+                },
+            )?;
+        let contender = |(position, node): (usize, Node)| Contender {
+            position,
+            path: self.settings.path.contender(node.own.sequence),
+            since: node.data.as_ref().and_then(NodeData::since),
+            owner: node.data.as_ref().map(|data| data.owner.clone()),
+            data: node.data.and_then(|data| data.data),
+            session: node.session,
+            token: FencingToken::new(node.own.czxid),
+        };
+        Ok(nodes.into_iter().enumerate().map(contender).collect())
+    }
+
+    /// Contends until the lock is held, or something ends it.
+    fn contend(&self, patience: Patience) -> Contention {
+        let mut driver = Driver::new(self.generation.clone(), self.settings.clone(), patience);
+        driver.handle(Event::Begin(self.settings.look()));
+        Contention { driver: Some(driver) }
+    }
+
+    fn error(&self, end: End) -> AcquireError {
+        let path = self.settings.path.to_string();
+        match end {
+            End::Refused(refusal) => AcquireError::refused(path, refusal),
+            End::Exhausted(sequence) => AcquireError::exhausted(path, sequence),
+            End::SessionOver(end) => AcquireError::session_over(path, end),
+            // Nobody gives up or releases for the caller, and only `try_acquire` finds a queue busy.
+            End::NodeDeleted | End::GivenUp | End::Released | End::Busy => AcquireError::NodeDeleted { path },
+        }
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+/// A contender with a caller; without one it goes on in the background.
+struct Contention {
+    driver: Option<Driver>,
+}
+
+impl Future for Contention {
+    type Output = Result<Guard, End>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(driver) = &mut self.driver else { return Poll::Pending };
+        let outcome = std::task::ready!(driver.poll(cx));
+        match (outcome, self.driver.take()) {
+            (Outcome::Granted(own, term), Some(driver)) => Poll::Ready(Ok(Guard::new(driver, own, term))),
+            (Outcome::Ended(end), _) => Poll::Ready(Err(end)),
+            (Outcome::Granted(..), None) => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Contention {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            driver.abandon();
+        }
+    }
+}
+
+/// `host:pid`, by which an operator finds the process.
+fn default_owner() -> String {
+    let host = rustix::system::uname();
+    format!("{}:{}", host.nodename().to_string_lossy(), std::process::id())
+}

@@ -1,0 +1,153 @@
+//! The lock's path: what is a good one, and the nodes under it.
+
+use std::fmt;
+
+use crate::recipe::{PREFIX, Sequence};
+
+/// The absolute path of a lock's directory, known to be one that ZooKeeper and zklock accept.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LockPath(String);
+
+/// Why a path cannot be a lock's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathProblem {
+    /// It has no characters.
+    #[error("it is empty; give an absolute path such as /lock/orders")]
+    Empty,
+    /// It does not begin with `/`.
+    #[error("it is relative; begin it with '/'")]
+    Relative,
+    /// It is `/` itself.
+    #[error("it is the root; name a node below it, such as /lock/orders")]
+    Root,
+    /// It ends with `/`.
+    #[error("it ends with '/'; leave that out")]
+    TrailingSlash,
+    /// It holds `//`.
+    #[error("it holds an empty name ('//'); use single slashes")]
+    EmptyName,
+    /// It holds `.` or `..` as a name.
+    #[error("it holds '.' or '..' as a name; write the path out")]
+    DotName,
+    /// It holds a character that ZooKeeper does not allow in paths: NUL, a control character, or one from the
+    /// surrogate, private-use and special ranges.
+    #[error("it holds the character U+{0:04X}, which ZooKeeper does not allow in a path; leave it out")]
+    Character(u32),
+    /// It is `/zookeeper` or below it.
+    #[error("it is inside /zookeeper, which belongs to the servers; use another path")]
+    Reserved,
+}
+
+impl LockPath {
+    /// Checks a path. The rules are those of ZooKeeper's `PathUtils.validatePath`, and that a lock lives neither
+    /// at the root nor in the servers' own subtree. `chroot` is the connect string's, or empty.
+    pub(crate) fn parse(path: &str, chroot: &str) -> Result<Self, PathProblem> {
+        let Some(names) = path.strip_prefix('/') else {
+            return Err(if path.is_empty() { PathProblem::Empty } else { PathProblem::Relative });
+        };
+        if names.is_empty() {
+            return Err(PathProblem::Root);
+        }
+        if let Some(character) = path.chars().find(|c| !is_allowed(*c)) {
+            return Err(PathProblem::Character(character.into()));
+        }
+        if path.contains("//") {
+            return Err(PathProblem::EmptyName);
+        }
+        if path.ends_with('/') {
+            return Err(PathProblem::TrailingSlash);
+        }
+        if names.split('/').any(|name| name == "." || name == "..") {
+            return Err(PathProblem::DotName);
+        }
+        let absolute = format!("{chroot}{path}");
+        if absolute == "/zookeeper" || absolute.starts_with("/zookeeper/") {
+            return Err(PathProblem::Reserved);
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The directory itself.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The directory it is in; `None` right below the root.
+    pub(crate) fn parent(&self) -> Option<&str> {
+        self.0.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
+    }
+
+    /// What a sequential create is asked for; the server appends the number.
+    pub(crate) fn prefix(&self) -> String {
+        format!("{}/{PREFIX}", self.0)
+    }
+
+    /// One contender's node.
+    pub(crate) fn contender(&self, sequence: Sequence) -> String {
+        format!("{}/{sequence}", self.0)
+    }
+
+    /// The name of a child, from its whole path; `None` for other nodes.
+    pub(crate) fn child<'a>(&self, path: &'a str) -> Option<&'a str> {
+        path.strip_prefix(&self.0)?.strip_prefix('/').filter(|name| !name.contains('/'))
+    }
+}
+
+impl fmt::Display for LockPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn is_allowed(character: char) -> bool {
+    !matches!(character, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_paths_pass() {
+        for path in ["/lock", "/lock/orders", "/a/.b/c..", "/zookeepers", "/lock/\u{8def}"] {
+            assert_eq!(LockPath::parse(path, "").map(|path| path.0), Ok(path.to_owned()));
+        }
+    }
+
+    #[test]
+    fn each_bad_path_is_told_its_problem() {
+        for (path, problem) in [
+            ("", PathProblem::Empty),
+            ("lock", PathProblem::Relative),
+            ("/", PathProblem::Root),
+            ("//", PathProblem::EmptyName),
+            ("/a//b", PathProblem::EmptyName),
+            ("/a/", PathProblem::TrailingSlash),
+            ("/a/../b", PathProblem::DotName),
+            ("/.", PathProblem::DotName),
+            ("/a\0b", PathProblem::Character(0)),
+            ("/a\u{7f}", PathProblem::Character(0x7f)),
+            ("/zookeeper", PathProblem::Reserved),
+            ("/zookeeper/quota", PathProblem::Reserved),
+        ] {
+            assert_eq!(LockPath::parse(path, ""), Err(problem), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_chroot_does_not_open_the_servers_subtree() {
+        assert_eq!(LockPath::parse("/quota", "/zookeeper"), Err(PathProblem::Reserved));
+        assert!(LockPath::parse("/zookeeper", "/app").is_ok());
+    }
+
+    #[test]
+    fn children_are_direct_ones() {
+        let path = LockPath::parse("/lock/a", "").unwrap();
+        assert_eq!(path.child("/lock/a/lock-0000000001"), Some("lock-0000000001"));
+        assert_eq!(path.child("/lock/ab/lock-0000000001"), None);
+        assert_eq!(path.child("/lock/a/b/lock-0000000001"), None);
+        assert_eq!(path.parent(), Some("/lock"));
+        assert_eq!(LockPath::parse("/lock", "").unwrap().parent(), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! What a contender wants done: the outputs of [`Machine`](super::Machine).
+
+use super::contender::{Own, Sequence};
+use super::event::{Look, Refusal, SessionEnd};
+
+/// One output of the machine. All but `Grant` and `End` are requests, and each is answered by one event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// Create our node and look at the queue, in one go.
+    Enter(Look),
+    /// Create the lock's directory, with its ancestors.
+    CreateDirectory,
+    /// Find the node that a create with a lost reply may have left behind.
+    Recover,
+    /// List the directory's children.
+    List,
+    /// Watch the predecessor.
+    WatchPredecessor(Sequence),
+    /// Make sure that the lease is valid.
+    Confirm,
+    /// The lock is held: give the guard to the caller.
+    Grant(Own),
+    /// Watch our own node.
+    WatchOwn(Sequence),
+    /// Write to our own node and delete it, in one transaction: the successor is granted by that write.
+    Release(Sequence),
+    /// Delete our own node.
+    Delete(Sequence),
+    /// It is over; nothing more will be asked for.
+    End(End),
+}
+
+/// How a contender ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// The caller went away before there was anything to hold.
+    GivenUp,
+    /// The lock was held, and our own transaction removed our own node.
+    Released,
+    /// Another contender is lower, and the caller did not want to wait.
+    Busy,
+    /// The server refused.
+    Refused(Refusal),
+    /// The queue's sequence numbers are near their end.
+    Exhausted(Sequence),
+    /// Somebody else deleted our node.
+    NodeDeleted,
+    /// The session is over.
+    SessionOver(SessionEnd),
+}

@@ -1,0 +1,248 @@
+//! The one transition function.
+
+use super::command::{Command, End};
+use super::contender::{Own, Sequence, Standing, standing};
+use super::event::{Event, Look, Sight};
+
+/// Whether a contender queues behind others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Patience {
+    /// Wait in the queue.
+    Wait,
+    /// Leave at once if another contender is lower.
+    Try,
+}
+
+/// One contender: what it knows now, and what it does about each event. See the [module](super).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Machine {
+    patience: Patience,
+    state: State,
+}
+
+/// Each variant carries what is known then. A state with a request in its description has exactly that one
+/// outstanding; `Idle`, `Waiting`, `Held`, `Guarded` and `Ended` have none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// Nothing has been asked for.
+    Idle,
+    /// `Enter` is out.
+    Entering(Look),
+    /// `CreateDirectory` is out.
+    CreatingDirectory(Look),
+    /// `Recover` is out: an earlier `Enter` was not answered.
+    Recovering,
+    /// `List` is out.
+    Looking(Own),
+    /// `WatchPredecessor` is out.
+    Watching(Own),
+    /// The predecessor is watched.
+    Waiting(Own),
+    /// Nobody is lower; `Confirm` is out.
+    Confirming(Own),
+    /// The guard is out; our own node is not watched yet.
+    Held(Own),
+    /// The guard is out; `WatchOwn` is out.
+    Guarding(Own),
+    /// The guard is out; our own node is watched.
+    Guarded(Own),
+    /// `Release` is out for the first time.
+    Releasing(Own),
+    /// `Release` is out again: an earlier one was not answered.
+    ReleasingAgain(Own),
+    /// As `Entering`, but nobody wants the lock any more.
+    EnteringInVain,
+    /// As `Recovering`, but nobody wants the lock any more.
+    RecoveringInVain,
+    /// `Delete` is out; then it ends like this.
+    Leaving(Own, End),
+    /// Over.
+    Ended,
+}
+
+impl Machine {
+    /// A contender that has not begun.
+    pub fn new(patience: Patience) -> Self {
+        Self { patience, state: State::Idle }
+    }
+
+    /// The contender's own node, once it is known and until it is gone.
+    pub fn own(&self) -> Option<Own> {
+        use State::*;
+        match self.state {
+            Looking(own)
+            | Watching(own)
+            | Waiting(own)
+            | Confirming(own)
+            | Held(own)
+            | Guarding(own)
+            | Guarded(own)
+            | Releasing(own)
+            | ReleasingAgain(own)
+            | Leaving(own, _) => Some(own),
+            Idle | Entering(_) | CreatingDirectory(_) | Recovering | EnteringInVain | RecoveringInVain
+            | Ended => None,
+        }
+    }
+
+    /// True once the machine has nothing more to do.
+    pub fn is_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
+    /// Takes one event in; says what is to be done about it. An event that means nothing in the present state
+    /// changes nothing.
+    pub fn handle(&mut self, event: Event) -> Option<Command> {
+        let (state, command) = self.transition(event)?;
+        self.state = state;
+        command
+    }
+
+    /// `None`: the event means nothing here. Otherwise the next state, with the command that goes with it.
+    fn transition(&self, event: Event) -> Option<(State, Option<Command>)> {
+        use State::*;
+        match (&self.state, event) {
+            (Ended, _) => None,
+            (_, Event::SessionOver(end)) => Some(ended(End::SessionOver(end))),
+
+            (Idle, Event::Begin(look)) => Some(enter(look)),
+            (Idle, Event::GiveUp) => Some(ended(End::GivenUp)),
+
+            (Entering(_), Event::Entered { own, sight }) => Some(self.admitted(own, sight)),
+            (Entering(look), Event::NoDirectory) => Some(create_directory(*look)),
+            // The create may have taken effect: a second one now could leave two nodes.
+            (Entering(_), Event::Unanswered) => Some((Recovering, Some(Command::Recover))),
+            (Entering(_), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
+            // The node may be created yet; only its reply tells which one to delete.
+            (Entering(_), Event::GiveUp) => Some((EnteringInVain, None)),
+
+            (CreatingDirectory(look), Event::DirectoryReady) => Some(enter(*look)),
+            (CreatingDirectory(look), Event::Unanswered) => Some(create_directory(*look)),
+            (CreatingDirectory(_), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
+            (CreatingDirectory(_), Event::GiveUp) => Some(ended(End::GivenUp)),
+
+            (Recovering, Event::Recovered(Some(own))) => Some(self.admitted(own, Sight::Nothing)),
+            (Recovering, Event::Recovered(None)) => Some(enter(Look::Count)),
+            (Recovering, Event::Unanswered) => Some((Recovering, Some(Command::Recover))),
+            (Recovering, Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
+            (Recovering, Event::GiveUp) => Some((RecoveringInVain, None)),
+
+            (Looking(own), Event::Listed(children)) => {
+                Some(self.placed(*own, standing(&children, own.sequence)))
+            }
+            (Looking(_), Event::NoDirectory) => Some(ended(End::NodeDeleted)),
+            (Watching(own), Event::PredecessorWatched(true)) => Some((Waiting(*own), None)),
+            (Watching(own), Event::PredecessorWatched(false)) => Some(look(*own)),
+            (Looking(own) | Watching(own), Event::Unanswered) => Some(look(*own)),
+            (Looking(own) | Watching(own), Event::Refused(refusal)) => {
+                Some(leave(*own, End::Refused(refusal)))
+            }
+            (Waiting(own), Event::PredecessorReleased) => Some(confirm(*own)),
+            (Waiting(own), Event::PredecessorDeleted) => Some(look(*own)),
+            (Looking(own) | Watching(own) | Waiting(own), Event::GiveUp) => Some(leave(*own, End::GivenUp)),
+
+            (Confirming(own), Event::Confirmed) => Some((Held(*own), Some(Command::Grant(*own)))),
+            (Confirming(own), Event::Unanswered) => Some(confirm(*own)),
+            // Nobody is lower, so the successor need not list: we leave as a holder does.
+            (Confirming(own), Event::GiveUp) => Some(release(*own)),
+
+            (Held(own), Event::Settled) => Some(guard(*own)),
+            (Guarding(own), Event::OwnWatched(true)) => Some((Guarded(*own), None)),
+            (Guarding(_), Event::OwnWatched(false)) => Some(ended(End::NodeDeleted)),
+            (Guarding(own), Event::Unanswered) => Some(guard(*own)),
+            // The watch is a service to the holder; without it the lock is held all the same.
+            (Guarding(own), Event::Refused(_)) => Some((Guarded(*own), None)),
+            (Guarded(_), Event::OwnTouched) => Some(ended(End::NodeDeleted)),
+            (Held(own) | Guarding(own) | Guarded(own), Event::Release | Event::GiveUp) => Some(release(*own)),
+
+            (Releasing(_) | ReleasingAgain(_), Event::Released(true)) => Some(ended(End::Released)),
+            (Releasing(_), Event::Released(false)) => Some(ended(End::NodeDeleted)),
+            // The earlier transaction did it: the session lives, so only an operator could have otherwise.
+            (ReleasingAgain(_), Event::Released(false)) => Some(ended(End::Released)),
+            (Releasing(own) | ReleasingAgain(own), Event::Unanswered) => Some(release_again(*own)),
+            // A node we may not write to can still be deleted; the successor then lists.
+            (Releasing(own) | ReleasingAgain(own), Event::Refused(_)) => Some(leave(*own, End::Released)),
+
+            (EnteringInVain, Event::Entered { own, .. }) => Some(leave(own, End::GivenUp)),
+            (EnteringInVain, Event::Unanswered) => Some((RecoveringInVain, Some(Command::Recover))),
+            (EnteringInVain, Event::NoDirectory | Event::Refused(_)) => Some(ended(End::GivenUp)),
+            (RecoveringInVain, Event::Recovered(Some(own))) => Some(leave(own, End::GivenUp)),
+            (RecoveringInVain, Event::Recovered(None)) => Some(ended(End::GivenUp)),
+            (RecoveringInVain, Event::Unanswered) => Some((RecoveringInVain, Some(Command::Recover))),
+            (RecoveringInVain, Event::Refused(_)) => Some(ended(End::GivenUp)),
+
+            (Leaving(_, end), Event::Deleted) => Some(ended(end.clone())),
+            (Leaving(own, end), Event::Unanswered) => Some(leave(*own, end.clone())),
+            // The node stays until the session ends; whoever asked must know.
+            (Leaving(_, _), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
+
+            _ => None,
+        }
+    }
+
+    /// Our node exists; the read behind its creation saw this.
+    fn admitted(&self, own: Own, sight: Sight) -> (State, Option<Command>) {
+        if own.sequence.is_exhausted() {
+            return leave(own, End::Exhausted(own.sequence));
+        }
+        match (sight, own.sequence.previous()) {
+            (Sight::Children(children), _) => self.placed(own, standing(&children, own.sequence)),
+            // The read was behind our create in the same session, so the one child is ours.
+            (Sight::Count(1), _) => confirm(own),
+            // Mostly our predecessor is the node created just before ours. If it is gone we list; `Try` must
+            // know now, and lists at once.
+            (Sight::Count(_), Some(previous)) if self.patience == Patience::Wait => watch(own, previous),
+            (Sight::Count(_) | Sight::Nothing, _) => look(own),
+        }
+    }
+
+    /// Our place in the queue is known.
+    fn placed(&self, own: Own, standing: Standing) -> (State, Option<Command>) {
+        match (standing, self.patience) {
+            (Standing::First, _) => confirm(own),
+            (Standing::Behind(predecessor), Patience::Wait) => watch(own, predecessor),
+            (Standing::Behind(_), Patience::Try) => leave(own, End::Busy),
+            (Standing::Missing, _) => ended(End::NodeDeleted),
+        }
+    }
+}
+
+fn enter(look: Look) -> (State, Option<Command>) {
+    (State::Entering(look), Some(Command::Enter(look)))
+}
+
+fn create_directory(look: Look) -> (State, Option<Command>) {
+    (State::CreatingDirectory(look), Some(Command::CreateDirectory))
+}
+
+fn look(own: Own) -> (State, Option<Command>) {
+    (State::Looking(own), Some(Command::List))
+}
+
+fn watch(own: Own, predecessor: Sequence) -> (State, Option<Command>) {
+    (State::Watching(own), Some(Command::WatchPredecessor(predecessor)))
+}
+
+fn confirm(own: Own) -> (State, Option<Command>) {
+    (State::Confirming(own), Some(Command::Confirm))
+}
+
+fn guard(own: Own) -> (State, Option<Command>) {
+    (State::Guarding(own), Some(Command::WatchOwn(own.sequence)))
+}
+
+fn release(own: Own) -> (State, Option<Command>) {
+    (State::Releasing(own), Some(Command::Release(own.sequence)))
+}
+
+fn release_again(own: Own) -> (State, Option<Command>) {
+    (State::ReleasingAgain(own), Some(Command::Release(own.sequence)))
+}
+
+fn leave(own: Own, end: End) -> (State, Option<Command>) {
+    (State::Leaving(own, end), Some(Command::Delete(own.sequence)))
+}
+
+fn ended(end: End) -> (State, Option<Command>) {
+    (State::Ended, Some(Command::End(end)))
+}

@@ -1,0 +1,58 @@
+//! The protocol, pure: one contender is one [`Machine`]. Events go in, commands come out; no I/O, no clock.
+//!
+//! ```text
+//!            events                                commands
+//!   caller ----------> +---------+ --------------------------------> driver ---> ZooKeeper
+//!                      | Machine |  Enter List WatchPredecessor ...            |
+//!   replies ---------> +---------+  Grant End                                  |
+//!      ^                                                                       |
+//!      +------------------------- driver <-------------------------------------+
+//!
+//!   Begin            +------ Unanswered ----> Recovering
+//!     |              |                            |
+//!     v              |                            v
+//!   Entering --------+--- somebody is lower -> Watching -> Waiting --+
+//!     |                                           ^           |      | predecessor gone
+//!     | nobody is lower                           |           |      v
+//!     |                                           +-----------|--- Looking
+//!     v                 predecessor released                  |
+//!   Confirming <----------------------------------------------+
+//!     | lease valid
+//!     v            Release, GiveUp
+//!   Held ---------------------------> Releasing ---> Ended
+//!
+//!   GiveUp anywhere before Confirming ---> Leaving ---> Ended
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. A grant needs: own node created in this very session, every lower contender gone, lease valid at that
+//!    moment. *Own node*: the only ways to `Confirming` pass through a reply that showed it. *Lower gone*:
+//!    either a listing made after our create showed none lower, and none can come to be, because the server
+//!    numbers upwards; or the predecessor's data changed, which by (2) is its holder's release, and a holder
+//!    has by (1) nobody lower. *Lease*: `Held` is entered by `Confirmed` only, which the driver sends only
+//!    while the lease is valid.
+//! 2. A contender's data is written twice in its life: at creation, and in the transaction that releases it.
+//!    `Release` is the only command that writes, and it is issued from `Confirming`, `Held` and its own retry
+//!    only: by contenders with nobody lower.
+//! 3. One watch per waiter, on its predecessor. A holder watches its own node, placed once it has held for
+//!    some 20 ms, so that short critical sections do not pay for it.
+//! 4. Every node created is owned by a machine until it is gone or its session is over: a machine ends only
+//!    on `Deleted`, on `Released`, on a definite absence, or with the session. The one exception is a server
+//!    that refuses the deletion itself.
+//! 5. Validity ends before the ensemble can give the lock away; that is the lease's part.
+//! 6. Tokens strictly increase in grant order: a token is the `czxid` of the holder's node, the server
+//!    creates nodes of one queue in the order of their numbers, and grants go in that order too.
+//! 7. `End::Released` only when our own transaction removed our own node: `Released(true)`, or
+//!    `Released(false)` on a retry in a session that never ended. Then nobody but an operator can have removed
+//!    the node in between.
+
+mod command;
+mod contender;
+mod event;
+mod machine;
+
+pub use command::{Command, End};
+pub use contender::{LAST_SEQUENCE, Own, PREFIX, Sequence, Standing, standing};
+pub use event::{Event, Look, Refusal, SessionEnd, Sight};
+pub use machine::{Machine, Patience};

@@ -1,0 +1,185 @@
+//! How a session is established.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use zookeeper_client::{Client, Connector, Error};
+
+use super::Session;
+use crate::error::ConnectError;
+
+/// The session timeout unless told otherwise.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The shortest session timeout: a tenth of it is the shortest interval at which anything is checked.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The longest session timeout: the protocol has an `i32` of milliseconds.
+const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// How much of the connect timeout goes to finding out why nobody took us: a fifth, and no more than this.
+const LONGEST_DIAGNOSIS: Duration = Duration::from_secs(1);
+
+/// Options of a [`Session`] to be; made by [`Session::builder`].
+///
+/// ```no_run
+/// # async fn example() -> Result<(), zklock::ConnectError> {
+/// use std::time::Duration;
+/// use zklock::Session;
+///
+/// let session = Session::builder("zk1:2181,zk2:2181,zk3:2181/app")
+///     .session_timeout(Duration::from_secs(6))
+///     .auth("digest", "service:secret")
+///     .connect()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until `connect` is awaited"]
+pub struct SessionBuilder {
+    servers: String,
+    session_timeout: Option<Duration>,
+    connect_timeout: Option<Duration>,
+    connector: Connector,
+}
+
+impl SessionBuilder {
+    pub(super) fn new(servers: String) -> Self {
+        Self { servers, session_timeout: None, connect_timeout: None, connector: Client::connector() }
+    }
+
+    /// How long the ensemble keeps this session's nodes after it last heard from it: the longest a crashed holder
+    /// keeps the lock from others. From 100 ms to `i32::MAX` ms; the default is 10 seconds.
+    ///
+    /// Servers have limits of their own, by default 2 to 20 ticks (4 s to 40 s). The default is adapted to them
+    /// ([`Session::timeout`] tells); a timeout set here is granted as it is, or `connect` fails.
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = Some(timeout);
+        self
+    }
+
+    /// How long [`connect`](Self::connect) tries. The default is the session timeout.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// Authenticates the session, for servers and nodes with an ACL; may be called more than once. For the scheme
+    /// `digest` the credentials are `user:password`.
+    pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
+        self.connector = self.connector.with_auth(scheme, credentials.as_ref());
+        self
+    }
+
+    /// Connects by TLS, with zookeeper-client's options, to servers whose address begins with `tcp+tls://`.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, options: zookeeper_client::TlsOptions) -> Self {
+        self.connector = self.connector.with_tls(options);
+        self
+    }
+
+    /// Authenticates the connection by SASL, with zookeeper-client's options.
+    #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    pub fn sasl(mut self, options: impl Into<zookeeper_client::SaslOptions>) -> Self {
+        self.connector = self.connector.with_sasl(options);
+        self
+    }
+
+    /// Establishes the session.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConnectError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe. A session that the server has established by then is left to expire; it owns no nodes.
+    pub async fn connect(self) -> Result<Session, ConnectError> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(ConnectError::NoRuntime);
+        }
+        let asked = self.session_timeout.unwrap_or(DEFAULT_TIMEOUT);
+        if !(SHORTEST_TIMEOUT..=LONGEST_TIMEOUT).contains(&asked) {
+            return Err(ConnectError::SessionTimeout {
+                timeout: asked,
+                shortest: SHORTEST_TIMEOUT,
+                longest: LONGEST_TIMEOUT,
+            });
+        }
+        let patience = self.connect_timeout.unwrap_or(asked);
+        let connector = self.connector.clone().with_session_timeout(asked);
+        let started = Instant::now();
+        let diagnosis = LONGEST_DIAGNOSIS.min(patience / 5);
+        let deadline = started.checked_add(patience - diagnosis);
+        let Some(client) = self.establish(&connector, deadline).await? else {
+            let deadline = started.checked_add(patience);
+            return Err(self.diagnose(connector, deadline, patience).await);
+        };
+        let granted = client.session_timeout();
+        if self.session_timeout.is_some_and(|asked| asked != granted) {
+            return Err(ConnectError::TimeoutNotGranted { asked, granted });
+        }
+        Ok(Session::start(client))
+    }
+
+    /// Tries until the deadline; `None` if nobody took us by then.
+    async fn establish(
+        &self,
+        connector: &Connector,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Client>, ConnectError> {
+        let far = Instant::now() + Duration::from_secs(86_400 * 365);
+        let deadline = deadline.unwrap_or(far);
+        loop {
+            // The client gives up after a session timeout; our own deadline may be later.
+            match timeout_at(deadline, self.dial(connector.clone())).await {
+                Err(_) => return Ok(None),
+                Ok(Ok(client)) => return Ok(Some(client)),
+                Ok(Err(Error::BadArguments(cause))) => {
+                    return Err(ConnectError::Servers {
+                        servers: self.servers.clone(),
+                        cause: (*cause).to_owned(),
+                    });
+                }
+                Ok(Err(Error::AuthFailed)) => return Err(ConnectError::AuthFailed),
+                Ok(Err(Error::Timeout | Error::NoHosts | Error::ConnectionLoss | Error::SessionExpired)) => {}
+                Ok(Err(error)) => return Err(ConnectError::Client { cause: error.to_string() }),
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Says why nobody took us: a server that has lost its ensemble takes only sessions that are content to read.
+    async fn diagnose(
+        &self,
+        connector: Connector,
+        deadline: Option<Instant>,
+        patience: Duration,
+    ) -> ConnectError {
+        let unreachable = ConnectError::Unreachable { servers: self.servers.clone(), timeout: patience };
+        let Some(deadline) = deadline else { return unreachable };
+        match timeout_at(deadline, self.dial(connector.with_readonly(true))).await {
+            Ok(Ok(client)) if client.session().is_readonly() => {
+                ConnectError::ReadOnly { servers: self.servers.clone() }
+            }
+            _ => unreachable,
+        }
+    }
+
+    async fn dial(&self, connector: Connector) -> Result<Client, Error> {
+        connector.connect(&self.servers).await
+    }
+}
+
+impl fmt::Debug for SessionBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionBuilder")
+            .field("servers", &self.servers)
+            .field("session_timeout", &self.session_timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,164 @@
+//! One ZooKeeper session: its client, its lease, its requests, and what it does in the background.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, watch};
+use zookeeper_client::Client;
+
+use super::keeper::{self, Keeper};
+use super::revocable::{Registry, Revocable};
+use crate::lease::{Lapse, Lease, Term};
+use crate::recipe::SessionEnd;
+
+/// How long a lock is held before its holder watches its own node: short critical sections need not pay for it.
+pub(crate) const SETTLING: Duration = Duration::from_millis(20);
+
+/// One ZooKeeper session. Drivers and guards share it; when the last of them and the [`Session`](super::Session)
+/// are gone, so is the client, and with it the session.
+pub(crate) struct Generation {
+    id: i64,
+    timeout: Duration,
+    chroot: String,
+    client: Mutex<Option<Arc<Client>>>,
+    requests: Arc<Registry>,
+    lease: watch::Sender<Lease>,
+    over: watch::Receiver<Option<SessionEnd>>,
+    kept: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+    young: Mutex<Vec<Weak<dyn Settle>>>,
+}
+
+/// A guard that is to be looked after in the background once it has been held for [`SETTLING`].
+pub(crate) trait Settle: Send + Sync {
+    /// True if that time has come.
+    fn is_due(&self) -> bool;
+
+    /// What is to be done from then on; `None` if the guard is no longer held.
+    fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>>;
+}
+
+impl Generation {
+    /// Takes over an established session, on the present tokio runtime.
+    pub(crate) fn start(client: Client) -> Arc<Self> {
+        let mut lease = Lease::new();
+        let states = client.state_watcher();
+        keeper::apply(&mut lease, client.state());
+        let lease = watch::Sender::new(lease);
+        let (kept, queue) = mpsc::unbounded_channel();
+        let (ended, over) = watch::channel(None);
+        tokio::spawn(Keeper::new(states, lease.clone(), ended, queue).run());
+        Arc::new(Self {
+            id: client.session_id().0,
+            timeout: client.session_timeout(),
+            chroot: client.path().trim_end_matches('/').to_owned(),
+            client: Mutex::new(Some(Arc::new(client))),
+            requests: Arc::default(),
+            lease,
+            over,
+            kept,
+            young: Mutex::default(),
+        })
+    }
+
+    /// The session id, as the server gave it.
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// The session timeout, as the server granted it.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The connect string's chroot; empty if it has none.
+    pub(crate) fn chroot(&self) -> &str {
+        &self.chroot
+    }
+
+    /// Starts a request. It is sent when it is first polled, and resolves to `None` once the session is closed.
+    pub(crate) fn request<T, F>(&self, request: impl FnOnce(Arc<Client>) -> F) -> Revocable<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match client {
+            Some(client) => self.requests.register(request(client).boxed()),
+            // Only closing takes the client away, and it revokes all that is registered then or later.
+            None => self.requests.register(std::future::pending().boxed()),
+        }
+    }
+
+    /// The lease's present term, or why there is none.
+    pub(crate) fn term(&self) -> Result<Term, Lapse> {
+        self.lease.borrow().term()
+    }
+
+    /// Whether a term still lasts.
+    pub(crate) fn check(&self, term: Term) -> Result<(), Lapse> {
+        self.lease.borrow().check(term)
+    }
+
+    /// Follows the lease: each change of it is seen.
+    pub(crate) fn lease(&self) -> watch::Receiver<Lease> {
+        self.lease.subscribe()
+    }
+
+    /// Has the cleanup task finish something nobody awaits any more. Never blocks, spawns or panics; once the
+    /// session or its runtime is gone there is nothing left to finish.
+    pub(crate) fn keep(&self, future: BoxFuture<'static, ()>) {
+        drop(self.kept.send(future));
+    }
+
+    /// Has the cleanup task look after a guard once it has been held for a while.
+    pub(crate) fn keep_settled(self: &Arc<Self>, guard: Weak<dyn Settle>) {
+        let mut young = self.young.lock().unwrap_or_else(PoisonError::into_inner);
+        young.push(guard);
+        if young.len() == 1 {
+            self.keep(settle(Arc::downgrade(self)).boxed());
+        }
+    }
+
+    /// Ends the session: every guard is lost, every request revoked, and the server told.
+    pub(crate) fn close(&self) {
+        self.lease.send_modify(|lease| lease.ended(SessionEnd::Closed));
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.requests.revoke();
+        // Requests hold the only other clones, so this is the last one: zookeeper-client now closes the session.
+        drop(client);
+    }
+
+    /// Resolves once the session is over: how it ended, or `None` if its runtime is gone and nobody can tell.
+    pub(crate) async fn over(&self) -> Option<SessionEnd> {
+        let mut over = self.over.clone();
+        over.wait_for(Option::is_some).await.ok().and_then(|end| *end)
+    }
+}
+
+/// Looks every little while whether a young guard has come of age, until there is none.
+async fn settle(generation: Weak<Generation>) {
+    loop {
+        tokio::time::sleep(SETTLING).await;
+        let Some(generation) = generation.upgrade() else { return };
+        let mut due = Vec::new();
+        let mut young = generation.young.lock().unwrap_or_else(PoisonError::into_inner);
+        young.retain(|guard| match guard.upgrade() {
+            Some(guard) if guard.is_due() => {
+                due.push(guard);
+                false
+            }
+            Some(_) => true,
+            None => false,
+        });
+        let done = young.is_empty();
+        // A guard that is released meanwhile must not find this lock taken.
+        drop(young);
+        due.into_iter().filter_map(Settle::settle).for_each(|guard| generation.keep(guard));
+        if done {
+            return;
+        }
+    }
+}

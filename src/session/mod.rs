@@ -1,0 +1,134 @@
+//! Sessions: connecting, closing, and what goes on between.
+
+mod builder;
+mod generation;
+mod keeper;
+mod revocable;
+pub(crate) mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use builder::SessionBuilder;
+pub(crate) use generation::{Generation, SETTLING, Settle};
+pub(crate) use revocable::Revocable;
+pub(crate) use wire::Reply;
+
+use crate::error::{CloseError, ConnectError, InvalidLock};
+use crate::lock::{Lock, LockOptions};
+
+/// A ZooKeeper session, which any number of locks share. Cheap to clone; every clone is the same session.
+///
+/// When the last clone, lock and guard of it are dropped, the session is closed in the background, and its nodes
+/// go with it. [`close`](Self::close) does so at once, and tells when it is done.
+///
+/// Needs a tokio runtime with time enabled; the one that is current in [`connect`](Self::connect) runs the
+/// session's tasks.
+///
+/// When ZooKeeper ends the session (it expired, or an operator closed it), it stays ended: acquisitions fail
+/// with [`AcquireError::SessionExpired`](crate::AcquireError::SessionExpired) until the caller connects anew.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zklock::Session;
+///
+/// let session = Session::connect("zk1:2181,zk2:2181,zk3:2181").await?;
+/// let lock = session.lock("/lock/orders")?;
+/// let guard = lock.acquire().await?;
+/// guard.release().await?;
+/// session.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Session {
+    generation: Arc<Generation>,
+}
+
+impl Session {
+    /// Connects with the default options: a session timeout of 10 seconds, no authentication.
+    ///
+    /// `servers` is ZooKeeper's connect string: `host:port` pairs separated by commas (port 2181 if left out),
+    /// and optionally a chroot behind the last one: `zk1:2181,zk2:2181/app`. A chroot that does not exist is
+    /// created with the first lock.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConnectError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe. A session that the server has established by then is left to expire; it owns no nodes.
+    pub async fn connect(servers: impl Into<String>) -> Result<Self, ConnectError> {
+        Self::builder(servers).connect().await
+    }
+
+    /// Connects with other options.
+    pub fn builder(servers: impl Into<String>) -> SessionBuilder {
+        SessionBuilder::new(servers.into())
+    }
+
+    pub(crate) fn start(client: zookeeper_client::Client) -> Self {
+        Self { generation: Generation::start(client) }
+    }
+
+    /// The lock whose contenders queue in the directory `path`. Nothing is sent before the lock is used.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock::Path`] if ZooKeeper does not allow the path, or zklock does not.
+    pub fn lock(&self, path: &str) -> Result<Lock, InvalidLock> {
+        self.lock_with(path, LockOptions::new())
+    }
+
+    /// The lock at `path`, with options.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock`]: what is wrong with the path or with an option.
+    pub fn lock_with(&self, path: &str, options: LockOptions) -> Result<Lock, InvalidLock> {
+        Lock::new(self.generation.clone(), path, options)
+    }
+
+    /// The session id, as ZooKeeper's `cons` and `dump` show it in hexadecimal.
+    pub fn id(&self) -> i64 {
+        self.generation.id()
+    }
+
+    /// The session timeout that the server granted.
+    pub fn timeout(&self) -> Duration {
+        self.generation.timeout()
+    }
+
+    /// Ends the session: invalidates every guard, fails every acquisition under way, and returns once the server
+    /// has ended the session, and so removed its nodes. The locks go to the next contenders at once rather than
+    /// after a session timeout.
+    ///
+    /// Further calls wait for the same end.
+    ///
+    /// # Errors
+    ///
+    /// [`CloseError::Unconfirmed`] if the server could not be reached. The guards are invalid all the same; the
+    /// nodes stay until the session expires.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: once polled, the session ends in the background whether or not this is awaited.
+    pub async fn close(&self) -> Result<(), CloseError> {
+        let started = Instant::now();
+        let timeout = self.generation.timeout();
+        self.generation.close();
+        match self.generation.over().await {
+            // An end that took so long was the client's own verdict, after hearing nothing for longer than that.
+            Some(_) if started.elapsed() < timeout => Ok(()),
+            _ => Err(CloseError::Unconfirmed { session: self.id(), timeout }),
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("id", &format_args!("{:#x}", self.id())).finish_non_exhaustive()
+    }
+}

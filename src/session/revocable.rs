@@ -1,0 +1,173 @@
+//! Requests that can be taken back from whoever awaits them.
+//!
+//! zookeeper-client closes its session when the last clone of its `Client` is dropped, and a request's future
+//! keeps a clone. A caller may hold such a future without ever polling it again; so that `Session::close` need
+//! not wait for that caller, every such future lives in a slot that the session can empty.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+use futures::future::BoxFuture;
+use slab::Slab;
+
+/// The slots of one session's requests.
+#[derive(Default)]
+pub(crate) struct Registry {
+    slots: Mutex<Slots>,
+}
+
+#[derive(Default)]
+struct Slots {
+    revoked: bool,
+    running: Slab<Weak<dyn Revoke>>,
+}
+
+/// A request in its slot. Resolves to `None` once it is revoked.
+pub(crate) struct Revocable<T> {
+    slot: Arc<Slot<T>>,
+    registration: Option<(Arc<Registry>, usize)>,
+}
+
+struct Slot<T> {
+    state: Mutex<State<T>>,
+}
+
+enum State<T> {
+    Running(BoxFuture<'static, T>, Option<Waker>),
+    Revoked,
+}
+
+trait Revoke: Send + Sync {
+    fn revoke(&self);
+}
+
+impl Registry {
+    /// Puts a request into a slot; into an empty one if everything has been revoked.
+    pub(crate) fn register<T: Send + 'static>(
+        self: &Arc<Self>,
+        request: BoxFuture<'static, T>,
+    ) -> Revocable<T> {
+        let slot = Arc::new(Slot { state: Mutex::new(State::Running(request, None)) });
+        let mut slots = lock(&self.slots);
+        if slots.revoked {
+            drop(slots);
+            slot.revoke();
+            return Revocable { slot, registration: None };
+        }
+        let weak: Weak<Slot<T>> = Arc::downgrade(&slot);
+        let key = slots.running.insert(weak);
+        Revocable { slot, registration: Some((self.clone(), key)) }
+    }
+
+    /// Empties every slot, now and for ever.
+    pub(crate) fn revoke(&self) {
+        let running = {
+            let mut slots = lock(&self.slots);
+            slots.revoked = true;
+            slots.running.iter().filter_map(|(_, slot)| slot.upgrade()).collect::<Vec<_>>()
+        };
+        running.iter().for_each(|slot| slot.revoke());
+    }
+}
+
+impl<T: Send> Revoke for Slot<T> {
+    fn revoke(&self) {
+        // The old state is dropped, and its waker woken, after the lock: both may run foreign code.
+        let old = std::mem::replace(&mut *lock(&self.state), State::Revoked);
+        if let State::Running(request, waker) = old {
+            drop(request);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl<T> Future for Revocable<T> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        match &mut *lock(&self.slot.state) {
+            State::Revoked => Poll::Ready(None),
+            State::Running(request, waker) => {
+                let poll = request.as_mut().poll(cx);
+                if poll.is_pending() {
+                    match waker {
+                        Some(waker) => waker.clone_from(cx.waker()),
+                        None => *waker = Some(cx.waker().clone()),
+                    }
+                }
+                poll.map(Some)
+            }
+        }
+    }
+}
+
+impl<T> Drop for Revocable<T> {
+    fn drop(&mut self) {
+        if let Some((registry, key)) = self.registration.take() {
+            lock(&registry.slots).running.try_remove(key);
+        }
+    }
+}
+
+/// No code that may panic runs under these locks but a request's own, and a poisoned request is dropped anyway.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_request_resolves_to_its_value() {
+        let registry = Arc::new(Registry::default());
+        assert_eq!(registry.register(async { 7 }.boxed()).now_or_never(), Some(Some(7)));
+        assert!(lock(&registry.slots).running.is_empty());
+    }
+
+    #[test]
+    fn revoking_drops_the_request_though_nobody_polls_it() {
+        let registry = Arc::new(Registry::default());
+        let client = Arc::new(());
+        let held = client.clone();
+        let mut request = registry.register(
+            async move {
+                let _held = held;
+                std::future::pending::<()>().await
+            }
+            .boxed(),
+        );
+        let wakes = Arc::new(Wakes::default());
+        let waker = wakes.clone().into();
+        assert!(request.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+        registry.revoke();
+        assert_eq!(Arc::strong_count(&client), 1);
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+        assert_eq!(request.now_or_never(), Some(None));
+    }
+
+    #[test]
+    fn nothing_is_registered_after_a_revocation() {
+        let registry = Arc::new(Registry::default());
+        registry.revoke();
+        assert_eq!(registry.register(async { 7 }.boxed()).now_or_never(), Some(None));
+    }
+}

@@ -1,0 +1,346 @@
+//! The recipe's requests in ZooKeeper's terms: each function sends one command and turns the reply into an event.
+//!
+//! zookeeper-client sends a request when its method is called, so what is called in one poll is sent back to
+//! back, in that order.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join};
+use uuid::Uuid;
+use zookeeper_client as zk;
+use zookeeper_client::{
+    Client, CreateMode, Error, EventType, MultiReadResult, MultiWriteError, OneshotWatcher, SessionState,
+    WatchedEvent,
+};
+
+use crate::acl::Acl;
+use crate::lock::Settings;
+use crate::node::NodeData;
+use crate::recipe::{Event, Look, Own, Refusal, Sequence, SessionEnd, Sight};
+
+/// What a request led to: its reply, and the watch it left if it left one.
+pub(crate) struct Reply {
+    pub(crate) event: Event,
+    pub(crate) watch: Option<BoxFuture<'static, Event>>,
+}
+
+impl From<Event> for Reply {
+    fn from(event: Event) -> Self {
+        Self { event, watch: None }
+    }
+}
+
+/// A contender's node, whosever it is.
+pub(crate) struct Node {
+    pub(crate) own: Own,
+    /// The session that created it.
+    pub(crate) session: i64,
+    /// `None` if it is not ours to read, or not zklock's.
+    pub(crate) data: Option<NodeData>,
+}
+
+/// How many nodes one request reads.
+const READ_CHUNK: usize = 128;
+
+/// Creates a contender and looks at the queue behind it, in one round trip.
+pub(crate) async fn enter(client: Arc<Client>, lock: Arc<Settings>, data: Vec<u8>, look: Look) -> Reply {
+    let (prefix, acls) = (lock.path.prefix(), acls(&lock.acl));
+    let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
+    let create = client.create(&prefix, &data, &options);
+    let (created, sight) = match look {
+        Look::List => {
+            let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
+            (created, children.map_or(Sight::Nothing, Sight::Children))
+        }
+        Look::Count => {
+            let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
+            let count = stat.ok().flatten().and_then(|stat| usize::try_from(stat.num_children).ok());
+            (created, count.map_or(Sight::Nothing, Sight::Count))
+        }
+    };
+    let event = match created {
+        Ok((stat, sequence)) => match i32::try_from(sequence.into_i64()) {
+            Ok(sequence) => {
+                Event::Entered { own: Own { sequence: Sequence(sequence), czxid: stat.czxid }, sight }
+            }
+            Err(_) => Event::Unanswered,
+        },
+        Err(Error::NoNode) => Event::NoDirectory,
+        // The name is the server's choice; it is only taken once the numbers have come to their end.
+        Err(Error::NodeExists) => Event::Refused(Refusal::NoSequence),
+        Err(error) => failure(error),
+    };
+    event.into()
+}
+
+/// Creates the lock's directory and its ancestors, chroot included, as container nodes: ZooKeeper removes those
+/// once they are empty.
+pub(crate) async fn create_directory(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
+    let chroot = client.path().trim_end_matches('/').to_owned();
+    let (ancestors_acls, acls) = (acls(&lock.ancestors_acl), acls(&lock.acl));
+    let ancestors = CreateMode::Container.with_acls(zk::Acls::new(&ancestors_acls));
+    // A clone at the root always is a good one: "/" is a valid path.
+    let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
+    let parent = format!("{chroot}{}", lock.path.parent().unwrap_or_default());
+    if !parent.is_empty()
+        && let Err(error) = root.mkdir(&parent, &ancestors).await
+    {
+        return failure(error).into();
+    }
+    let directory = CreateMode::Container.with_acls(zk::Acls::new(&acls));
+    match client.create(lock.path.as_str(), &[], &directory).await {
+        // An ancestor that was reaped in between shows when the contender is created.
+        Ok(_) | Err(Error::NodeExists | Error::NoNode) => Event::DirectoryReady,
+        Err(error) => failure(error),
+    }
+    .into()
+}
+
+/// Finds this session's node for the acquisition `id`. The sync makes sure that this server has seen every
+/// create that took effect; one that was still on its way from an earlier connection no longer can, because
+/// the leader refuses requests from the connection a session has left.
+pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, id: Uuid) -> Reply {
+    let (synced, listed) =
+        join(client.sync(lock.path.as_str()), client.list_ephemerals(lock.path.as_str())).await;
+    let paths = match synced.and(listed) {
+        Ok(paths) => paths,
+        Err(error) => return failure(error).into(),
+    };
+    let contenders = paths.iter().filter_map(|path| lock.path.child(path)).filter_map(Sequence::parse);
+    let contenders = contenders.collect::<Vec<_>>();
+    for chunk in contenders.chunks(READ_CHUNK) {
+        match read(&client, &lock, chunk).await {
+            Ok(nodes) => {
+                let ours =
+                    nodes.into_iter().find(|node| node.data.as_ref().is_some_and(|data| data.id == id));
+                if let Some(node) = ours {
+                    return Event::Recovered(Some(node.own)).into();
+                }
+            }
+            Err(error) => return failure(error).into(),
+        }
+    }
+    Event::Recovered(None).into()
+}
+
+/// Lists the directory.
+pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
+    match client.list_children(lock.path.as_str()).await {
+        Ok(children) => Event::Listed(children),
+        Err(Error::NoNode) => Event::NoDirectory,
+        Err(error) => failure(error),
+    }
+    .into()
+}
+
+/// Watches the predecessor.
+pub(crate) async fn watch_predecessor(
+    client: Arc<Client>,
+    lock: Arc<Settings>,
+    predecessor: Sequence,
+) -> Reply {
+    watch(&client, &lock.path.contender(predecessor), Event::PredecessorWatched, |event| {
+        match event.event_type {
+            EventType::NodeDataChanged => Event::PredecessorReleased,
+            _ => Event::PredecessorDeleted,
+        }
+    })
+    .await
+}
+
+/// Watches our own node.
+pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Sequence) -> Reply {
+    watch(&client, &lock.path.contender(own), Event::OwnWatched, |_| Event::OwnTouched).await
+}
+
+/// Releases as a holder: the write tells the successor that it is granted, the deletion removes the node, and no
+/// one ever sees the one without the other.
+pub(crate) async fn release(client: Arc<Client>, lock: Arc<Settings>, own: Sequence) -> Reply {
+    let path = lock.path.contender(own);
+    let mut transaction = client.new_multi_writer();
+    if let Err(error) = transaction.add_set_data(&path, &[], None).and(transaction.add_delete(&path, None)) {
+        return failure(error).into();
+    }
+    match transaction.commit().await {
+        Ok(_) => Event::Released(true),
+        Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Event::Released(false),
+        Err(MultiWriteError::OperationFailed { source, .. } | MultiWriteError::RequestFailed { source }) => {
+            failure(source)
+        }
+    }
+    .into()
+}
+
+/// Leaves the queue.
+pub(crate) async fn delete(client: Arc<Client>, lock: Arc<Settings>, own: Sequence) -> Reply {
+    match client.delete(&lock.path.contender(own), None).await {
+        Ok(()) | Err(Error::NoNode) => Event::Deleted,
+        Err(error) => failure(error),
+    }
+    .into()
+}
+
+/// Every contender in the queue, first the holder; or what went wrong.
+pub(crate) async fn contenders(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Node>, Event> {
+    let mut contenders = match client.list_children(lock.path.as_str()).await {
+        Ok(children) => children.iter().filter_map(|name| Sequence::parse(name)).collect::<Vec<_>>(),
+        Err(Error::NoNode) => Vec::new(),
+        Err(error) => return Err(failure(error)),
+    };
+    contenders.sort_unstable();
+    let mut nodes = Vec::with_capacity(contenders.len());
+    for chunk in contenders.chunks(READ_CHUNK) {
+        nodes.extend(read(&client, &lock, chunk).await.map_err(failure)?);
+    }
+    Ok(nodes)
+}
+
+/// Reads some contenders, in one request. Those that are gone by now are left out.
+async fn read(client: &Client, lock: &Settings, contenders: &[Sequence]) -> Result<Vec<Node>, Error> {
+    let paths = contenders.iter().map(|sequence| lock.path.contender(*sequence)).collect::<Vec<_>>();
+    let mut reader = client.new_multi_reader();
+    for path in &paths {
+        reader.add_get_data(path)?;
+    }
+    let mut nodes = Vec::with_capacity(contenders.len());
+    for (sequence, (path, result)) in contenders.iter().zip(paths.iter().zip(reader.commit().await?)) {
+        let (stat, data) = match result {
+            MultiReadResult::Data { data, stat } => (Some(stat), NodeData::decode(&data)),
+            MultiReadResult::Error { err: Error::NoAuth } => (client.check_stat(path).await?, None),
+            _ => (None, None),
+        };
+        nodes.extend(stat.map(|stat| Node {
+            own: Own { sequence: *sequence, czxid: stat.czxid },
+            session: stat.ephemeral_owner,
+            data,
+        }));
+    }
+    Ok(nodes)
+}
+
+/// Watches a node for its first change, if it is there.
+async fn watch(
+    client: &Client,
+    path: &str,
+    reply: fn(bool) -> Event,
+    changed: fn(&WatchedEvent) -> Event,
+) -> Reply {
+    match client.check_and_watch_stat(path).await {
+        Ok((Some(_), watcher)) => {
+            Reply { event: reply(true), watch: Some(changes(watcher, changed).boxed()) }
+        }
+        // Its number will not be given again, so the watch on its creation is of no use; dropping removes it.
+        Ok((None, _)) => reply(false).into(),
+        Err(error) => failure(error).into(),
+    }
+}
+
+/// Resolves at the node's first change, or at the session's end.
+async fn changes(watcher: OneshotWatcher, changed: fn(&WatchedEvent) -> Event) -> Event {
+    // The watcher panics if the client's task is gone without a last word: when the runtime shuts down.
+    match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
+        Ok(event) if event.event_type == EventType::Session => {
+            Event::SessionOver(end(event.session_state).unwrap_or(SessionEnd::Closed))
+        }
+        Ok(event) => changed(&event),
+        Err(_) => Event::SessionOver(SessionEnd::Closed),
+    }
+}
+
+/// How a session in this state has ended, if it has.
+pub(crate) fn end(state: SessionState) -> Option<SessionEnd> {
+    match state {
+        SessionState::Expired => Some(SessionEnd::Expired),
+        SessionState::Closed => Some(SessionEnd::Closed),
+        SessionState::AuthFailed => Some(SessionEnd::AuthFailed),
+        SessionState::Disconnected | SessionState::SyncConnected | SessionState::ConnectedReadOnly => None,
+    }
+}
+
+/// What an error says about its request. Only a server's own code is a definite answer; a stalled connection,
+/// a lost one and anything else unexpected leave the outcome unknown.
+pub(crate) fn failure(error: Error) -> Event {
+    match error {
+        Error::SessionExpired => Event::SessionOver(SessionEnd::Expired),
+        Error::ClientClosed => Event::SessionOver(SessionEnd::Closed),
+        Error::AuthFailed => Event::SessionOver(SessionEnd::AuthFailed),
+        Error::NoAuth => Event::Refused(Refusal::NotAuthorized),
+        Error::NoChildrenForEphemerals => Event::Refused(Refusal::EphemeralParent),
+        Error::NotReadOnly => Event::Refused(Refusal::ReadOnly),
+        Error::InvalidAcl => Event::Refused(Refusal::InvalidAcl),
+        error if is_definite(&error) => Event::Refused(Refusal::Other(error.to_string())),
+        // Among them `Throttled`: the server did nothing, and asks for a retry.
+        _ => Event::Unanswered,
+    }
+}
+
+fn is_definite(error: &Error) -> bool {
+    match error {
+        Error::BadArguments(_)
+        | Error::BadVersion
+        | Error::MarshallingError
+        | Error::NoNode
+        | Error::NodeExists
+        | Error::NotEmpty
+        | Error::NoWatcher
+        | Error::QuotaExceeded
+        | Error::ReconfigDisabled
+        | Error::Unimplemented => true,
+        // API errors are below -100 (`KeeperException.Code`); -122 is the server giving up on a request that
+        // may still be under way.
+        Error::UnexpectedErrorCode(code) => *code < -100 && *code != -122,
+        _ => false,
+    }
+}
+
+fn acls(acl: &Acl) -> Vec<zk::Acl> {
+    let all = [
+        zk::Permission::READ,
+        zk::Permission::WRITE,
+        zk::Permission::CREATE,
+        zk::Permission::DELETE,
+        zk::Permission::ADMIN,
+    ];
+    let entry = |entry: &crate::acl::Entry| {
+        let permission = all.iter().enumerate().fold(zk::Permission::NONE, |sum, (bit, permission)| {
+            if entry.permissions.0 & (1 << bit) == 0 { sum } else { sum | *permission }
+        });
+        zk::Acl::new(permission, zk::AuthId::new(&entry.scheme, &entry.id))
+    };
+    acl.entries.iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_servers_own_codes_are_definite() {
+        assert_eq!(failure(Error::NoAuth), Event::Refused(Refusal::NotAuthorized));
+        assert!(matches!(failure(Error::QuotaExceeded), Event::Refused(Refusal::Other(_))));
+        assert!(matches!(failure(Error::UnexpectedErrorCode(-120)), Event::Refused(Refusal::Other(_))));
+        for unknown in [
+            Error::ConnectionLoss,
+            Error::Timeout,
+            Error::SessionMoved,
+            Error::Throttled,
+            Error::UnexpectedError("no reply".into()),
+            Error::UnexpectedErrorCode(-7),
+            Error::UnexpectedErrorCode(-122),
+        ] {
+            assert_eq!(failure(unknown.clone()), Event::Unanswered, "{unknown:?}");
+        }
+        assert_eq!(failure(Error::SessionExpired), Event::SessionOver(SessionEnd::Expired));
+    }
+
+    #[test]
+    fn permissions_keep_their_bits() {
+        let acl = Acl::creator_only().and("ip", "::1", crate::Permissions::READ | crate::Permissions::DELETE);
+        let acls = acls(&acl);
+        assert_eq!(acls[0].permission(), zk::Permission::ALL);
+        assert_eq!(acls[1].permission(), zk::Permission::READ | zk::Permission::DELETE);
+        assert_eq!((acls[1].scheme(), acls[1].id()), ("ip", "::1"));
+    }
+}

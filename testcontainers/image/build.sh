@@ -1,0 +1,58 @@
+#!/bin/sh
+# Makes the image `zookeeper:3.9` available to the local container engine, and does nothing when it already is.
+#
+# The official image is pulled where a registry answers. Elsewhere a stand-in with the same name, environment variables
+# and directories is built from Debian packages.
+#
+#   ZOOKEEPER_IMAGE   another name for the image        (default zookeeper:3.9)
+#   PULL_TIMEOUT      seconds to wait for a registry    (default 60; 0 skips the pull)
+#   DEBIAN_MIRROR     where debootstrap gets its packages
+set -eu
+
+image="${ZOOKEEPER_IMAGE:-zookeeper:3.9}"
+base=zklock-debian:trixie
+here="$(cd "$(dirname "$0")" && pwd)"
+
+say() { echo "image: $*"; }
+fail() { echo "image: $*" >&2; exit 1; }
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+command -v docker >/dev/null || fail "no docker command; install one (apt-get install docker.io)"
+docker version >/dev/null 2>&1 || fail "the docker engine does not answer; start it (service docker start)"
+
+if docker image inspect "$image" >/dev/null 2>&1; then
+    say "$image is already here"
+    exit 0
+fi
+
+if [ "${PULL_TIMEOUT:-60}" != 0 ]; then
+    say "pulling $image (at most ${PULL_TIMEOUT:-60} s)"
+    if timeout "${PULL_TIMEOUT:-60}" docker pull --quiet "$image"; then
+        say "$image is pulled"
+        exit 0
+    fi
+    say "no registry gave us $image; building a stand-in from Debian packages"
+fi
+
+if docker image inspect "$base" >/dev/null 2>&1; then
+    say "the base image $base is already here"
+else
+    if ! command -v debootstrap >/dev/null; then
+        say "installing debootstrap"
+        as_root apt-get update -qq
+        as_root apt-get install -y -qq --no-install-recommends debootstrap debian-archive-keyring
+    fi
+    root="$(mktemp -d)"
+    trap 'as_root rm -rf "$root"' EXIT
+    say "debootstrap of Debian trixie into $root (about half a minute)"
+    as_root debootstrap --variant=minbase trixie "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} >"$root.log" 2>&1 \
+        || { tail -n 20 "$root.log" >&2; fail "debootstrap failed; its log is $root.log"; }
+    rm -f "$root.log"
+    as_root rm -rf "$root/var/cache/apt/archives"/*.deb "$root/var/lib/apt/lists"/*
+    say "importing it as $base"
+    as_root tar -C "$root" -c . | docker import - "$base" >/dev/null
+fi
+
+say "building $image (installs a Java runtime and ZooKeeper)"
+docker build --quiet --build-arg BASE="$base" --tag "$image" "$here"
+say "$image is built"

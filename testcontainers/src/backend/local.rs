@@ -1,0 +1,242 @@
+//! ZooKeeper as a process of this machine.
+//!
+//! A test process can end in ways that run no destructor. So each server has a keeper, a small shell that holds the read
+//! end of a pipe from the test process: when the pipe closes, for whatever reason, it kills the server and removes its
+//! directory. It is in a process group of its own, or Ctrl-C would end it before it has done so.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::tail;
+use crate::{
+    Error,
+    config::{Layout, Member, Options},
+    ports::Port,
+};
+
+const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// Arguments: the server's directory, then its command line. Says the server's process id, ends as the server ends.
+const KEEPER: &str = r#"
+directory=$1; shift
+exec 3<&0
+"$@" </dev/null 3<&- >>"$directory/log" 2>&1 &
+server=$!
+( read -r _ <&3; kill -9 $server; rm -rf "$directory" ) >/dev/null 2>&1 &
+guard=$!
+exec 3<&-
+echo $server
+exec >/dev/null
+wait $server
+status=$?
+kill $guard
+exit $status
+"#;
+
+/// A ZooKeeper that can be run here.
+#[derive(Clone, Debug)]
+pub(crate) struct Installation {
+    java: PathBuf,
+    class_path: String,
+}
+
+impl Installation {
+    /// Looks for Java and ZooKeeper; the error says what is missing.
+    pub(crate) fn find() -> Result<Self, String> {
+        let java = match std::env::var_os("JAVA_HOME") {
+            Some(home) => PathBuf::from(home).join("bin/java"),
+            None => on_path("java").ok_or("no `java` on PATH; apt-get install zookeeper brings one")?,
+        };
+        if let Some(home) = std::env::var_os("ZOOKEEPER_HOME") {
+            let jars = PathBuf::from(home).join("lib");
+            if !jars.is_dir() {
+                return Err(format!("ZOOKEEPER_HOME has no directory {}", jars.display()));
+            }
+            return Ok(Self { java, class_path: format!("{}/*", jars.display()) });
+        }
+        let jars = Path::new("/usr/share/java");
+        let jar = jars.join("zookeeper.jar");
+        if !jar.exists() {
+            return Err(format!(
+                "no {}; apt-get install zookeeper, or unpack a release and set ZOOKEEPER_HOME",
+                jar.display()
+            ));
+        }
+        // The package logs nowhere by itself. This binding, where installed, sends warnings to standard error.
+        let logger = jars.join("slf4j-simple.jar");
+        Ok(Self { java, class_path: format!("{}:{}", jar.display(), logger.display()) })
+    }
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file())
+}
+
+/// One server's process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    command: Vec<String>,
+    client: Port,
+    quorum: Port,
+    election: Port,
+    running: Mutex<Option<Running>>,
+    directory: TempDir,
+}
+
+#[derive(Debug)]
+struct Running {
+    keeper: Child,
+    server: Pid,
+    /// Held apart from the child, whose `wait` would close it, and its closing removes the server's data.
+    _pipe: Option<ChildStdin>,
+}
+
+impl Process {
+    pub(crate) fn new(
+        installation: &Installation,
+        index: usize,
+        peers: &[Member],
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let (client, quorum, election) = (Port::reserve()?, Port::reserve()?, Port::reserve()?);
+        let directory = tempfile::Builder::new()
+            .prefix("zookeeper-")
+            .tempdir()
+            .map_err(Error::io("make a directory for ZooKeeper's data"))?;
+        let data = directory.path().join("data");
+        let mut members = peers.to_vec();
+        if !peers.is_empty() {
+            members.push(Member {
+                id: index + 1,
+                host: "127.0.0.1".into(),
+                quorum_port: quorum.number(),
+                election_port: election.number(),
+            });
+            members.sort_by_key(|member| member.id);
+        }
+        let layout = Layout {
+            data: data.display().to_string(),
+            data_log: data.display().to_string(),
+            client_host: "127.0.0.1".into(),
+            client_port: client.number(),
+            members,
+        };
+        let config = directory.path().join("zoo.cfg");
+        let version = data.join("version-2");
+        let write = |path: &Path, bytes: &[u8]| {
+            fs::write(path, bytes).map_err(Error::io(format!("write {}", path.display())))
+        };
+        fs::create_dir_all(&version).map_err(Error::io(format!("create {}", version.display())))?;
+        write(&config, options.zoo_cfg(&layout).as_bytes())?;
+        write(&data.join("myid"), (index + 1).to_string().as_bytes())?;
+        for (name, bytes) in &options.data_files {
+            write(&version.join(name), bytes)?;
+        }
+
+        let mut command = vec![installation.java.display().to_string()];
+        command.push("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".into());
+        command.extend(options.jvm_flags());
+        command.extend(["-cp".into(), installation.class_path.clone(), MAIN.into()]);
+        command.push(config.display().to_string());
+        Ok(Self { command, client, quorum, election, running: Mutex::default(), directory })
+    }
+
+    pub(crate) async fn start(&self) -> Result<(), Error> {
+        let failed = || Error::io("start ZooKeeper's process (needs sh and java)");
+        let mut keeper = Command::new("sh")
+            .args(["-c", KEEPER, "zookeeper-keeper"])
+            .arg(self.directory.path())
+            .args(&self.command)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .map_err(failed())?;
+        let pipe = keeper.stdin.take();
+        let mut line = String::new();
+        if let Some(output) = keeper.stdout.take() {
+            BufReader::new(output).read_line(&mut line).map_err(failed())?;
+        }
+        let server = line.trim().parse().ok().and_then(Pid::from_raw);
+        let server = server.ok_or_else(|| failed()(std::io::Error::other("the shell said no process id")))?;
+        *self.running() = Some(Running { keeper, server, _pipe: pipe });
+        Ok(())
+    }
+
+    pub(crate) async fn kill(&self) -> Result<(), Error> {
+        if let Some(mut running) = self.running().take() {
+            running.end().map_err(Error::io("wait for ZooKeeper's process to end"))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn pause(&self) -> Result<(), Error> {
+        self.signal(Signal::STOP)
+    }
+
+    pub(crate) async fn unpause(&self) -> Result<(), Error> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Error> {
+        match &*self.running() {
+            Some(running) => kill_process(running.server, signal)
+                .map_err(|source| Error::io("signal ZooKeeper's process")(source.into())),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) async fn has_exited(&self) -> bool {
+        match &mut *self.running() {
+            Some(running) => !matches!(running.keeper.try_wait(), Ok(None)),
+            None => true,
+        }
+    }
+
+    pub(crate) async fn log(&self) -> String {
+        tail(&fs::read_to_string(self.directory.path().join("log")).unwrap_or_default())
+    }
+
+    pub(crate) fn client_address(&self) -> String {
+        format!("127.0.0.1:{}", self.client.number())
+    }
+
+    pub(crate) fn peer_addresses(&self) -> Option<(String, String)> {
+        let address = |port: &Port| format!("127.0.0.1:{}", port.number());
+        Some((address(&self.quorum), address(&self.election)))
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(mut running) = self.running().take() {
+            let _ = running.end();
+        }
+    }
+}
+
+impl Running {
+    fn end(&mut self) -> std::io::Result<()> {
+        // The keeper ends with the server; while it runs, the id is nobody else's.
+        if self.keeper.try_wait()?.is_none() {
+            let _ = kill_process(self.server, Signal::KILL);
+            self.keeper.wait()?;
+        }
+        Ok(())
+    }
+}

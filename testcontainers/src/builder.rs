@@ -1,0 +1,103 @@
+//! Options of servers and ensembles.
+
+use std::time::Duration;
+
+use crate::{Backend, Ensemble, Error, ZooKeeper, config::Options};
+
+macro_rules! builder {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        #[must_use = "a builder does nothing until it is started"]
+        pub struct $name {
+            options: Options,
+            size: usize,
+        }
+
+        impl $name {
+            /// The length of a tick. 2 s unless set, which is what ZooKeeper's documentation uses throughout.
+            ///
+            /// Session timeouts lie between 2 and 20 ticks, so between 4 s and 40 s unless set; a server that hears nothing
+            /// of its leader, or a leader of its quorum, gives up after `syncLimit` = 5 ticks.
+            pub fn tick_time(mut self, tick: Duration) -> Self {
+                self.options.tick_time = tick;
+                self
+            }
+
+            /// The shortest session timeout a client may have; two ticks unless set.
+            pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
+                self.options.min_session_timeout = Some(timeout);
+                self
+            }
+
+            /// The longest session timeout a client may have; twenty ticks unless set.
+            pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
+                self.options.max_session_timeout = Some(timeout);
+                self
+            }
+
+            /// Any line of `zoo.cfg`; replaces the default of the same name.
+            pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+                self.options.properties.push((key.into(), value.into()));
+                self
+            }
+
+            /// A Java system property, given as `-Dkey=value`; for instance `readonlymode.enabled` or
+            /// `znode.container.checkIntervalMs`. Neither part may contain blanks.
+            pub fn java_property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+                self.options.java_properties.push((key.into(), value.into()));
+                self
+            }
+
+            /// Puts a file, such as a prepared `snapshot.0`, where every server finds its data when it first starts.
+            pub fn data_file(mut self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+                self.options.data_files.push((name.into(), bytes.into()));
+                self
+            }
+
+            /// How to run servers, whatever `ZKLOCK_TEST_BACKEND` says.
+            pub fn backend(mut self, backend: Backend) -> Self {
+                self.options.backend = Some(backend);
+                self
+            }
+        }
+    };
+}
+
+builder! {
+    /// Options for one server; from [`ZooKeeper::builder`].
+    ZooKeeperBuilder
+}
+
+builder! {
+    /// Options for an ensemble; from [`Ensemble::builder`].
+    EnsembleBuilder
+}
+
+impl ZooKeeperBuilder {
+    pub(crate) fn new() -> Self {
+        Self { options: Options::default(), size: 1 }
+    }
+
+    /// Starts the server and waits until it serves.
+    ///
+    /// # Errors
+    /// When there is no way to run ZooKeeper here, an option cannot work, or the server does not serve within a minute.
+    pub async fn start(self) -> Result<ZooKeeper, Error> {
+        Ensemble::start_with(self.size, &self.options).await.map(ZooKeeper::new)
+    }
+}
+
+impl EnsembleBuilder {
+    pub(crate) fn new(size: usize) -> Self {
+        Self { options: Options::default(), size }
+    }
+
+    /// Starts the servers and waits until all of them serve.
+    ///
+    /// # Errors
+    /// When there is no way to run ZooKeeper here, an option cannot work, or a server does not serve within a minute.
+    pub async fn start(self) -> Result<Ensemble, Error> {
+        Ensemble::start_with(self.size, &self.options).await
+    }
+}

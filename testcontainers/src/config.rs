@@ -1,0 +1,156 @@
+//! What a server is told: `zoo.cfg`, system properties, files it starts from.
+
+use std::time::Duration;
+
+use crate::{Backend, Error};
+
+/// Options of a server or an ensemble, as its builder collected them.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) tick_time: Duration,
+    pub(crate) min_session_timeout: Option<Duration>,
+    pub(crate) max_session_timeout: Option<Duration>,
+    pub(crate) properties: Vec<(String, String)>,
+    pub(crate) java_properties: Vec<(String, String)>,
+    pub(crate) data_files: Vec<(String, Vec<u8>)>,
+    pub(crate) backend: Option<Backend>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tick_time: Duration::from_secs(2),
+            min_session_timeout: None,
+            max_session_timeout: None,
+            properties: Vec::new(),
+            java_properties: Vec::new(),
+            data_files: Vec::new(),
+            backend: None,
+        }
+    }
+}
+
+/// Where one server keeps its files and where it listens, as it sees it itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) data: String,
+    pub(crate) data_log: String,
+    pub(crate) client_host: String,
+    pub(crate) client_port: u16,
+    /// `server.N` lines of the ensemble; empty for a standalone server.
+    pub(crate) members: Vec<Member>,
+}
+
+/// Where one member of the ensemble is found, as the server whose configuration it is in sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) id: usize,
+    pub(crate) host: String,
+    pub(crate) quorum_port: u16,
+    pub(crate) election_port: u16,
+}
+
+impl Options {
+    /// Refuses early what the server would only fail on, or worse, misread.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let invalid = |text: String| Err(Error::InvalidOption(text));
+        if self.tick_time.as_millis() == 0 {
+            return invalid("tick_time must be at least 1 ms".into());
+        }
+        for (key, value) in &self.properties {
+            if key.is_empty() || key.contains(['=', '\n']) || value.contains('\n') {
+                return invalid(format!("property {key:?} = {value:?} is no line of zoo.cfg"));
+            }
+        }
+        for (key, value) in &self.java_properties {
+            if key.is_empty() || key.contains('=') || format!("{key}{value}").contains(char::is_whitespace) {
+                return invalid(format!("system property {key:?} = {value:?}: blanks cannot be passed on"));
+            }
+        }
+        for (name, _) in &self.data_files {
+            if name.is_empty() || name.contains('/') || name.starts_with('.') {
+                return invalid(format!("data file {name:?} must be a plain name such as snapshot.0"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of `zoo.cfg`. A property of the user's replaces the default of the same name.
+    pub(crate) fn zoo_cfg(&self, layout: &Layout) -> String {
+        let mut lines: Vec<(String, String)> = Vec::new();
+        let mut set = |key: &str, value: String| {
+            lines.retain(|(it, _)| it != key);
+            lines.push((key.to_owned(), value));
+        };
+        set("tickTime", self.tick_time.as_millis().to_string());
+        set("initLimit", "10".into());
+        set("syncLimit", "5".into());
+        set("dataDir", layout.data.clone());
+        set("dataLogDir", layout.data_log.clone());
+        set("clientPort", layout.client_port.to_string());
+        set("clientPortAddress", layout.client_host.clone());
+        set("maxClientCnxns", "0".into());
+        set("standaloneEnabled", layout.members.is_empty().to_string());
+        set("admin.enableServer", "false".into());
+        set("4lw.commands.whitelist", "*".into());
+        if let Some(timeout) = self.min_session_timeout {
+            set("minSessionTimeout", timeout.as_millis().to_string());
+        }
+        if let Some(timeout) = self.max_session_timeout {
+            set("maxSessionTimeout", timeout.as_millis().to_string());
+        }
+        for member in &layout.members {
+            let Member { id, host, quorum_port, election_port } = member;
+            set(&format!("server.{id}"), format!("{host}:{quorum_port}:{election_port}"));
+        }
+        for (key, value) in &self.properties {
+            set(key, value.clone());
+        }
+        lines.into_iter().map(|(key, value)| format!("{key}={value}\n")).collect()
+    }
+
+    /// Flags for the Java machine: a small one that starts fast and does not wait for disks, then the user's.
+    pub(crate) fn jvm_flags(&self) -> Vec<String> {
+        let mut flags: Vec<String> = [
+            "-Xmx256m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Dzookeeper.forceSync=no",
+            "-Dzookeeper.preAllocSize=1024",
+        ]
+        .map(String::from)
+        .into();
+        // Of a property given twice, Java takes the last.
+        flags.extend(self.java_properties.iter().map(|(key, value)| format!("-D{key}={value}")));
+        flags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> Layout {
+        Layout {
+            data: "/data".into(),
+            data_log: "/log".into(),
+            client_host: "127.0.0.1".into(),
+            client_port: 2181,
+            members: vec![],
+        }
+    }
+
+    #[test]
+    fn a_property_replaces_the_default_of_its_name() {
+        let options = Options { properties: vec![("syncLimit".into(), "2".into())], ..Options::default() };
+        let text = options.zoo_cfg(&layout());
+        assert!(text.contains("syncLimit=2\n"), "{text}");
+        assert!(!text.contains("syncLimit=5"), "{text}");
+    }
+
+    #[test]
+    fn names_that_leave_the_data_directory_are_refused() {
+        let options = Options { data_files: vec![("../x".into(), vec![])], ..Options::default() };
+        assert!(options.check().is_err());
+    }
+}

@@ -1,0 +1,235 @@
+//! An ensemble of servers and what can be done to it.
+
+use std::time::Duration;
+
+use futures::future::{join_all, try_join_all};
+
+use crate::{
+    Backend, EnsembleBuilder, Error,
+    backend::{Node, Platform},
+    config::Options,
+    mesh::Mesh,
+    server::{Server, State, poll},
+};
+
+/// Ports are taken in competition with everybody else on the machine.
+const ATTEMPTS: usize = 4;
+const LEADER_WAIT: Duration = Duration::from_secs(60);
+
+/// Several ZooKeeper servers that form one ensemble. Dropping it ends them and removes their data.
+///
+/// Servers are counted from 0. Methods take `&self`, so that tests can share an ensemble.
+#[derive(Debug)]
+pub struct Ensemble {
+    // Servers end before the network between them does.
+    servers: Vec<Server>,
+    mesh: Option<Mesh>,
+    backend: Backend,
+}
+
+impl Ensemble {
+    /// Starts `size` servers with default options and waits until all of them serve.
+    ///
+    /// # Errors
+    /// When there is no way to run ZooKeeper here, or the servers do not serve within a minute.
+    pub async fn start(size: usize) -> Result<Self, Error> {
+        Self::builder(size).start().await
+    }
+
+    /// Options for `size` servers.
+    pub fn builder(size: usize) -> EnsembleBuilder {
+        EnsembleBuilder::new(size)
+    }
+
+    pub(crate) async fn start_with(size: usize, options: &Options) -> Result<Self, Error> {
+        options.check()?;
+        if size == 0 || size > 15 {
+            return Err(Error::InvalidOption(format!("an ensemble of {size} servers: ask for 1 to 15")));
+        }
+        let platform = Platform::choose(options.backend).await?;
+        let mut attempt = 1;
+        loop {
+            match Self::start_once(&platform, size, options).await {
+                Err(error) if error.is_port_collision() && attempt < ATTEMPTS => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn start_once(platform: &Platform, size: usize, options: &Options) -> Result<Self, Error> {
+        let mesh = match size {
+            1 => None,
+            _ => Some(Mesh::start(size, platform.proxy_host(), platform.proxy_name())?),
+        };
+        let mut servers = Vec::new();
+        for index in 0..size {
+            let peers = mesh.as_ref().map(|mesh| mesh.peers_of(index)).unwrap_or_default();
+            servers.push(Server::new(index, platform.node(index, &peers, options)?));
+        }
+        let ensemble = Self { servers, mesh, backend: platform.backend() };
+        try_join_all(ensemble.servers.iter().map(|server| ensemble.launch(server))).await?;
+        try_join_all(ensemble.servers.iter().map(Server::wait_until_serving)).await?;
+        Ok(ensemble)
+    }
+
+    /// Starts a server's process and tells the others where it is.
+    async fn launch(&self, server: &Server) -> Result<(), Error> {
+        server.launch().await?;
+        if let (Some(mesh), Some((quorum, election))) = (&self.mesh, server.node().peer_addresses()) {
+            mesh.locate(server.index(), &quorum, &election);
+        }
+        Ok(())
+    }
+
+    /// All client addresses, separated by commas.
+    pub fn connect_string(&self) -> String {
+        let addresses: Vec<_> = self.servers.iter().map(|server| server.node().client_address()).collect();
+        addresses.join(",")
+    }
+
+    /// The client address of server `index`, as `host:port`; the same for as long as the ensemble lives.
+    ///
+    /// # Panics
+    /// When there is no such server.
+    pub fn address(&self, index: usize) -> String {
+        // Like indexing a slice: an index out of range is a mistake in the test's own text.
+        #[allow(clippy::panic)]
+        match self.server(index) {
+            Ok(server) => server.node().client_address(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The number of servers, whatever their state.
+    #[allow(clippy::len_without_is_empty)] // never empty
+    pub fn len(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// How the servers are run.
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// Ends server `index` without notice, as `kill -9` does. Its data stays. Killing it twice is killing it once.
+    pub async fn kill(&self, index: usize) -> Result<(), Error> {
+        self.server(index)?.kill().await
+    }
+
+    /// Starts server `index` again, with its data and at its old address, having killed it if it still ran.
+    ///
+    /// Returns once it serves. If the servers that run and are not isolated are too few for a quorum, or this one is
+    /// isolated, nobody could serve: then it returns once the process is up.
+    pub async fn restart(&self, index: usize) -> Result<(), Error> {
+        let server = self.server(index)?;
+        server.kill().await?;
+        self.launch(server).await?;
+        if self.has_quorum().await && !self.is_isolated(index) {
+            server.wait_until_serving().await
+        } else {
+            server.wait_until_up().await
+        }
+    }
+
+    /// Freezes server `index`: its connections stay open and it does nothing.
+    pub async fn pause(&self, index: usize) -> Result<(), Error> {
+        self.server(index)?.pause().await
+    }
+
+    /// Lets a paused server go on, as if no time had passed for it. Nothing happens if it was not paused.
+    pub async fn unpause(&self, index: usize) -> Result<(), Error> {
+        self.server(index)?.unpause().await
+    }
+
+    /// Cuts server `index` off from the other servers, as if every packet between them were dropped. Its clients stay
+    /// connected to it. Several servers may be isolated; each is then alone.
+    ///
+    /// Returns at once. The servers notice by themselves: a follower and the leader after `syncLimit` ticks at most.
+    pub async fn isolate(&self, index: usize) -> Result<(), Error> {
+        self.server(index)?;
+        if let Some(mesh) = &self.mesh {
+            mesh.isolate(index);
+        }
+        Ok(())
+    }
+
+    /// Connects all servers again. Returns at once; [`wait_until_serving`](Self::wait_until_serving) waits for the
+    /// servers to find together.
+    pub async fn heal(&self) -> Result<(), Error> {
+        if let Some(mesh) = &self.mesh {
+            mesh.heal();
+        }
+        Ok(())
+    }
+
+    /// Waits until every server that runs and is neither paused nor isolated serves clients.
+    ///
+    /// # Errors
+    /// When one does not within a minute.
+    pub async fn wait_until_serving(&self) -> Result<(), Error> {
+        try_join_all(self.reachable().await.into_iter().map(Server::wait_until_serving)).await?;
+        Ok(())
+    }
+
+    /// The server that leads. Waits up to a minute for an election to end.
+    ///
+    /// Servers that are killed, paused or isolated are not asked, so this is the leader a majority follows, also while an
+    /// isolated old leader still believes in itself.
+    pub async fn leader(&self) -> Result<usize, Error> {
+        poll("a leader", LEADER_WAIT, || async {
+            let asked = self.reachable().await;
+            let answers = join_all(asked.iter().map(|server| server.standing())).await;
+            let leaders = answers.into_iter().flatten().filter(|standing| standing.mode == "leader");
+            // For a moment after healing two may say so; the later epoch is right.
+            leaders.max_by_key(|standing| standing.epoch).map(|standing| standing.index)
+        })
+        .await
+    }
+
+    /// The servers that follow at this moment, among those that are not killed, paused or isolated.
+    pub async fn followers(&self) -> Result<Vec<usize>, Error> {
+        let asked = self.reachable().await;
+        let answers = join_all(asked.iter().map(|server| server.standing())).await;
+        let followers = answers.into_iter().flatten().filter(|standing| standing.mode == "follower");
+        Ok(followers.map(|standing| standing.index).collect())
+    }
+
+    /// Asks server `index` a four-letter word: `srvr`, `mntr`, `wchs`, `cons`, `dump`, `ruok`; all are enabled.
+    pub async fn admin(&self, index: usize, word: &str) -> Result<String, Error> {
+        self.server(index)?.admin(word).await
+    }
+
+    fn server(&self, index: usize) -> Result<&Server, Error> {
+        self.servers.get(index).ok_or(Error::NoSuchServer { index, len: self.servers.len() })
+    }
+
+    fn is_isolated(&self, index: usize) -> bool {
+        self.mesh.as_ref().is_some_and(|mesh| mesh.is_isolated(index))
+    }
+
+    async fn reachable(&self) -> Vec<&Server> {
+        let mut reachable = Vec::new();
+        for server in &self.servers {
+            if server.state().await == State::Running && !self.is_isolated(server.index()) {
+                reachable.push(server);
+            }
+        }
+        reachable
+    }
+
+    async fn has_quorum(&self) -> bool {
+        self.reachable().await.len() > self.servers.len() / 2
+    }
+}
+
+impl Drop for Ensemble {
+    fn drop(&mut self) {
+        let nodes: Vec<Node> = self.servers.drain(..).map(Server::into_node).collect();
+        // Each takes a moment, so end them side by side.
+        std::thread::scope(|scope| {
+            for node in nodes {
+                scope.spawn(move || drop(node));
+            }
+        });
+    }
+}

@@ -1,0 +1,118 @@
+//! What can go wrong, in words that say what to do about it.
+
+use std::time::Duration;
+
+/// Why a server, an ensemble or a link could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Neither a container engine nor a local ZooKeeper was found.
+    #[error(
+        "no way to run ZooKeeper here. Docker: {docker}. Local: {local}. Install one of them: \
+         `apt-get install zookeeper` for local processes, or a Docker engine and `make image`"
+    )]
+    NoBackend {
+        /// Why containers do not work.
+        docker: String,
+        /// Why local processes do not work.
+        local: String,
+    },
+
+    /// The backend that was asked for does not work.
+    #[error("the {backend} backend was asked for and does not work: {reason}")]
+    Unavailable {
+        /// The backend that was asked for.
+        backend: crate::Backend,
+        /// What is missing and how to get it.
+        reason: String,
+    },
+
+    /// An option has a value that cannot work.
+    #[error("{0}")]
+    InvalidOption(String),
+
+    /// There is no such server in this ensemble.
+    #[error("there is no server {index}: this ensemble has {len}, counted from 0")]
+    NoSuchServer {
+        /// The index that was asked for.
+        index: usize,
+        /// The number of servers.
+        len: usize,
+    },
+
+    /// The operation needs a running server, and this one was killed.
+    #[error("server {index} cannot be {action}: it is killed; restart({index}) first")]
+    NotRunning {
+        /// The server.
+        index: usize,
+        /// What was to be done with it.
+        action: &'static str,
+    },
+
+    /// A server ended by itself while it was starting.
+    #[error("server {index} ended while starting; the end of its log:\n{log}")]
+    Exited {
+        /// The server.
+        index: usize,
+        /// The last lines it logged.
+        log: String,
+    },
+
+    /// Something did not come to pass in the time allowed.
+    #[error("waited {waited:?} for {what} in vain{detail}")]
+    Timeout {
+        /// What was waited for.
+        what: String,
+        /// How long.
+        waited: Duration,
+        /// What was seen instead; empty when nothing was.
+        detail: String,
+    },
+
+    /// A four-letter word got no answer.
+    #[error("server at {address} did not answer `{word}`: {source}")]
+    Admin {
+        /// The server's client address.
+        address: String,
+        /// The four-letter word.
+        word: String,
+        /// The failure.
+        source: std::io::Error,
+    },
+
+    /// The container engine refused something.
+    #[error("docker could not {action}: {reason}")]
+    Docker {
+        /// What was to be done.
+        action: String,
+        /// The engine's own words.
+        reason: String,
+    },
+
+    /// The operating system refused something.
+    #[error("could not {action}: {source}")]
+    Io {
+        /// What was to be done.
+        action: String,
+        /// The failure.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let action = action.into();
+        move |source| Self::Io { action, source }
+    }
+
+    /// Another process took a port between our choosing it and the server's binding it: worth another try.
+    pub(crate) fn is_port_collision(&self) -> bool {
+        let text = match self {
+            Self::Exited { log, .. } => log,
+            Self::Docker { reason, .. } => reason,
+            _ => return false,
+        };
+        let text = text.to_ascii_lowercase();
+        text.contains("address already in use") || text.contains("port is already allocated")
+    }
+}

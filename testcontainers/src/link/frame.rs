@@ -1,0 +1,89 @@
+//! ZooKeeper's framing: four bytes of length, then that many bytes.
+
+/// A longer "length" is none: the stream is a four-letter word, TLS, or something else that is not framed.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+/// Cuts a stream of bytes into frames, however the bytes arrive.
+#[derive(Debug, Default)]
+pub(super) struct Framer {
+    buffer: Vec<u8>,
+    start: usize,
+    unframed: bool,
+}
+
+/// The next piece of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// A whole frame with its length in front.
+    Frame(Vec<u8>),
+    /// Bytes of a stream that is not framed.
+    Unframed(Vec<u8>),
+}
+
+impl Framer {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    pub(super) fn next(&mut self) -> Option<Piece> {
+        let rest = self.buffer.get(self.start..).unwrap_or_default();
+        if !self.unframed
+            && let Some(length) = int(rest, 0)
+        {
+            match usize::try_from(length) {
+                Ok(length) if length <= LONGEST => {
+                    if let Some(frame) = rest.get(..4 + length) {
+                        let frame = frame.to_vec();
+                        self.start += frame.len();
+                        return Some(Piece::Frame(frame));
+                    }
+                }
+                _ => self.unframed = true,
+            }
+        }
+        if self.unframed && !rest.is_empty() {
+            let bytes = rest.to_vec();
+            self.start = self.buffer.len();
+            return Some(Piece::Unframed(bytes));
+        }
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        None
+    }
+}
+
+/// The big-endian i32 at `offset`, if there are that many bytes.
+pub(super) fn int(bytes: &[u8], offset: usize) -> Option<i32> {
+    let bytes = bytes.get(offset..offset + 4)?;
+    Some(i32::from_be_bytes(bytes.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_out_whole_however_the_bytes_arrive() {
+        let stream = [&[0, 0, 0, 2, 7, 8][..], &[0, 0, 0, 0], &[0, 0, 0, 1, 9]].concat();
+        for size in 1..=stream.len() {
+            let mut framer = Framer::default();
+            let mut frames = Vec::new();
+            for chunk in stream.chunks(size) {
+                framer.push(chunk);
+                while let Some(piece) = framer.next() {
+                    frames.push(piece);
+                }
+            }
+            let expected = [vec![0, 0, 0, 2, 7, 8], vec![0, 0, 0, 0], vec![0, 0, 0, 1, 9]];
+            assert_eq!(frames, expected.map(Piece::Frame), "in chunks of {size}");
+        }
+    }
+
+    #[test]
+    fn a_four_letter_word_is_not_framed() {
+        let mut framer = Framer::default();
+        framer.push(b"srvr");
+        assert_eq!(framer.next(), Some(Piece::Unframed(b"srvr".to_vec())));
+        assert_eq!(framer.next(), None);
+    }
+}

@@ -1,0 +1,303 @@
+//! The network between the servers of an ensemble, so that it can be partitioned without root and without the engine.
+//!
+//! For every ordered pair of servers, `i` reaches `j` through two proxies of its own: one for the quorum port, one for
+//! the election port. Isolating a server stops every proxy that begins or ends at it.
+//!
+//! One thing would lead around them. Of two servers, the one with the larger id opens the election connection; when the
+//! smaller one connects, the larger hangs up and connects back to the address the smaller has *announced* in its first
+//! message. So the election proxy `i -> j` rewrites that address to the proxy `j -> i`.
+//!
+//! What an isolated connection's ends send is kept, as TCP would retransmit it, and arrives after healing if they still
+//! care. Connections attempted meanwhile are accepted, get nothing, and are closed by healing: on a real network they
+//! would not have come about, and dozens of them arriving late would disturb the next election.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io::{self, Read, Write},
+    net::{Ipv4Addr, Shutdown, TcpStream},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Error,
+    config::Member,
+    listener::{Listener, abort, spawn},
+};
+
+/// How long a proxy tries to reach a server that does not listen. A new leader opens its quorum port at about the time
+/// its followers connect to it; refused they would try again, but hung up on they start another election.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// Protocol versions of the first message on an election connection: one announced address, or several.
+const FIRST_MESSAGE: [i64; 2] = [-65_536, -65_535];
+
+/// All proxies between the servers of one ensemble.
+#[derive(Debug)]
+pub(crate) struct Mesh {
+    size: usize,
+    name: &'static str,
+    ways: HashMap<(usize, usize), Way>,
+    isolated: Mutex<HashSet<usize>>,
+}
+
+/// From one server to another.
+#[derive(Debug)]
+struct Way {
+    quorum: Proxy,
+    election: Proxy,
+}
+
+impl Mesh {
+    /// Opens the proxies on `host`, which servers call `name`.
+    pub(crate) fn start(size: usize, host: Ipv4Addr, name: &'static str) -> Result<Self, Error> {
+        let mut ways = HashMap::new();
+        let start = || Proxy::start(host).map_err(Error::io(format!("open a proxy on {host}")));
+        for from in 0..size {
+            for to in (0..size).filter(|to| *to != from) {
+                ways.insert((from, to), Way { quorum: start()?, election: start()? });
+            }
+        }
+        for ((from, to), way) in &ways {
+            if let Some(back) = ways.get(&(*to, *from)) {
+                let address = format!("{name}:{}", back.election.listener.port());
+                let _ = way.election.shared.announce.set(address);
+            }
+        }
+        Ok(Self { size, name, ways, isolated: Mutex::default() })
+    }
+
+    /// The other members, as server `from` is to see them.
+    pub(crate) fn peers_of(&self, from: usize) -> Vec<Member> {
+        let peer = |to: usize| {
+            let way = self.ways.get(&(from, to))?;
+            Some(Member {
+                id: to + 1,
+                host: self.name.into(),
+                quorum_port: way.quorum.listener.port(),
+                election_port: way.election.listener.port(),
+            })
+        };
+        (0..self.size).filter_map(peer).collect()
+    }
+
+    /// Says where server `to` really listens.
+    pub(crate) fn locate(&self, to: usize, quorum: &str, election: &str) {
+        for (_, way) in self.ways.iter().filter(|((_, it), _)| *it == to) {
+            way.quorum.shared.lock().upstream = Some(quorum.into());
+            way.election.shared.lock().upstream = Some(election.into());
+        }
+    }
+
+    /// Cuts `server` off from all others.
+    pub(crate) fn isolate(&self, server: usize) {
+        self.isolated().insert(server);
+        for (_, way) in self.ways.iter().filter(|((from, to), _)| *from == server || *to == server) {
+            way.quorum.shared.block();
+            way.election.shared.block();
+        }
+    }
+
+    /// Connects everybody again.
+    pub(crate) fn heal(&self) {
+        self.isolated().clear();
+        for way in self.ways.values() {
+            way.quorum.shared.unblock();
+            way.election.shared.unblock();
+        }
+    }
+
+    pub(crate) fn is_isolated(&self, server: usize) -> bool {
+        self.isolated().contains(&server)
+    }
+
+    fn isolated(&self) -> MutexGuard<'_, HashSet<usize>> {
+        self.isolated.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One proxy: a port of the host that leads to one port of one server.
+#[derive(Debug)]
+struct Proxy {
+    shared: Arc<Shared>,
+    listener: Listener,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// What the first message is to announce as its sender's address; election proxies only.
+    announce: OnceLock<String>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    upstream: Option<String>,
+    blocked: bool,
+    ended: bool,
+    next_id: u64,
+    /// Both ends of every connection, to end them with.
+    connections: HashMap<u64, Vec<Arc<TcpStream>>>,
+    /// Connections attempted while blocked.
+    stillborn: Vec<TcpStream>,
+}
+
+impl Proxy {
+    fn start(host: Ipv4Addr) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let listener = Listener::start(host, {
+            let shared = shared.clone();
+            move |client| shared.admit(client)
+        })?;
+        Ok(Self { shared, listener })
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.ended = true;
+        state.stillborn.clear();
+        for stream in state.connections.drain().flat_map(|(_, ends)| ends) {
+            abort(&stream);
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn block(&self) {
+        self.lock().blocked = true;
+    }
+
+    fn unblock(&self) {
+        let mut state = self.lock();
+        state.blocked = false;
+        for client in state.stillborn.drain(..) {
+            abort(&client);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits until bytes may pass; false when there is no more proxy.
+    fn wait_open(&self) -> bool {
+        let state = self.changed.wait_while(self.lock(), |state| state.blocked && !state.ended);
+        !state.unwrap_or_else(PoisonError::into_inner).ended
+    }
+
+    fn admit(self: &Arc<Self>, client: TcpStream) {
+        let mut state = self.lock();
+        if state.ended {
+            return;
+        }
+        if state.blocked {
+            return state.stillborn.push(client);
+        }
+        let (id, client) = (state.next_id, Arc::new(client));
+        state.next_id += 1;
+        state.connections.insert(id, vec![client.clone()]);
+        drop(state);
+        let shared = self.clone();
+        let started = spawn("zk-peer", move || {
+            let _ = shared.serve(id, &client);
+            shared.lock().connections.remove(&id);
+        });
+        if started.is_err() {
+            self.lock().connections.remove(&id);
+        }
+    }
+
+    fn serve(self: &Arc<Self>, id: u64, client: &Arc<TcpStream>) -> io::Result<()> {
+        let server = Arc::new(self.connect()?);
+        server.set_nodelay(true)?;
+        match self.lock().connections.get_mut(&id) {
+            Some(ends) => ends.push(server.clone()),
+            None => return Ok(()),
+        }
+        let back = spawn("zk-peer-back", {
+            let (shared, client, server) = (self.clone(), client.clone(), server.clone());
+            move || shared.pump(&server, &client)
+        })?;
+        if let Some(address) = self.announce.get() {
+            let message = read_first_message(client, address)?;
+            if !self.wait_open() {
+                return Ok(());
+            }
+            (&*server).write_all(&message)?;
+        }
+        self.pump(client, &server);
+        let _ = back.join();
+        Ok(())
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let start = Instant::now();
+        loop {
+            let (upstream, ended) = {
+                let state = self.lock();
+                (state.upstream.clone(), state.ended)
+            };
+            let attempt = match upstream {
+                Some(address) => TcpStream::connect(address),
+                None => Err(io::ErrorKind::NotConnected.into()),
+            };
+            match attempt {
+                Err(_) if !ended && start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(20)),
+                result => return result,
+            }
+        }
+    }
+
+    /// Copies until the source ends, then ends the target's half; an error ends both sides at once.
+    fn pump(&self, mut source: &TcpStream, mut target: &TcpStream) {
+        let mut chunk = vec![0; 64 * 1024];
+        loop {
+            let read = source.read(&mut chunk);
+            if !self.wait_open() {
+                return;
+            }
+            let written = match read {
+                Ok(0) => {
+                    let _ = target.shutdown(Shutdown::Write);
+                    return;
+                }
+                Ok(length) => target.write_all(chunk.get(..length).unwrap_or_default()),
+                Err(error) => Err(error),
+            };
+            if written.is_err() {
+                abort(source);
+                abort(target);
+                return;
+            }
+        }
+    }
+}
+
+/// Reads what opens an election connection and puts `address` in place of its sender's own.
+fn read_first_message(mut client: &TcpStream, address: &str) -> io::Result<Vec<u8>> {
+    let mut head = [0; 20];
+    client.read_exact(&mut head)?;
+    let mut fields = &head[..];
+    let mut version = [0; 8];
+    fields.read_exact(&mut version)?;
+    let mut sender = [0; 8];
+    fields.read_exact(&mut sender)?;
+    let mut length = [0; 4];
+    fields.read_exact(&mut length)?;
+    if !FIRST_MESSAGE.contains(&i64::from_be_bytes(version)) {
+        // A server older than 3.5 announces no address.
+        return Ok(head.to_vec());
+    }
+    let mut announced = vec![0; usize::try_from(i32::from_be_bytes(length)).unwrap_or(0).min(64 * 1024)];
+    client.read_exact(&mut announced)?;
+    let length = i32::try_from(address.len()).map_err(io::Error::other)?;
+    Ok([&version[..], &sender, &length.to_be_bytes(), address.as_bytes()].concat())
+}

@@ -1,0 +1,66 @@
+//! One server on its own.
+
+use crate::{Backend, Ensemble, Error, ZooKeeperBuilder};
+
+/// One ZooKeeper server, standalone. Dropping it ends it and removes its data.
+///
+/// Everything it can do an [`Ensemble`] of one can do too.
+#[derive(Debug)]
+pub struct ZooKeeper {
+    ensemble: Ensemble,
+}
+
+impl ZooKeeper {
+    /// Starts a server with default options and waits until it serves.
+    ///
+    /// # Errors
+    /// When there is no way to run ZooKeeper here, or the server does not serve within a minute.
+    pub async fn start() -> Result<Self, Error> {
+        Self::builder().start().await
+    }
+
+    /// Options for a server.
+    pub fn builder() -> ZooKeeperBuilder {
+        ZooKeeperBuilder::new()
+    }
+
+    pub(crate) fn new(ensemble: Ensemble) -> Self {
+        Self { ensemble }
+    }
+
+    /// Where clients connect to, as `host:port`; the same for as long as the server lives.
+    pub fn connect_string(&self) -> String {
+        self.ensemble.connect_string()
+    }
+
+    /// How the server is run.
+    pub fn backend(&self) -> Backend {
+        self.ensemble.backend()
+    }
+
+    /// Ends the server without notice, as `kill -9` does. Its data stays.
+    pub async fn kill(&self) -> Result<(), Error> {
+        self.ensemble.kill(0).await
+    }
+
+    /// Starts the server again, with its data and at its old address, having killed it if it still ran; returns once it
+    /// serves.
+    pub async fn restart(&self) -> Result<(), Error> {
+        self.ensemble.restart(0).await
+    }
+
+    /// Freezes the server: its connections stay open and it does nothing.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.ensemble.pause(0).await
+    }
+
+    /// Lets a paused server go on, as if no time had passed for it.
+    pub async fn unpause(&self) -> Result<(), Error> {
+        self.ensemble.unpause(0).await
+    }
+
+    /// Asks a four-letter word: `srvr`, `mntr`, `wchs`, `cons`, `dump`, `ruok`; all are enabled.
+    pub async fn admin(&self, word: &str) -> Result<String, Error> {
+        self.ensemble.admin(0, word).await
+    }
+}
