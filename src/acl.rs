@@ -33,8 +33,8 @@ impl BitOr for Permissions {
 
 /// A list of permissions for a node.
 ///
-/// A contender needs `READ`, `CREATE` and `DELETE` on the lock's directory, and `READ` and `WRITE` on its own
-/// node.
+/// A contender needs `READ`, `CREATE` and `DELETE` on the lock's directory, `READ` and `WRITE` on its own node, and
+/// `READ` on the nodes of all others: ZooKeeper tells a node's fate only to those who may read it.
 ///
 /// ```
 /// use zklock::{Acl, Permissions};

@@ -47,6 +47,8 @@ enum Pending {
 pub(crate) enum Outcome {
     /// The lock is held, in this term of the lease.
     Granted(Own, Term),
+    /// The lock was held, and is lost while the session lives. Whoever drives on gives up.
+    Lost,
     /// It is over.
     Ended(End),
 }
@@ -104,6 +106,11 @@ impl Driver {
 
     /// Takes in an event from the caller. Its command, if it has one, is sent at the next poll.
     pub(crate) fn handle(&mut self, event: Event) -> Option<Outcome> {
+        let event = match (event, self.generation.end()) {
+            // No answer will ever come, however often it is asked for.
+            (Event::Unanswered, Some(end)) => Event::SessionOver(end),
+            (event, _) => event,
+        };
         self.observe(&event);
         let command = self.machine.handle(event)?;
         debug!(path = %self.lock.path, ?command);
@@ -115,8 +122,8 @@ impl Driver {
         loop {
             match std::future::poll_fn(|cx| self.poll(cx)).await {
                 Outcome::Ended(end) => return end,
-                // Nobody wants it any more, which the machine was told; it says so again.
-                Outcome::Granted(..) => drop(self.handle(Event::GiveUp)),
+                // Nobody wants it any more.
+                Outcome::Granted(..) | Outcome::Lost => drop(self.handle(Event::GiveUp)),
             }
         }
     }
@@ -171,8 +178,8 @@ impl Driver {
             }
             Command::CreateDirectory => self.request(|client| wire::create_directory(client, lock)),
             Command::Recover => {
-                let id = self.id;
-                self.request(move |client| wire::recover(client, lock, id))
+                let (id, own) = (self.id, self.machine.own());
+                self.request(move |client| wire::recover(client, lock, id, own))
             }
             Command::List => self.request(|client| wire::list(client, lock)),
             Command::WatchPredecessor(predecessor) => {
@@ -181,6 +188,7 @@ impl Driver {
             Command::Confirm => return self.confirm(),
             Command::Grant(own) => return self.term.map(|term| Outcome::Granted(own, term)),
             Command::WatchOwn(own) => self.request(move |client| wire::watch_own(client, lock, own)),
+            Command::Lose => return Some(Outcome::Lost),
             // The watch on our own node stays until the reply: the release fires it, which costs no request,
             // while dropping it would cost one.
             Command::Release(own) => self.request(move |client| wire::release(client, lock, own)),
@@ -222,12 +230,12 @@ impl Driver {
     where
         F: Future<Output = Reply> + Send + 'static,
     {
-        let pause = self.pause();
+        let pause = self.pause().map(|pause| self.generation.sleep(pause));
         self.pending = Some(Pending::Request(self.generation.request(|client| {
             let request = request(client);
             async move {
                 if let Some(pause) = pause {
-                    tokio::time::sleep(pause).await;
+                    pause.await;
                 }
                 request.await
             }

@@ -102,10 +102,11 @@ pub enum InvalidLock {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// An ACL forbids it: to create or list children of the lock's directory, or to create the directory.
+    /// An ACL forbids it: to create the lock's directory, to create or list children there, or to read the
+    /// predecessor's node (the server tells its fate only to those who may).
     #[error(
-        "no permission to queue at {path}; authenticate the session, or have the directory's ACL grant READ, CREATE \
-         and DELETE"
+        "no permission to queue at {path}; authenticate the session, or have ACLs grant READ, CREATE and DELETE on \
+         the directory and READ on every contender's node"
     )]
     NotAuthorized {
         /// The lock's path.

@@ -183,19 +183,18 @@ impl Guard {
             return Err(self.held.as_lost(LostReason::NodeDeleted).into());
         };
         self.held.lose(LostReason::Released);
-        let outcome = driver.handle(Event::Release);
-        let end = match outcome {
-            Some(Outcome::Ended(end)) => end,
-            _ => Releasing { driver: Some(driver) }.await,
+        let outcome = match driver.handle(Event::Release) {
+            Some(outcome) => outcome,
+            None => Releasing { driver: Some(driver) }.await,
         };
-        match end {
-            End::Refused(refusal) => {
+        if let Some(reason) = lost_reason(&outcome) {
+            return Err(self.held.as_lost(reason).into());
+        }
+        match outcome {
+            Outcome::Ended(End::Refused(refusal)) => {
                 Err(ReleaseError::Refused { path: self.held.path.to_string(), cause: refusal.to_string() })
             }
-            end => match lost_reason(&end) {
-                Some(reason) => Err(self.held.as_lost(reason).into()),
-                None => Ok(()),
-            },
+            _ => Ok(()),
         }
     }
 }
@@ -279,13 +278,14 @@ impl Held {
             self.keeper.register(cx.waker());
             let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(driver) = slot.as_mut() else { return Poll::Ready(()) };
-            let end = std::task::ready!(poll_end(driver, cx));
-            *slot = None;
+            let outcome = std::task::ready!(driver.poll(cx));
+            let driver = slot.take();
             drop(slot);
-            if let Some(reason) = lost_reason(&end) {
+            if let Some(reason) = lost_reason(&outcome) {
                 warn!(path = %self.path, %reason, "the lock is lost");
                 self.lose(reason);
             }
+            driver.into_iter().for_each(Driver::abandon);
             Poll::Ready(())
         })
         .boxed()
@@ -310,13 +310,13 @@ struct Releasing {
 }
 
 impl Future for Releasing {
-    type Output = End;
+    type Output = Outcome;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
         let Some(driver) = &mut self.driver else { return Poll::Pending };
-        let end = std::task::ready!(poll_end(driver, cx));
+        let outcome = std::task::ready!(driver.poll(cx));
         self.driver = None;
-        Poll::Ready(end)
+        Poll::Ready(outcome)
     }
 }
 
@@ -328,21 +328,12 @@ impl Drop for Releasing {
     }
 }
 
-/// A driver that was granted once is not granted again, so whatever it comes to is its end.
-fn poll_end(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<End> {
-    loop {
-        if let Outcome::Ended(end) = std::task::ready!(driver.poll(cx)) {
-            return Poll::Ready(end);
-        }
-    }
-}
-
-/// What a holder has lost by this end; `None` if it ended as the holder wanted.
-fn lost_reason(end: &End) -> Option<LostReason> {
-    match end {
-        End::SessionOver(end) => Some((*end).into()),
-        End::NodeDeleted => Some(LostReason::NodeDeleted),
-        End::Released | End::GivenUp | End::Busy | End::Refused(_) | End::Exhausted(_) => None,
+/// What a holder has lost by this outcome; `None` if it is as the holder wanted.
+fn lost_reason(outcome: &Outcome) -> Option<LostReason> {
+    match outcome {
+        Outcome::Lost | Outcome::Ended(End::NodeDeleted) => Some(LostReason::NodeDeleted),
+        Outcome::Ended(End::SessionOver(end)) => Some((*end).into()),
+        Outcome::Ended(_) | Outcome::Granted(..) => None,
     }
 }
 

@@ -226,7 +226,7 @@ impl Lock {
         let deadline = tokio::time::Instant::now().checked_add(timeout);
         async move {
             match deadline {
-                Some(deadline) => tokio::time::timeout_at(deadline, self.acquire()).await.ok().transpose(),
+                Some(deadline) => self.generation.timeout_at(deadline, self.acquire()).await.ok().transpose(),
                 None => self.acquire().await.map(Some),
             }
         }
@@ -308,7 +308,7 @@ impl Future for Contention {
         match (outcome, self.driver.take()) {
             (Outcome::Granted(own, term), Some(driver)) => Poll::Ready(Ok(Guard::new(driver, own, term))),
             (Outcome::Ended(end), _) => Poll::Ready(Err(end)),
-            (Outcome::Granted(..), None) => Poll::Pending,
+            (Outcome::Granted(..) | Outcome::Lost, _) => Poll::Pending,
         }
     }
 }

@@ -3,14 +3,14 @@
 use super::contender::{Own, Sequence};
 use super::event::{Look, Refusal, SessionEnd};
 
-/// One output of the machine. All but `Grant` and `End` are requests, and each is answered by one event.
+/// One output of the machine. All but `Grant`, `Lose` and `End` are requests, and each is answered by one event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
     /// Create our node and look at the queue, in one go.
     Enter(Look),
     /// Create the lock's directory, with its ancestors.
     CreateDirectory,
-    /// Find the node that a create with a lost reply may have left behind.
+    /// Find our node, if there is one: the reply to a create, a release or a deletion was lost.
     Recover,
     /// List the directory's children.
     List,
@@ -20,6 +20,8 @@ pub enum Command {
     Confirm,
     /// The lock is held: give the guard to the caller.
     Grant(Own),
+    /// The lock is lost: tell the holder, and then give up.
+    Lose,
     /// Watch our own node.
     WatchOwn(Sequence),
     /// Write to our own node and delete it, in one transaction: the successor is granted by that write.

@@ -90,3 +90,6 @@ pub fn standing<S: AsRef<str>>(children: &[S], own: Sequence) -> Standing {
         Some(predecessor) => Standing::Behind(predecessor),
     }
 }
+
+#[cfg(test)]
+mod tests;

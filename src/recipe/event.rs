@@ -82,7 +82,7 @@ pub enum Event {
     NoDirectory,
     /// Reply to `CreateDirectory`: it exists now.
     DirectoryReady,
-    /// Reply to `Recover`: the node that a create with a lost reply left behind, if it left one.
+    /// Reply to `Recover`: our node, if it is there.
     Recovered(Option<Own>),
     /// Reply to `List`.
     Listed(Vec<String>),

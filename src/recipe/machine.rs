@@ -21,7 +21,7 @@ pub struct Machine {
 }
 
 /// Each variant carries what is known then. A state with a request in its description has exactly that one
-/// outstanding; `Idle`, `Waiting`, `Held`, `Guarded` and `Ended` have none.
+/// outstanding; `Idle`, `Waiting`, `Held`, `Guarded`, `Lost` and `Ended` have none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     /// Nothing has been asked for.
@@ -46,16 +46,20 @@ enum State {
     Guarding(Own),
     /// The guard is out; our own node is watched.
     Guarded(Own),
-    /// `Release` is out for the first time.
+    /// The guard is lost: somebody else touched our own node.
+    Lost(Own),
+    /// `Release` is out.
     Releasing(Own),
-    /// `Release` is out again: an earlier one was not answered.
-    ReleasingAgain(Own),
+    /// `Recover` is out: an earlier `Release` was not answered.
+    ReleaseUnknown(Own),
     /// As `Entering`, but nobody wants the lock any more.
     EnteringInVain,
     /// As `Recovering`, but nobody wants the lock any more.
     RecoveringInVain,
     /// `Delete` is out; then it ends like this.
     Leaving(Own, End),
+    /// `Recover` is out: an earlier `Delete` was not answered, or our node may be gone. Then it ends like this.
+    LeaveUnknown(Own, End),
     /// Over.
     Ended,
 }
@@ -76,10 +80,11 @@ impl Machine {
             | Confirming(own)
             | Held(own)
             | Guarding(own)
-            | Guarded(own)
+            | Guarded(own) | Lost(own)
             | Releasing(own)
-            | ReleasingAgain(own)
-            | Leaving(own, _) => Some(own),
+            | ReleaseUnknown(own)
+            | Leaving(own, _)
+            | LeaveUnknown(own, _) => Some(own),
             Idle | Entering(_) | CreatingDirectory(_) | Recovering | EnteringInVain | RecoveringInVain
             | Ended => None,
         }
@@ -148,20 +153,27 @@ impl Machine {
 
             (Held(own), Event::Settled) => Some(guard(*own)),
             (Guarding(own), Event::OwnWatched(true)) => Some((Guarded(*own), None)),
-            (Guarding(_), Event::OwnWatched(false)) => Some(ended(End::NodeDeleted)),
+            (Guarding(own), Event::OwnWatched(false)) => Some(lose(*own)),
             (Guarding(own), Event::Unanswered) => Some(guard(*own)),
             // The watch is a service to the holder; without it the lock is held all the same.
             (Guarding(own), Event::Refused(_)) => Some((Guarded(*own), None)),
-            (Guarded(_), Event::OwnTouched) => Some(ended(End::NodeDeleted)),
+            (Guarded(own), Event::OwnTouched) => Some(lose(*own)),
+            // A node that was written to is still there, though its successor has been granted; one that was
+            // deleted may have left its name to another contender.
+            (Lost(own), Event::Release | Event::GiveUp) => {
+                Some((LeaveUnknown(*own, End::NodeDeleted), Some(Command::Recover)))
+            }
             (Held(own) | Guarding(own) | Guarded(own), Event::Release | Event::GiveUp) => Some(release(*own)),
 
-            (Releasing(_) | ReleasingAgain(_), Event::Released(true)) => Some(ended(End::Released)),
+            (Releasing(_), Event::Released(true)) => Some(ended(End::Released)),
             (Releasing(_), Event::Released(false)) => Some(ended(End::NodeDeleted)),
-            // The earlier transaction did it: the session lives, so only an operator could have otherwise.
-            (ReleasingAgain(_), Event::Released(false)) => Some(ended(End::Released)),
-            (Releasing(own) | ReleasingAgain(own), Event::Unanswered) => Some(release_again(*own)),
+            // If it took effect, another contender may have our node's name by now: no write without a look.
+            (Releasing(own), Event::Unanswered) => Some((ReleaseUnknown(*own), Some(Command::Recover))),
             // A node we may not write to can still be deleted; the successor then lists.
-            (Releasing(own) | ReleasingAgain(own), Event::Refused(_)) => Some(leave(*own, End::Released)),
+            (Releasing(own), Event::Refused(_)) => Some(leave(*own, End::Released)),
+            (ReleaseUnknown(own), Event::Recovered(Some(_))) => Some(release(*own)),
+            // The earlier transaction did it: the session lives, so only an operator could have otherwise.
+            (ReleaseUnknown(_), Event::Recovered(None)) => Some(ended(End::Released)),
 
             (EnteringInVain, Event::Entered { own, .. }) => Some(leave(own, End::GivenUp)),
             (EnteringInVain, Event::Unanswered) => Some((RecoveringInVain, Some(Command::Recover))),
@@ -172,9 +184,18 @@ impl Machine {
             (RecoveringInVain, Event::Refused(_)) => Some(ended(End::GivenUp)),
 
             (Leaving(_, end), Event::Deleted) => Some(ended(end.clone())),
-            (Leaving(own, end), Event::Unanswered) => Some(leave(*own, end.clone())),
-            // The node stays until the session ends; whoever asked must know.
-            (Leaving(_, _), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
+            (Leaving(own, end), Event::Unanswered) => {
+                Some((LeaveUnknown(*own, end.clone()), Some(Command::Recover)))
+            }
+            (LeaveUnknown(own, end), Event::Recovered(Some(_))) => Some(leave(*own, end.clone())),
+            (LeaveUnknown(_, end), Event::Recovered(None)) => Some(ended(end.clone())),
+            (ReleaseUnknown(_) | LeaveUnknown(..), Event::Unanswered) => {
+                Some((self.state.clone(), Some(Command::Recover)))
+            }
+            // The node may stay until the session ends; whoever asked must know.
+            (Leaving(..) | ReleaseUnknown(_) | LeaveUnknown(..), Event::Refused(refusal)) => {
+                Some(ended(End::Refused(refusal)))
+            }
 
             _ => None,
         }
@@ -231,12 +252,12 @@ fn guard(own: Own) -> (State, Option<Command>) {
     (State::Guarding(own), Some(Command::WatchOwn(own.sequence)))
 }
 
-fn release(own: Own) -> (State, Option<Command>) {
-    (State::Releasing(own), Some(Command::Release(own.sequence)))
+fn lose(own: Own) -> (State, Option<Command>) {
+    (State::Lost(own), Some(Command::Lose))
 }
 
-fn release_again(own: Own) -> (State, Option<Command>) {
-    (State::ReleasingAgain(own), Some(Command::Release(own.sequence)))
+fn release(own: Own) -> (State, Option<Command>) {
+    (State::Releasing(own), Some(Command::Release(own.sequence)))
 }
 
 fn leave(own: Own, end: End) -> (State, Option<Command>) {
@@ -246,3 +267,6 @@ fn leave(own: Own, end: End) -> (State, Option<Command>) {
 fn ended(end: End) -> (State, Option<Command>) {
     (State::Ended, Some(Command::End(end)))
 }
+
+#[cfg(test)]
+mod tests;

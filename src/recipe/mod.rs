@@ -20,6 +20,9 @@
 //!     | lease valid
 //!     v            Release, GiveUp
 //!   Held ---------------------------> Releasing ---> Ended
+//!     | own node touched
+//!     v            Release, GiveUp
+//!   Lost ---------------------------> Leaving -----> Ended
 //!
 //!   GiveUp anywhere before Confirming ---> Leaving ---> Ended
 //! ```
@@ -39,13 +42,16 @@
 //!    some 20 ms, so that short critical sections do not pay for it.
 //! 4. Every node created is owned by a machine until it is gone or its session is over: a machine ends only
 //!    on `Deleted`, on `Released`, on a definite absence, or with the session. The one exception is a server
-//!    that refuses the deletion itself.
+//!    that refuses the deletion itself. Nor does a machine touch a node it does not own: once the last node
+//!    is gone ZooKeeper removes the directory, and the numbers in the next one begin at 0, so a name may have
+//!    passed to another contender. Names are used only while our own node certainly exists; after a lost
+//!    reply that is not certain, so `Recover` comes before the next `Release` or `Delete`.
 //! 5. Validity ends before the ensemble can give the lock away; that is the lease's part.
 //! 6. Tokens strictly increase in grant order: a token is the `czxid` of the holder's node, the server
 //!    creates nodes of one queue in the order of their numbers, and grants go in that order too.
 //! 7. `End::Released` only when our own transaction removed our own node: `Released(true)`, or
-//!    `Released(false)` on a retry in a session that never ended. Then nobody but an operator can have removed
-//!    the node in between.
+//!    `Recovered(None)` after a lost reply in a session that never ended. Then nobody but an operator can have
+//!    removed the node in between.
 
 mod command;
 mod contender;

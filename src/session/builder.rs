@@ -1,8 +1,12 @@
 //! How a session is established.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
@@ -96,9 +100,7 @@ impl SessionBuilder {
     ///
     /// Safe. A session that the server has established by then is left to expire; it owns no nodes.
     pub async fn connect(self) -> Result<Session, ConnectError> {
-        if tokio::runtime::Handle::try_current().is_err() {
-            return Err(ConnectError::NoRuntime);
-        }
+        let runtime = Handle::try_current().map_err(|_| ConnectError::NoRuntime)?;
         let asked = self.session_timeout.unwrap_or(DEFAULT_TIMEOUT);
         if !(SHORTEST_TIMEOUT..=LONGEST_TIMEOUT).contains(&asked) {
             return Err(ConnectError::SessionTimeout {
@@ -114,13 +116,13 @@ impl SessionBuilder {
         let deadline = started.checked_add(patience - diagnosis);
         let Some(client) = self.establish(&connector, deadline).await? else {
             let deadline = started.checked_add(patience);
-            return Err(self.diagnose(connector, deadline, patience).await);
+            return Err(self.diagnose(deadline, patience).await);
         };
         let granted = client.session_timeout();
         if self.session_timeout.is_some_and(|asked| asked != granted) {
             return Err(ConnectError::TimeoutNotGranted { asked, granted });
         }
-        Ok(Session::start(client))
+        Ok(Session::start(client, runtime))
     }
 
     /// Tries until the deadline; `None` if nobody took us by then.
@@ -129,8 +131,7 @@ impl SessionBuilder {
         connector: &Connector,
         deadline: Option<Instant>,
     ) -> Result<Option<Client>, ConnectError> {
-        let far = Instant::now() + Duration::from_secs(86_400 * 365);
-        let deadline = deadline.unwrap_or(far);
+        let deadline = deadline.unwrap_or_else(far);
         loop {
             // The client gives up after a session timeout; our own deadline may be later.
             match timeout_at(deadline, self.dial(connector.clone())).await {
@@ -152,26 +153,37 @@ impl SessionBuilder {
         }
     }
 
-    /// Says why nobody took us: a server that has lost its ensemble takes only sessions that are content to read.
-    async fn diagnose(
-        &self,
-        connector: Connector,
-        deadline: Option<Instant>,
-        patience: Duration,
-    ) -> ConnectError {
-        let unreachable = ConnectError::Unreachable { servers: self.servers.clone(), timeout: patience };
-        let Some(deadline) = deadline else { return unreachable };
-        match timeout_at(deadline, self.dial(connector.with_readonly(true))).await {
-            Ok(Ok(client)) if client.session().is_readonly() => {
-                ConnectError::ReadOnly { servers: self.servers.clone() }
-            }
-            _ => unreachable,
+    /// Says why nobody took us, as far as that can be found out by the deadline.
+    async fn diagnose(&self, deadline: Option<Instant>, patience: Duration) -> ConnectError {
+        let answers = self.servers.split(',').map(is_read_only);
+        let read_only = timeout_at(deadline.unwrap_or_else(far), futures::future::join_all(answers)).await;
+        if read_only.is_ok_and(|answers| answers.contains(&Ok(true))) {
+            ConnectError::ReadOnly { servers: self.servers.clone() }
+        } else {
+            ConnectError::Unreachable { servers: self.servers.clone(), timeout: patience }
         }
     }
 
     async fn dial(&self, connector: Connector) -> Result<Client, Error> {
         connector.connect(&self.servers).await
     }
+}
+
+/// A deadline for those who have none.
+fn far() -> Instant {
+    Instant::now() + Duration::from_secs(86_400 * 365)
+}
+
+/// Asks a server of the connect string whether it takes only reads. A server that can come to that answers `isro`
+/// without being told to (`FourLetterCommands` whitelists it then).
+async fn is_read_only(server: &str) -> Result<bool, ErrorKind> {
+    let address = server.strip_prefix("tcp://").unwrap_or(server);
+    let address = address.split('/').next().unwrap_or(address);
+    let mut connection = TcpStream::connect(address).await.map_err(|error| error.kind())?;
+    connection.write_all(b"isro").await.map_err(|error| error.kind())?;
+    let mut answer = String::new();
+    connection.take(16).read_to_string(&mut answer).await.map_err(|error| error.kind())?;
+    Ok(answer.trim() == "ro")
 }
 
 impl fmt::Debug for SessionBuilder {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Sleep, Timeout};
 use zookeeper_client::Client;
 
 use super::keeper::{self, Keeper};
@@ -22,6 +24,7 @@ pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 pub(crate) struct Generation {
     id: i64,
     timeout: Duration,
+    runtime: Handle,
     chroot: String,
     client: Mutex<Option<Arc<Client>>>,
     requests: Arc<Registry>,
@@ -41,18 +44,19 @@ pub(crate) trait Settle: Send + Sync {
 }
 
 impl Generation {
-    /// Takes over an established session, on the present tokio runtime.
-    pub(crate) fn start(client: Client) -> Arc<Self> {
+    /// Takes over an established session, on this runtime.
+    pub(crate) fn start(client: Client, runtime: Handle) -> Arc<Self> {
         let mut lease = Lease::new();
         let states = client.state_watcher();
         keeper::apply(&mut lease, client.state());
         let lease = watch::Sender::new(lease);
         let (kept, queue) = mpsc::unbounded_channel();
         let (ended, over) = watch::channel(None);
-        tokio::spawn(Keeper::new(states, lease.clone(), ended, queue).run());
+        runtime.spawn(Keeper::new(states, lease.clone(), ended, queue).run());
         Arc::new(Self {
             id: client.session_id().0,
             timeout: client.session_timeout(),
+            runtime,
             chroot: client.path().trim_end_matches('/').to_owned(),
             client: Mutex::new(Some(Arc::new(client))),
             requests: Arc::default(),
@@ -102,9 +106,26 @@ impl Generation {
         self.lease.borrow().check(term)
     }
 
+    /// How the session ended, if it has.
+    pub(crate) fn end(&self) -> Option<SessionEnd> {
+        self.lease.borrow().end()
+    }
+
     /// Follows the lease: each change of it is seen.
     pub(crate) fn lease(&self) -> watch::Receiver<Lease> {
         self.lease.subscribe()
+    }
+
+    /// A pause that can be awaited outside a runtime, too.
+    pub(crate) fn sleep(&self, pause: Duration) -> Sleep {
+        let _entered = self.runtime.enter();
+        tokio::time::sleep(pause)
+    }
+
+    /// A bounded wait, likewise.
+    pub(crate) fn timeout_at<F: Future>(&self, deadline: Instant, future: F) -> Timeout<F> {
+        let _entered = self.runtime.enter();
+        tokio::time::timeout_at(deadline, future)
     }
 
     /// Has the cleanup task finish something nobody awaits any more. Never blocks, spawns or panics; once the
@@ -141,6 +162,7 @@ impl Generation {
 /// Looks every little while whether a young guard has come of age, until there is none.
 async fn settle(generation: Weak<Generation>) {
     loop {
+        // The cleanup task awaits this, inside its runtime.
         tokio::time::sleep(SETTLING).await;
         let Some(generation) = generation.upgrade() else { return };
         let mut due = Vec::new();

@@ -69,8 +69,8 @@ impl Session {
         SessionBuilder::new(servers.into())
     }
 
-    pub(crate) fn start(client: zookeeper_client::Client) -> Self {
-        Self { generation: Generation::start(client) }
+    fn start(client: zookeeper_client::Client, runtime: tokio::runtime::Handle) -> Self {
+        Self { generation: Generation::start(client, runtime) }
     }
 
     /// The lock whose contenders queue in the directory `path`. Nothing is sent before the lock is used.

@@ -98,10 +98,15 @@ pub(crate) async fn create_directory(client: Arc<Client>, lock: Arc<Settings>) -
     .into()
 }
 
-/// Finds this session's node for the acquisition `id`. The sync makes sure that this server has seen every
+/// Finds this session's node for the acquisition `id`, or `own` if it is known already. The sync makes sure that this server has seen every
 /// create that took effect; one that was still on its way from an earlier connection no longer can, because
 /// the leader refuses requests from the connection a session has left.
-pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, id: Uuid) -> Reply {
+pub(crate) async fn recover(
+    client: Arc<Client>,
+    lock: Arc<Settings>,
+    id: Uuid,
+    own: Option<Own>,
+) -> Reply {
     let (synced, listed) =
         join(client.sync(lock.path.as_str()), client.list_ephemerals(lock.path.as_str())).await;
     let paths = match synced.and(listed) {
@@ -113,9 +118,11 @@ pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, id: Uuid) 
     for chunk in contenders.chunks(READ_CHUNK) {
         match read(&client, &lock, chunk).await {
             Ok(nodes) => {
-                let ours =
-                    nodes.into_iter().find(|node| node.data.as_ref().is_some_and(|data| data.id == id));
-                if let Some(node) = ours {
+                let is_ours = |node: &Node| match own {
+                    Some(own) => node.own == own,
+                    None => node.data.as_ref().is_some_and(|data| data.id == id),
+                };
+                if let Some(node) = nodes.into_iter().find(is_ours) {
                     return Event::Recovered(Some(node.own)).into();
                 }
             }
@@ -227,12 +234,12 @@ async fn watch(
     reply: fn(bool) -> Event,
     changed: fn(&WatchedEvent) -> Event,
 ) -> Reply {
-    match client.check_and_watch_stat(path).await {
-        Ok((Some(_), watcher)) => {
-            Reply { event: reply(true), watch: Some(changes(watcher, changed).boxed()) }
-        }
-        // Its number will not be given again, so the watch on its creation is of no use; dropping removes it.
-        Ok((None, _)) => reply(false).into(),
+    // Not `exists`: a server with ZOOKEEPER-4799 (3.8.4, 3.9.2) takes the watch of whoever may not read the node,
+    // and never fires it, so a waiter would wait for ever. A read is refused in time; and it leaves no watch on a
+    // node that is gone.
+    match client.get_and_watch_data(path).await {
+        Ok((_, _, watcher)) => Reply { event: reply(true), watch: Some(changes(watcher, changed).boxed()) },
+        Err(Error::NoNode) => reply(false).into(),
         Err(error) => failure(error).into(),
     }
 }

@@ -1,0 +1,27 @@
+//! Acquires a lock, does its work, and gives the lock back.
+//!
+//!     cargo run --example quickstart -- 127.0.0.1:2181 /lock/orders
+
+use std::error::Error;
+
+use zklock::Session;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let servers = arguments.next().unwrap_or_else(|| "127.0.0.1:2181".into());
+    let path = arguments.next().unwrap_or_else(|| "/lock/orders".into());
+
+    let session = Session::connect(servers).await?;
+    let lock = session.lock(&path)?;
+
+    let guard = lock.acquire().await?;
+    println!("holding {} with token {}", guard.node(), guard.token());
+
+    // Whatever must not happen twice goes in here; it is dropped the moment the lock is lost.
+    guard.run(async { println!("inside") }).await?;
+
+    guard.release().await?;
+    session.close().await?;
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Acquiring: a free lock, and the order of a queue.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{enqueue, granted, linked, queue, server, session, until_queued, within};
+use zklock::LockOptions;
+use zklock_testcontainers::RequestKind;
+
+#[tokio::test]
+async fn a_free_lock_is_acquired_and_released() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/deep/down/orders").unwrap();
+    let guard = within("acquire", lock.acquire()).await.unwrap();
+    assert!(guard.is_held());
+    assert_eq!(guard.check(), Ok(()));
+    assert_eq!(guard.path(), "/lock/deep/down/orders");
+    assert_eq!(guard.node(), "/lock/deep/down/orders/lock-0000000000");
+    within("release", guard.release()).await.unwrap();
+    assert!(queue(&lock).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_free_lock_takes_one_round_trip() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(10)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    link.reset_counts();
+    // The create waits at the proxy; what is sent after it is sent without its reply.
+    let held = link.hold_request(RequestKind::Create);
+    let acquire = support::acquire(&lock);
+    within("the create", held.reached()).await;
+    held.release();
+    let guard = granted(acquire).await;
+    let counts = link.counts();
+    assert_eq!((counts.requests, counts.replies, counts.events), (2, 2, 0));
+    guard.release().await.unwrap();
+    assert_eq!(link.counts().requests, 3);
+}
+
+#[tokio::test]
+async fn contenders_are_served_first_come_first_served() {
+    let server = server().await;
+    let sessions = [session(&server).await, session(&server).await, session(&server).await];
+    let locks = sessions.each_ref().map(|session| session.lock("/lock/orders").unwrap());
+    let mut guard = locks[0].acquire().await.unwrap();
+    let mut waiters = Vec::new();
+    for turn in 0..9 {
+        waiters.push(enqueue(&locks[turn % 3]).await);
+    }
+    for (turn, waiter) in waiters.into_iter().enumerate() {
+        let before = guard.token();
+        guard.release().await.unwrap();
+        guard = granted(waiter).await;
+        assert!(guard.token() > before, "tokens increase");
+        assert!(guard.node().ends_with(&format!("lock-{:010}", turn + 1)), "{guard:?} at turn {turn}");
+        until_queued(&locks[0], 9 - turn).await;
+    }
+}
+
+#[tokio::test]
+async fn a_contended_acquisition_takes_four_requests_and_one_event() {
+    let server = server().await;
+    let (link, waiting) = linked(&server, Duration::from_secs(10)).await;
+    let (holding, lock) = (session(&server).await, waiting.lock("/lock/orders").unwrap());
+    // The queue is known to be short from here on.
+    lock.acquire().await.unwrap().release().await.unwrap();
+    for _ in 0..3 {
+        let holder = holding.lock("/lock/orders").unwrap();
+        let guard = holder.acquire().await.unwrap();
+        link.reset_counts();
+        let waiter = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await.unwrap().release().await }
+        });
+        support::eventually("the waiter's watch", async || link.requests_of(RequestKind::GetData) == 1).await;
+        until_queued(&holder, 2).await;
+        guard.release().await.unwrap();
+        within("the waiter", waiter).await.unwrap().unwrap();
+        let counts = link.counts();
+        // Create, list, watch, release; a contender older than 20 ms also watches its own node.
+        let own_watch = link.requests_of(RequestKind::GetData) - 1;
+        assert!(own_watch <= 1);
+        assert_eq!(counts.requests - own_watch, 4, "{counts:?}");
+        assert!(counts.events <= 1 + own_watch, "{counts:?}");
+        assert_eq!(link.requests_of(RequestKind::GetChildren), 1, "no listing at the handoff");
+    }
+}
+
+#[tokio::test]
+async fn the_queue_tells_who_contends() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock_with("/lock/orders", LockOptions::new().owner("first").data("build 7")).unwrap();
+    let other = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiter = enqueue(&other).await;
+    let queue = queue(&lock).await;
+    assert_eq!(queue.iter().map(|contender| contender.position).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(queue[0].path, guard.node());
+    assert_eq!(queue[0].token, guard.token());
+    assert_eq!(queue[0].owner.as_deref(), Some("first"));
+    assert_eq!(queue[0].data.as_deref(), Some("build 7"));
+    assert_eq!(queue[1].session, session.id());
+    assert!(queue[1].owner.as_deref().unwrap().ends_with(&format!(":{}", std::process::id())));
+    assert!(queue[1].since.unwrap().elapsed().unwrap() < support::BOUND);
+    guard.release().await.unwrap();
+    drop(granted(waiter).await);
+}
+
+#[tokio::test]
+async fn a_chroot_is_created_with_the_first_lock() {
+    let server = server().await;
+    let session = zklock::Session::connect(format!("{}/app/one", server.connect_string())).await.unwrap();
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let operator = support::operator(&server).await;
+    let node = format!("/app/one{}", guard.node());
+    assert!(operator.check_stat(&node).await.unwrap().is_some());
+    guard.release().await.unwrap();
+}

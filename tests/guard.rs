@@ -1,0 +1,157 @@
+//! Guards: their bounds, and where they may be dropped.
+
+mod support;
+
+use support::{granted, queue, server, session, until_nothing_is_left, until_queued, within};
+use zklock::{Guard, Lock, LostReason, Session};
+
+fn is_shareable<T: Send + Sync + 'static>(value: T) -> T {
+    value
+}
+
+#[tokio::test]
+async fn everything_is_send_sync_and_static() {
+    let server = server().await;
+    let session = is_shareable(session(&server).await);
+    let lock = is_shareable(session.lock("/lock/orders").unwrap());
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    let guard = is_shareable(is_send(lock.acquire()).await.unwrap());
+    drop(is_send(lock.try_acquire()));
+    drop(is_send(lock.acquire_timeout(support::BOUND)));
+    drop(is_send(lock.contenders()));
+    drop(is_shareable(guard.lost()));
+    drop(is_send(guard.run(async {})));
+    is_send(guard.release()).await.unwrap();
+    is_send(session.close()).await.unwrap();
+    fn is_unpin<T: Unpin>() {}
+    is_unpin::<Guard>();
+    is_unpin::<Lock>();
+    is_unpin::<Session>();
+}
+
+#[tokio::test]
+async fn a_drop_releases_in_the_background() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiter = support::enqueue(&lock).await;
+    drop(guard);
+    drop(granted(waiter).await);
+    until_queued(&lock, 0).await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_drop_on_a_thread_without_a_runtime() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    within("the next", lock.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_drop_while_panicking() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let panicked = tokio::spawn(async move {
+        let _guard = guard;
+        panic!("as the test wants it");
+    });
+    assert!(panicked.await.unwrap_err().is_panic());
+    within("the next", lock.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[test]
+fn a_guard_may_outlive_its_runtime() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(server());
+    let other = tokio::runtime::Runtime::new().unwrap();
+    let (session, guard, lock) = other.block_on(async {
+        let session = session(&server).await;
+        let lock = session.lock("/lock/orders").unwrap();
+        let guard = lock.acquire().await.unwrap();
+        (session, guard, lock)
+    });
+    let mut waiting = support::Steps::new(async move { lock.acquire().await.map(drop) });
+    assert!(waiting.poll().is_pending());
+    let lost = guard.lost();
+    drop(other);
+    assert!(!guard.is_held(), "nobody follows the session any more");
+    assert_eq!(runtime.block_on(within("the loss", lost)), LostReason::SessionClosed);
+    runtime.block_on(async {
+        waiting.woken().await;
+        assert!(matches!(waiting.poll(), std::task::Poll::Ready(Err(_))));
+    });
+    drop(guard);
+    drop(waiting);
+    drop(session);
+}
+
+#[tokio::test]
+async fn lost_tells_other_tasks_of_the_release() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    guard.release().await.unwrap();
+    assert_eq!(within("the end", lost).await.unwrap(), LostReason::Released);
+    let guard = lock.acquire().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    drop(guard);
+    assert_eq!(within("the end", lost).await.unwrap(), LostReason::Released);
+}
+
+#[tokio::test]
+async fn run_gives_back_what_its_future_does() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(guard.run(async { "done" }).await, Ok("done"));
+    session.close().await.unwrap();
+    let error = guard.run(async { unreachable!("not polled once the guard is lost") }).await;
+    assert_eq!(error.map(|never: ()| never).unwrap_err().reason, LostReason::SessionClosed);
+}
+
+#[tokio::test]
+async fn holders_follow_one_another_without_overlap() {
+    let server = server().await;
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let lock = session(&server).await.lock("/lock/orders").unwrap();
+        for _ in 0..2 {
+            let (lock, inside) = (lock.clone(), inside.clone());
+            tasks.push(tokio::spawn(async move {
+                let mut tokens = Vec::new();
+                for _ in 0..25 {
+                    let guard = lock.acquire().await.unwrap();
+                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "two holders");
+                    tokio::task::yield_now().await;
+                    assert!(guard.is_held());
+                    tokens.push(guard.token());
+                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    guard.release().await.unwrap();
+                }
+                tokens
+            }));
+        }
+    }
+    let mut tokens = std::collections::BTreeSet::new();
+    for task in tasks {
+        let own = within("a contender", task).await.unwrap();
+        assert!(own.is_sorted());
+        tokens.extend(own);
+    }
+    assert_eq!(tokens.len(), 200, "no token twice");
+    let lock = session(&server).await.lock("/lock/orders").unwrap();
+    assert!(queue(&lock).await.is_empty());
+}

@@ -1,0 +1,137 @@
+//! Requests that took effect though their replies were lost, and requests that did not.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{
+    enqueue, enqueue_seen_by, granted, linked, queue, server, session, until_nothing_is_left, until_queued,
+    within,
+};
+use zklock_testcontainers::RequestKind;
+
+#[tokio::test]
+async fn a_create_whose_reply_was_lost_is_adopted() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let other = session(&server).await;
+    let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = holder.acquire().await.unwrap();
+
+    let lost = link.lose_reply(RequestKind::Create);
+    let second = enqueue_seen_by(&holder, &lock).await;
+    within("the lost reply", lost.happened()).await;
+    let third = enqueue(&holder).await;
+    assert_eq!(queue(&holder).await[1].session, unlucky.id(), "the place in the queue is kept");
+    guard.release().await.unwrap();
+    let guard = granted(second).await;
+    assert_eq!(queue(&holder).await.len(), 2, "one node an acquisition");
+    assert!(guard.node().ends_with("lock-0000000001"));
+    guard.release().await.unwrap();
+    granted(third).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_create_is_adopted_among_others_of_its_session() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (orders, bills) = (session.lock("/lock/orders").unwrap(), session.lock("/lock/ordersbills").unwrap());
+    let mut held = vec![orders.acquire().await.unwrap(), bills.acquire().await.unwrap()];
+    let other = support::session(&server).await;
+    let observer = other.lock("/lock/orders").unwrap();
+    let second = enqueue_seen_by(&observer, &orders).await;
+    let lost = link.lose_reply(RequestKind::Create);
+    let third = enqueue_seen_by(&observer, &orders).await;
+    within("the lost reply", lost.happened()).await;
+    // The lost connection has cost the guards, so they leave their nodes to the waiters.
+    held.clear();
+    let guard = granted(second).await;
+    assert!(guard.node().ends_with("lock-0000000001"));
+    guard.release().await.unwrap();
+    let guard = granted(third).await;
+    assert!(guard.node().ends_with("lock-0000000002"));
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_create_that_never_arrived_is_sent_again() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let held = link.hold_request(RequestKind::Create);
+    let acquire = support::acquire(&lock);
+    within("the create", held.reached()).await;
+    link.cut();
+    let guard = granted(acquire).await;
+    until_queued(&lock, 1).await;
+    assert!(guard.node().ends_with("lock-0000000001"));
+    drop(guard);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_was_lost_is_confirmed() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let other = support::session(&server).await;
+    let (lock, next) = (session.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = lock.acquire().await.unwrap();
+    let waiter = enqueue(&next).await;
+    let lost = link.lose_reply(RequestKind::Multi);
+    within("the release", guard.release()).await.unwrap();
+    assert!(lost.has_happened());
+    granted(waiter).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_release_that_never_arrived_is_sent_again() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let held = link.hold_request(RequestKind::Multi);
+    let release = tokio::spawn(guard.release());
+    within("the release", held.reached()).await;
+    link.cut();
+    within("the release", release).await.unwrap().unwrap();
+    assert!(queue(&lock).await.is_empty());
+}
+
+#[tokio::test]
+async fn every_other_reply_may_be_lost_too() {
+    let server = server().await;
+    for kind in
+        [RequestKind::CreateContainer, RequestKind::GetChildren, RequestKind::GetData, RequestKind::Delete]
+    {
+        let (link, session) = linked(&server, Duration::from_secs(20)).await;
+        let other = support::session(&server).await;
+        let path = format!("/lock/{kind:?}");
+        let (lock, holder) = (session.lock(&path).unwrap(), other.lock(&path).unwrap());
+        let lost = if kind == RequestKind::CreateContainer {
+            let lost = link.lose_reply(kind);
+            let guard = within("acquire", lock.acquire()).await.unwrap();
+            guard.release().await.unwrap();
+            lost
+        } else {
+            lock.acquire().await.unwrap().release().await.unwrap();
+            let guard = holder.acquire().await.unwrap();
+            let lost = link.lose_reply(kind);
+            if kind == RequestKind::Delete {
+                assert!(within("try", lock.try_acquire()).await.unwrap().is_none());
+                guard.release().await.unwrap();
+            } else {
+                let waiter = enqueue_seen_by(&holder, &lock).await;
+                within("the lost reply", lost.happened()).await;
+                guard.release().await.unwrap();
+                granted(waiter).await.release().await.unwrap();
+            }
+            lost
+        };
+        within("the lost reply", lost.happened()).await;
+        until_nothing_is_left(&server).await;
+    }
+}

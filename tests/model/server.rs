@@ -1,0 +1,87 @@
+//! ZooKeeper as far as one lock sees it: a container, its ephemeral children, and one-shot watches.
+
+use zklock::recipe::{Own, Sequence};
+
+/// A contender, by its index in the world.
+pub(crate) type Party = usize;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Server {
+    /// The number the next child gets; `None` while there is no directory.
+    pub(crate) directory: Option<i32>,
+    /// In the order of their creation.
+    pub(crate) nodes: Vec<Node>,
+    last_zxid: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Node {
+    pub(crate) own: Own,
+    pub(crate) creator: Party,
+    /// Each fires once, at the first change: whatever happens to a node here, it is gone afterwards.
+    pub(crate) watches: Vec<Watch>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Watch {
+    pub(crate) party: Party,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Predecessor,
+    Own,
+}
+
+impl Server {
+    pub(crate) fn new(directory: bool) -> Self {
+        Self { directory: directory.then_some(0), nodes: Vec::new(), last_zxid: 0 }
+    }
+
+    /// `None` if there is no directory to create the node in.
+    pub(crate) fn create(&mut self, creator: Party) -> Option<Own> {
+        let next = self.directory.as_mut()?;
+        self.last_zxid += 1;
+        let own = Own { sequence: Sequence(*next), czxid: self.last_zxid };
+        *next += 1;
+        self.nodes.push(Node { own, creator, watches: Vec::new() });
+        Some(own)
+    }
+
+    pub(crate) fn node(&self, sequence: Sequence) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.own.sequence == sequence)
+    }
+
+    pub(crate) fn node_of(&self, creator: Party) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.creator == creator)
+    }
+
+    pub(crate) fn children(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.own.sequence.name()).collect()
+    }
+
+    /// False if there is no such node, and so nothing to watch.
+    pub(crate) fn watch(&mut self, sequence: Sequence, watch: Watch) -> bool {
+        let Some(node) = self.nodes.iter_mut().find(|node| node.own.sequence == sequence) else {
+            return false;
+        };
+        if !node.watches.contains(&watch) {
+            node.watches.push(watch);
+        }
+        true
+    }
+
+    /// Removes a node, with the watches that fire now.
+    pub(crate) fn remove(&mut self, sequence: Sequence) -> Option<Node> {
+        let index = self.nodes.iter().position(|node| node.own.sequence == sequence)?;
+        Some(self.nodes.remove(index))
+    }
+
+    /// Watches end with the connection they were set on.
+    pub(crate) fn forget_watches(&mut self, party: Party) {
+        for node in &mut self.nodes {
+            node.watches.retain(|watch| watch.party != party);
+        }
+    }
+}

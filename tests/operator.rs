@@ -1,0 +1,87 @@
+//! An operator deletes nodes by hand.
+
+mod support;
+
+use support::{enqueue, granted, operator, queue, server, session, until_nothing_is_left, within};
+use zklock::{AcquireError, LostReason, ReleaseError};
+
+#[tokio::test]
+async fn the_holders_node() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    operator(&server).await.delete(&guard.node(), None).await.unwrap();
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+    assert!(!guard.is_held());
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(error, ReleaseError::Lost(lost) if lost.reason == LostReason::NodeDeleted));
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn the_holders_node_just_before_the_release() {
+    let server = server().await;
+    let session = session(&server).await;
+    let operator = operator(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let node = guard.node();
+    // Sent by two clients at once: whichever is first, the answers agree.
+    let (deleted, released) = tokio::join!(operator.delete(&node, None), guard.release());
+    assert_eq!(deleted.is_ok(), released.is_err(), "{deleted:?}, {released:?}");
+}
+
+#[tokio::test]
+async fn the_holders_data_which_releases_the_lock() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let waiter = enqueue(&second.lock("/lock/orders").unwrap()).await;
+    // The holder's own watch is there, so it learns when the waiter does.
+    support::eventually("the holder's watch", async || {
+        support::monitored(&server, "zk_watch_count").await == 2
+    })
+    .await;
+    operator(&server).await.set_data(&guard.node(), b"", None).await.unwrap();
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+    granted(waiter).await.release().await.unwrap();
+    drop(guard);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_waiters_node_whose_predecessor_goes() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let (holder, lock) = (first.lock("/lock/orders").unwrap(), second.lock("/lock/orders").unwrap());
+    let guard = holder.acquire().await.unwrap();
+    let evicted = enqueue(&lock).await;
+    let node = queue(&lock).await[1].path.clone();
+    operator(&server).await.delete(&node, None).await.unwrap();
+    // The holder's session ends, so its node is deleted rather than released, and the waiter looks at the queue.
+    first.close().await.unwrap();
+    drop(guard);
+    let error = within("the error", evicted).await.unwrap().unwrap_err();
+    assert_eq!(error, AcquireError::NodeDeleted { path: "/lock/orders".into() });
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_waiters_node_whose_predecessor_releases() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let (holder, lock) = (first.lock("/lock/orders").unwrap(), second.lock("/lock/orders").unwrap());
+    let guard = holder.acquire().await.unwrap();
+    let evicted = enqueue(&lock).await;
+    support::eventually("both watches", async || support::monitored(&server, "zk_watch_count").await == 2)
+        .await;
+    let node = queue(&lock).await[1].path.clone();
+    operator(&server).await.delete(&node, None).await.unwrap();
+    guard.release().await.unwrap();
+    // It is granted by the event, and told by its own watch, which a contender that waited sets at once.
+    let guard = granted(evicted).await;
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+    drop(guard);
+    until_nothing_is_left(&server).await;
+}

@@ -1,0 +1,93 @@
+//! Longer queues.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use support::{
+    enqueue, enqueue_seen_by, granted, linked, monitored, queue, server, session, until_nothing_is_left,
+    until_queued, within,
+};
+use zklock_testcontainers::RequestKind;
+
+#[tokio::test]
+async fn a_predecessor_that_dies_is_skipped() {
+    let server = server().await;
+    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let locks = [&first, &second, &third].map(|session| session.lock("/lock/orders").unwrap());
+    let guard = locks[0].acquire().await.unwrap();
+    let dying = enqueue(&locks[1]).await;
+    let last = enqueue(&locks[2]).await;
+    second.close().await.unwrap();
+    assert!(within("the error", dying).await.unwrap().unwrap_err().is_session_over());
+    until_queued(&locks[0], 2).await;
+    // The last one now watches the holder: one watch, as each waiter has.
+    support::eventually("one watch", async || monitored(&server, "zk_watch_count").await <= 2).await;
+    assert!(!last.is_finished());
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    granted(last).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn two_hundred_contenders_drain_in_order() {
+    const CONTENDERS: usize = 200;
+    let server = server().await;
+    let mut locks = Vec::new();
+    for _ in 0..4 {
+        locks.push(session(&server).await.lock("/lock/orders").unwrap());
+    }
+    let guard = locks[0].acquire().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = Vec::new();
+    for turn in 0..CONTENDERS {
+        let (lock, order) = (locks[turn % locks.len()].clone(), order.clone());
+        waiters.push(tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            order.lock().unwrap().push(guard.node());
+            guard.release().await.unwrap();
+        }));
+    }
+    until_queued(&locks[0], CONTENDERS + 1).await;
+    // One watch a waiter, on its predecessor; and the holder's own.
+    support::eventually("the watches", async || {
+        monitored(&server, "zk_watch_count").await == CONTENDERS as u64 + 1
+    })
+    .await;
+    let expected =
+        queue(&locks[0]).await.into_iter().skip(1).map(|contender| contender.path).collect::<Vec<_>>();
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        within("a turn", waiter).await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), expected);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_long_queue_is_not_listed() {
+    let server = server().await;
+    let other = session(&server).await;
+    let holder = other.lock("/lock/orders").unwrap();
+    let guard = holder.acquire().await.unwrap();
+    let mut waiters = Vec::new();
+    for _ in 0..50 {
+        waiters.push(enqueue(&holder).await);
+    }
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    link.reset_counts();
+    let last = enqueue_seen_by(&holder, &lock).await;
+    support::eventually("its watch", async || link.requests_of(RequestKind::GetData) == 1).await;
+    assert_eq!(link.requests_of(RequestKind::Exists), 1, "a count, not a listing");
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        granted(waiter).await.release().await.unwrap();
+    }
+    granted(last).await.release().await.unwrap();
+    assert_eq!(link.requests_of(RequestKind::GetChildren), 0);
+    until_nothing_is_left(&server).await;
+}
