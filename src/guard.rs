@@ -261,7 +261,7 @@ impl Held {
             }
             // Neither sender goes away before us.
             let (lost, lease) = (pin!(lost.changed()), pin!(lease.changed()));
-            drop(futures::future::select(lost, lease).await);
+            let _changed = futures::future::select(lost, lease).await;
         }
     }
 

@@ -45,5 +45,6 @@ fi
 set -f
 # shellcheck disable=SC2086
 exec java -Xmx"${ZK_SERVER_HEAP:-1000}"m ${SERVER_JVMFLAGS:-} ${JVMFLAGS:-} \
-    -cp "$ZOO_CONF_DIR:/usr/share/java/zookeeper.jar" \
+    -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
+    -cp "$ZOO_CONF_DIR:/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar" \
     org.apache.zookeeper.server.quorum.QuorumPeerMain "$config"

@@ -301,3 +301,63 @@ fn read_first_message(mut client: &TcpStream, address: &str) -> io::Result<Vec<u
     let length = i32::try_from(address.len()).map_err(io::Error::other)?;
     Ok([&version[..], &sender, &length.to_be_bytes(), address.as_bytes()].concat())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn message(address: &str) -> Vec<u8> {
+        let length = i32::try_from(address.len()).unwrap();
+        [&(-65_536_i64).to_be_bytes()[..], &1_i64.to_be_bytes(), &length.to_be_bytes(), address.as_bytes()]
+            .concat()
+    }
+
+    fn election(mesh: &Mesh, from: usize, to: usize) -> u16 {
+        mesh.ways[&(from, to)].election.listener.port()
+    }
+
+    #[test]
+    fn the_announced_address_becomes_that_of_the_proxy_back() {
+        let mesh = Mesh::start(2, Ipv4Addr::LOCALHOST, "127.0.0.1").unwrap();
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        mesh.locate(1, "127.0.0.1:1", &server.local_addr().unwrap().to_string());
+
+        let mut client = TcpStream::connect(("127.0.0.1", election(&mesh, 0, 1))).unwrap();
+        client.write_all(&message("192.0.2.7:3888")).unwrap();
+        client.write_all(b"and more").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut seen = Vec::new();
+        server.accept().unwrap().0.read_to_end(&mut seen).unwrap();
+
+        let mut expected = message(&format!("127.0.0.1:{}", election(&mesh, 1, 0)));
+        expected.extend(b"and more");
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn an_isolated_connection_goes_on_after_healing_and_one_made_meanwhile_ends() {
+        let mesh = Mesh::start(2, Ipv4Addr::LOCALHOST, "127.0.0.1").unwrap();
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        mesh.locate(1, &server.local_addr().unwrap().to_string(), "127.0.0.1:1");
+        let proxy = ("127.0.0.1", mesh.ways[&(0, 1)].quorum.listener.port());
+
+        let mut before = TcpStream::connect(proxy).unwrap();
+        let mut accepted = server.accept().unwrap().0;
+        mesh.isolate(0);
+        before.write_all(b"late").unwrap();
+        let mut meanwhile = TcpStream::connect(proxy).unwrap();
+        accepted.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let mut four = [0; 4];
+        assert!(accepted.read(&mut four).is_err(), "bytes came through a partition");
+
+        accepted.set_read_timeout(None).unwrap();
+        mesh.heal();
+        accepted.read_exact(&mut four).unwrap();
+        assert_eq!(&four, b"late");
+        assert!(matches!(meanwhile.read(&mut four), Ok(0) | Err(_)));
+    }
+}

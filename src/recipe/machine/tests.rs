@@ -246,7 +246,12 @@ fn every_state_is_reached_by_its_events() {
         assert_eq!(machine.state, state);
         let knows_own = !matches!(
             state,
-            Idle | Entering(_) | CreatingDirectory(_) | Recovering | EnteringInVain | RecoveringInVain | Ended
+            Idle | Entering(_)
+                | CreatingDirectory(_)
+                | Recovering
+                | EnteringInVain
+                | RecoveringInVain
+                | Ended
         );
         assert_eq!(machine.own(), knows_own.then_some(OWN), "{state:?}");
         assert_eq!(machine.is_ended(), state == Ended, "{state:?}");
@@ -259,7 +264,10 @@ fn every_transition_is_in_the_table_and_nothing_else_does_anything() {
     let over = E::SessionOver(SessionEnd::Expired);
     let end = || Some(C::End(End::SessionOver(SessionEnd::Expired)));
     rows.extend(
-        paths().into_iter().filter(|(state, _)| *state != Ended).map(|(state, _)| (state, over.clone(), Ended, end())),
+        paths()
+            .into_iter()
+            .filter(|(state, _)| *state != Ended)
+            .map(|(state, _)| (state, over.clone(), Ended, end())),
     );
     let mut used = 0;
     for (state, path) in paths() {
@@ -288,10 +296,25 @@ fn all_states_and_events_are_listed() {
         | EnteringInVain | RecoveringInVain | Leaving(..) | LeaveUnknown(..) | Ended => 19,
     };
     let event_kinds = |event: &Event| match event {
-        E::Begin(_) | E::Entered { .. } | E::NoDirectory | E::DirectoryReady | E::Recovered(_)
-        | E::Listed(_) | E::PredecessorWatched(_) | E::Confirmed | E::Deleted | E::Released(_)
-        | E::OwnWatched(_) | E::Refused(_) | E::Unanswered | E::PredecessorReleased
-        | E::PredecessorDeleted | E::OwnTouched | E::Settled | E::Release | E::GiveUp
+        E::Begin(_)
+        | E::Entered { .. }
+        | E::NoDirectory
+        | E::DirectoryReady
+        | E::Recovered(_)
+        | E::Listed(_)
+        | E::PredecessorWatched(_)
+        | E::Confirmed
+        | E::Deleted
+        | E::Released(_)
+        | E::OwnWatched(_)
+        | E::Refused(_)
+        | E::Unanswered
+        | E::PredecessorReleased
+        | E::PredecessorDeleted
+        | E::OwnTouched
+        | E::Settled
+        | E::Release
+        | E::GiveUp
         | E::SessionOver(_) => 20,
     };
     let states = paths().into_iter().map(|(state, _)| state).collect::<Vec<_>>();
@@ -336,8 +359,7 @@ fn trying_leaves_a_queue_with_others_in_it() {
     let left = [C::Delete(OWN.sequence), C::End(End::Busy)];
     let seen = [E::Begin(Look::List), entered(Sight::Children(behind())), E::Deleted];
     assert_eq!(commands(Patience::Try, &seen)[1..], left);
-    let listed =
-        [E::Begin(Look::Count), entered(Sight::Count(3)), E::Listed(behind()), E::Deleted];
+    let listed = [E::Begin(Look::Count), entered(Sight::Count(3)), E::Listed(behind()), E::Deleted];
     assert_eq!(commands(Patience::Try, &listed)[1..], [&[C::List], &left[..]].concat());
     let recovered =
         [E::Begin(Look::Count), E::Unanswered, E::Recovered(Some(OWN)), E::Listed(behind()), E::Deleted];
@@ -443,11 +465,6 @@ fn a_refusal_in_the_queue_is_told_once_the_node_is_gone() {
     ];
     assert_eq!(
         commands(Patience::Wait, &events)[2..],
-        [
-            C::Delete(OWN.sequence),
-            C::Recover,
-            C::Delete(OWN.sequence),
-            C::End(End::Refused(REFUSAL))
-        ],
+        [C::Delete(OWN.sequence), C::Recover, C::Delete(OWN.sequence), C::End(End::Refused(REFUSAL))],
     );
 }

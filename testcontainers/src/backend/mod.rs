@@ -2,6 +2,7 @@
 
 mod docker;
 mod local;
+mod owner;
 
 use std::{fmt, net::Ipv4Addr, sync::Arc};
 

@@ -1,0 +1,37 @@
+# Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
+# toolchain; each installs what it lacks and says so.
+
+.PHONY: help demo test verify fix image servers nextest bench
+
+help: ## Say what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: servers ## Five processes contend for a lock while its holder and a server are killed
+	cargo run --release --example contend
+
+test: servers nextest ## Run every test, on real ZooKeeper servers
+	cargo test --quiet --workspace --doc
+	cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
+
+verify: ## Check format, lints, docs, the pure modules and the minimum Rust version; change nothing
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
+	scripts/check-purity.sh
+	scripts/check-msrv.sh
+
+fix: ## Format, and apply what clippy suggests
+	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+	cargo fmt --all
+
+image: ## Have the container image zookeeper:3.9, pulled or built
+	testcontainers/image/build.sh
+
+servers:
+	scripts/have-servers.sh
+
+nextest:
+	scripts/have-nextest.sh
+
+bench: servers ## Measure zklock against zookeeper-client (docs/PERFORMANCE.md)
+	scripts/bench.sh
