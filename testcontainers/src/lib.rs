@@ -67,6 +67,8 @@
 //! Proxies run on threads of their own, so tests may block their runtime, and servers may outlive the runtime that
 //! started them.
 
+#![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
+
 mod backend;
 mod builder;
 mod config;
@@ -77,6 +79,7 @@ mod listener;
 mod mesh;
 mod ports;
 mod server;
+mod snapshot;
 mod zookeeper;
 
 pub use backend::Backend;
@@ -84,4 +87,5 @@ pub use builder::{EnsembleBuilder, ZooKeeperBuilder};
 pub use ensemble::Ensemble;
 pub use error::Error;
 pub use link::{Counts, HeldReply, HeldRequest, Link, LostReply, RequestKind};
+pub use snapshot::Snapshot;
 pub use zookeeper::ZooKeeper;
