@@ -39,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) session: i64,
     /// `None` if it is not ours to read, or not zklock's.
     pub(crate) data: Option<NodeData>,
+    /// True if it is not ours to read.
+    hidden: bool,
 }
 
 /// How many nodes one request reads.
@@ -122,8 +124,12 @@ pub(crate) async fn recover(
                     Some(own) => node.own == own,
                     None => node.data.as_ref().is_some_and(|data| data.id == id),
                 };
-                if let Some(node) = nodes.into_iter().find(is_ours) {
+                if let Some(node) = nodes.iter().find(|node| is_ours(node)) {
                     return Event::Recovered(Some(node.own)).into();
+                }
+                // It may be ours, and another one would queue behind it for ever.
+                if own.is_none() && nodes.iter().any(|node| node.hidden) {
+                    return Event::Refused(Refusal::NotAuthorized).into();
                 }
             }
             Err(error) => return failure(error).into(),
@@ -213,15 +219,16 @@ async fn read(client: &Client, lock: &Settings, contenders: &[Sequence]) -> Resu
     }
     let mut nodes = Vec::with_capacity(contenders.len());
     for (sequence, (path, result)) in contenders.iter().zip(paths.iter().zip(reader.commit().await?)) {
-        let (stat, data) = match result {
-            MultiReadResult::Data { data, stat } => (Some(stat), NodeData::decode(&data)),
-            MultiReadResult::Error { err: Error::NoAuth } => (client.check_stat(path).await?, None),
-            _ => (None, None),
+        let (stat, data, hidden) = match result {
+            MultiReadResult::Data { data, stat } => (Some(stat), NodeData::decode(&data), false),
+            MultiReadResult::Error { err: Error::NoAuth } => (client.check_stat(path).await?, None, true),
+            _ => (None, None, false),
         };
         nodes.extend(stat.map(|stat| Node {
             own: Own { sequence: *sequence, czxid: stat.czxid },
             session: stat.ephemeral_owner,
             data,
+            hidden,
         }));
     }
     Ok(nodes)

@@ -18,7 +18,6 @@ pub(crate) struct Server {
 pub(crate) struct Node {
     pub(crate) own: Own,
     pub(crate) creator: Party,
-    /// Each fires once, at the first change: whatever happens to a node here, it is gone afterwards.
     pub(crate) watches: Vec<Watch>,
 }
 
@@ -72,10 +71,10 @@ impl Server {
         true
     }
 
-    /// Removes a node, with the watches that fire now.
-    pub(crate) fn remove(&mut self, sequence: Sequence) -> Option<Node> {
-        let index = self.nodes.iter().position(|node| node.own.sequence == sequence)?;
-        Some(self.nodes.remove(index))
+    /// The watches that a change of this node fires; they fire once.
+    pub(crate) fn fire(&mut self, sequence: Sequence) -> Vec<Watch> {
+        let node = self.nodes.iter_mut().find(|node| node.own.sequence == sequence);
+        node.map(|node| std::mem::take(&mut node.watches)).unwrap_or_default()
     }
 
     /// Watches end with the connection they were set on.

@@ -31,8 +31,8 @@ pub(crate) struct Faults {
     pub(crate) closings: u8,
     /// Removals of the empty directory.
     pub(crate) reaps: u8,
-    /// Nodes deleted by an operator.
-    pub(crate) deletions: u8,
+    /// Nodes that an operator deletes or writes to.
+    pub(crate) meddlings: u8,
 }
 
 /// A rule of the world that is broken on purpose.
@@ -78,6 +78,7 @@ pub(crate) enum Breach {
     RemovalOfAnothersNode,
     SupersededWrite,
     UnexpectedEnd,
+    UnfoundedLoss,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -127,13 +128,13 @@ enum Message {
     Watched(Kind, Sequence),
     /// The request's connection was lost.
     Failed,
-    Changed(Kind, Sequence, Departure),
+    Changed(Kind, Sequence, Change),
 }
 
-/// How a node went.
+/// A node's first change since it is watched. A release writes and deletes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Departure {
-    Released,
+enum Change {
+    Written,
     Deleted,
 }
 
@@ -198,6 +199,7 @@ pub(crate) enum Step {
     Close(usize),
     Reap,
     OperatorDeletes(Sequence),
+    OperatorWrites(Sequence),
 }
 
 /// What has happened in some state of a model: so that a rule which holds also had occasion to fail.
@@ -222,6 +224,7 @@ pub(crate) enum Witness {
     StrayCreate,
     GuardLost,
     HolderTold,
+    ToldByMissingNode,
 }
 
 impl Step {
@@ -236,7 +239,8 @@ impl Step {
             | Self::Lapse(_)
             | Self::Close(_)
             | Self::Reap
-            | Self::OperatorDeletes(_) => true,
+            | Self::OperatorDeletes(_)
+            | Self::OperatorWrites(_) => true,
             Self::Expire(session) => !world.sessions[session].over,
             Self::LetGo(_)
             | Self::Apply(_)
@@ -307,8 +311,12 @@ impl World {
         if self.faults.reaps > 0 && self.server.nodes.is_empty() && self.server.directory > Some(0) {
             steps.push(Step::Reap);
         }
-        if self.faults.deletions > 0 {
+        if self.faults.meddlings > 0 {
             steps.extend(self.server.nodes.iter().map(|node| Step::OperatorDeletes(node.own.sequence)));
+            // What a client learns of a write that it missed is not modelled.
+            if self.sessions.iter().all(|session| session.connected || session.over) {
+                steps.extend(self.server.nodes.iter().map(|node| Step::OperatorWrites(node.own.sequence)));
+            }
         }
     }
 
@@ -443,8 +451,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.world.server.directory = None;
             }
             Step::OperatorDeletes(sequence) => {
-                self.world.faults.deletions -= 1;
-                self.remove(sequence, Departure::Deleted);
+                self.world.faults.meddlings -= 1;
+                self.remove(sequence, Change::Deleted);
+            }
+            Step::OperatorWrites(sequence) => {
+                self.world.faults.meddlings -= 1;
+                let watches = self.world.server.fire(sequence);
+                self.notify(watches, sequence, Change::Written);
             }
         }
     }
@@ -501,6 +514,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     }
                 }
                 Command::Grant(own) => self.grant(party, own),
+                Command::Lose => self.lose(party),
                 Command::End(end) => self.end(party, end),
             }
         }
@@ -551,6 +565,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
         contender.caller = Caller::Holding { valid: true };
     }
 
+    fn lose(&mut self, party: Party) {
+        (self.witness)(Witness::HolderTold);
+        let contender = &mut self.world.contenders[party];
+        if self.setup.faults.meddlings == 0 || !matches!(contender.caller, Caller::Holding { .. }) {
+            self.world.breach.get_or_insert(Breach::UnfoundedLoss);
+        }
+        contender.caller = Caller::Holding { valid: false };
+    }
+
     fn end(&mut self, party: Party, end: End) {
         self.supersede(party);
         let contender = &mut self.world.contenders[party];
@@ -562,10 +585,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 (contender.patience != Patience::Try).then_some(Breach::UnexpectedEnd)
             }
             End::NodeDeleted => {
-                if matches!(contender.caller, Caller::Holding { .. }) {
-                    (self.witness)(Witness::HolderTold);
-                }
-                (self.setup.faults.deletions == 0).then_some(Breach::UnexpectedEnd)
+                (self.witness)(Witness::ToldByMissingNode);
+                (self.setup.faults.meddlings == 0).then_some(Breach::UnexpectedEnd)
             }
             End::SessionOver(_) => None,
             End::Refused(_) | End::Exhausted(_) => Some(Breach::UnexpectedEnd),
@@ -611,16 +632,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     Kind::Own => Event::OwnWatched(true),
                 }
             }
-            Message::Changed(kind, sequence, departure) => {
+            Message::Changed(kind, sequence, change) => {
                 // The watch may have been dropped while this was under way.
                 if contender.watch != Some((kind, sequence)) {
                     return;
                 }
                 contender.watch = None;
-                match (kind, departure) {
+                match (kind, change) {
                     (Kind::Own, _) => Event::OwnTouched,
-                    (Kind::Predecessor, Departure::Released) => Event::PredecessorReleased,
-                    (Kind::Predecessor, Departure::Deleted) => Event::PredecessorDeleted,
+                    (Kind::Predecessor, Change::Written) => Event::PredecessorReleased,
+                    (Kind::Predecessor, Change::Deleted) => Event::PredecessorDeleted,
                 }
             }
         };
@@ -692,7 +713,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 if kind == Kind::Predecessor {
                     (self.witness)(Witness::PredecessorVanishedWhileDisconnected);
                 }
-                down.push((party, Message::Changed(kind, sequence, Departure::Deleted)));
+                down.push((party, Message::Changed(kind, sequence, Change::Deleted)));
             }
         }
     }
@@ -719,7 +740,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         for party in self.world.members(session) {
             while let Some(node) = self.world.server.node_of(party) {
                 let sequence = node.own.sequence;
-                self.remove(sequence, Departure::Deleted);
+                self.remove(sequence, Change::Deleted);
             }
         }
     }
@@ -792,14 +813,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 if server.nodes.iter().any(|node| node.own.sequence < sequence) {
                     self.world.breach.get_or_insert(Breach::ReleaseBehindOthers);
                 }
-                Message::Reply(Event::Released(self.remove_for(party, sequence, Departure::Released)))
+                Message::Reply(Event::Released(self.remove_for(party, sequence, Change::Written)))
             }
             Request::Delete(sequence) => {
-                let departure = match self.setup.flaw {
-                    Some(Flaw::LeavingLooksLikeRelease) => Departure::Released,
-                    _ => Departure::Deleted,
+                let change = match self.setup.flaw {
+                    Some(Flaw::LeavingLooksLikeRelease) => Change::Written,
+                    _ => Change::Deleted,
                 };
-                self.remove_for(party, sequence, departure);
+                self.remove_for(party, sequence, change);
                 Message::Reply(Event::Deleted)
             }
         };
@@ -835,7 +856,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     /// Removes a node on behalf of a contender; false if it was not there.
-    fn remove_for(&mut self, party: Party, sequence: Sequence, departure: Departure) -> bool {
+    fn remove_for(&mut self, party: Party, sequence: Sequence, change: Change) -> bool {
         match self.world.server.node(sequence).map(|node| node.creator) {
             None => return false,
             Some(creator) if creator == party => self.world.contenders[party].removed = true,
@@ -843,15 +864,20 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.world.breach.get_or_insert(Breach::RemovalOfAnothersNode);
             }
         }
-        self.remove(sequence, departure);
+        self.remove(sequence, change);
         true
     }
 
-    fn remove(&mut self, sequence: Sequence, departure: Departure) {
-        let watches = self.world.server.remove(sequence).map(|node| node.watches).unwrap_or_default();
+    fn remove(&mut self, sequence: Sequence, change: Change) {
+        let watches = self.world.server.fire(sequence);
+        self.world.server.nodes.retain(|node| node.own.sequence != sequence);
+        self.notify(watches, sequence, change);
+    }
+
+    fn notify(&mut self, watches: Vec<Watch>, sequence: Sequence, change: Change) {
         for Watch { party, kind } in watches {
             let session = self.world.contenders[party].session;
-            self.answer(session, party, Message::Changed(kind, sequence, departure));
+            self.answer(session, party, Message::Changed(kind, sequence, change));
         }
     }
 
