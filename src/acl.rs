@@ -34,7 +34,8 @@ impl BitOr for Permissions {
 /// A list of permissions for a node.
 ///
 /// A contender needs `READ`, `CREATE` and `DELETE` on the lock's directory, `READ` and `WRITE` on its own node, and
-/// `READ` on the nodes of all others: ZooKeeper tells a node's fate only to those who may read it.
+/// `READ` on the nodes of all others: ZooKeeper tells a node's fate only to those who may read it. With `WRITE` on the
+/// directory, too, it enters by one request instead of two.
 ///
 /// ```
 /// use zklock::{Acl, Permissions};

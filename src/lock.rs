@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
@@ -65,7 +65,16 @@ pub(crate) struct Settings {
     pub(crate) ancestors_acl: Acl,
     /// How many children the directory had when it was last seen.
     queue: AtomicUsize,
+    /// Whether the directory may be written to: one of [`UNKNOWN`], [`OURS`], [`FOREIGN`].
+    directory: AtomicU8,
 }
+
+/// Nothing is known about the directory's data.
+const UNKNOWN: u8 = 0;
+/// The directory has no data, so that writing none to it changes nothing.
+const OURS: u8 = 1;
+/// The directory has somebody's data, or its ACL forbids writing.
+const FOREIGN: u8 = 2;
 
 /// One contender in a lock's queue, as [`Lock::contenders`] saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,10 +90,10 @@ pub struct Contender {
     pub data: Option<String>,
     /// When it began to contend, by its own wall clock.
     pub since: Option<SystemTime>,
-    /// The id of its ZooKeeper session.
-    pub session: i64,
-    /// The fencing token it has, or will have, as the holder.
-    pub token: FencingToken,
+    /// The id of its ZooKeeper session; `None` if the node is not ours to read.
+    pub session: Option<i64>,
+    /// The fencing token it has, or will have, as the holder; `None` if the node is not ours to read.
+    pub token: Option<FencingToken>,
 }
 
 impl LockOptions {
@@ -139,6 +148,7 @@ impl Settings {
             acl: options.acl,
             ancestors_acl: options.ancestors_acl,
             queue: AtomicUsize::new(usize::MAX),
+            directory: AtomicU8::new(UNKNOWN),
         })
     }
 
@@ -147,8 +157,29 @@ impl Settings {
         self.queue.store(length, Ordering::Relaxed);
     }
 
+    /// Remembers whether the directory had no data. What was foreign once stays so.
+    pub(crate) fn saw_directory(&self, blank: bool) {
+        if blank {
+            let _known = self.directory.compare_exchange(UNKNOWN, OURS, Ordering::Relaxed, Ordering::Relaxed);
+        } else {
+            self.must_not_write_directory();
+        }
+    }
+
+    /// Whether writing nothing to the directory is known to change nothing.
+    pub(crate) fn may_write_directory(&self) -> bool {
+        self.directory.load(Ordering::Relaxed) == OURS
+    }
+
+    /// Remembers that the directory's data is somebody's, or that its ACL forbids writing.
+    pub(crate) fn must_not_write_directory(&self) {
+        self.directory.store(FOREIGN, Ordering::Relaxed);
+    }
+
+    /// Counting takes one request where we may write to the directory, a listing takes a second one.
     fn look(&self) -> Look {
-        if self.queue.load(Ordering::Relaxed) <= SHORT_QUEUE { Look::List } else { Look::Count }
+        let short = self.queue.load(Ordering::Relaxed) <= SHORT_QUEUE;
+        if short && !self.may_write_directory() { Look::List } else { Look::Count }
     }
 }
 
@@ -257,14 +288,17 @@ impl Lock {
                     _ => QueryError::Disconnected { path: path() },
                 },
             )?;
-        let contender = |(position, node): (usize, Node)| Contender {
-            position,
-            path: self.settings.path.contender(node.own.sequence),
-            since: node.data.as_ref().and_then(NodeData::since),
-            owner: node.data.as_ref().map(|data| data.owner.clone()),
-            data: node.data.and_then(|data| data.data),
-            session: node.session,
-            token: FencingToken::new(node.own.czxid),
+        let contender = |(position, node): (usize, Node)| {
+            let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
+            Contender {
+                position,
+                path: self.settings.path.contender(node.sequence),
+                since: data.as_ref().and_then(NodeData::since),
+                owner: data.as_ref().map(|data| data.owner.clone()),
+                data: data.and_then(|data| data.data),
+                session: node.seen.as_ref().map(|seen| seen.session),
+                token: node.seen.map(|seen| FencingToken::new(seen.czxid)),
+            }
         };
         Ok(nodes.into_iter().enumerate().map(contender).collect())
     }

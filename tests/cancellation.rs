@@ -94,8 +94,11 @@ async fn with_each_reply_on_its_way() {
         let other = support::session(&server).await;
         let path = format!("/lock/{kind:?}");
         let lock = session.lock(&path).unwrap();
+        if matches!(kind, RequestKind::Create | RequestKind::GetChildren) {
+            support::make_foreign(&server, &path).await;
+        }
         if kind != RequestKind::CreateContainer {
-            // The directory exists, and this lock knows how short the queue is.
+            // The directory exists, and this lock knows it.
             lock.acquire().await.unwrap().release().await.unwrap();
         }
         let holder = other.lock(&path).unwrap();
@@ -120,16 +123,22 @@ async fn with_each_reply_on_its_way() {
 #[tokio::test]
 async fn with_the_connection_lost_in_the_middle() {
     let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
-    let other = support::session(&server).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    let lost = link.lose_reply(RequestKind::Create);
-    let acquire = support::acquire(&lock);
-    within("the lost reply", lost.happened()).await;
-    acquire.abort();
-    drop(acquire.await);
-    nothing_remains(&server, &other, "/lock/orders").await;
+    for kind in [RequestKind::Create, RequestKind::Multi] {
+        let (link, session) = linked(&server, Duration::from_secs(20)).await;
+        let other = support::session(&server).await;
+        let path = format!("/lock/{kind:?}");
+        let lock = session.lock(&path).unwrap();
+        if kind == RequestKind::Create {
+            support::make_foreign(&server, &path).await;
+        }
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let lost = link.lose_reply(kind);
+        let acquire = support::acquire(&lock);
+        within("the lost reply", lost.happened()).await;
+        acquire.abort();
+        drop(acquire.await);
+        nothing_remains(&server, &other, &path).await;
+    }
 }
 
 #[tokio::test]

@@ -147,7 +147,8 @@ async fn contenders_whose_data_is_not_ours_to_read() {
     let secretive = owner.lock_with("/lock/orders", LockOptions::new().acl(Acl::creator_only())).unwrap();
     let guard = secretive.acquire().await.unwrap();
     let queue = queue(&lock).await;
-    assert_eq!((queue[0].owner.as_deref(), queue[0].token), (None, guard.token()));
+    assert_eq!(queue[0].path, guard.node());
+    assert_eq!((queue[0].owner.as_deref(), queue[0].token, queue[0].session), (None, None, None));
     // The server would not tell us of its release.
     let error = within("the error", lock.acquire()).await.unwrap_err();
     assert_eq!(error, AcquireError::NotAuthorized { path: "/lock/orders".into() });

@@ -12,7 +12,8 @@ const LAST: i32 = i32::MAX - 1_000_000;
 /// A server on which the next contender at `/lock/orders` gets the number `next`.
 async fn at(next: i32) -> (ZooKeeper, Session, Lock) {
     let snapshot = Snapshot::new().node("/lock", b"", 1).node("/lock/orders", b"", next);
-    let server = ZooKeeper::builder().data_file(Snapshot::FILE, snapshot.encode()).start().await.expect("a server");
+    let server =
+        ZooKeeper::builder().data_file(Snapshot::FILE, snapshot.encode()).start().await.expect("a server");
     let session = support::session(&server).await;
     let lock = session.lock("/lock/orders").unwrap();
     (server, session, lock)

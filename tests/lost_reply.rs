@@ -22,7 +22,7 @@ async fn a_create_whose_reply_was_lost_is_adopted() {
     let second = enqueue_seen_by(&holder, &lock).await;
     within("the lost reply", lost.happened()).await;
     let third = enqueue(&holder).await;
-    assert_eq!(queue(&holder).await[1].session, unlucky.id(), "the place in the queue is kept");
+    assert_eq!(queue(&holder).await[1].session, Some(unlucky.id()), "the place in the queue is kept");
     guard.release().await.unwrap();
     let guard = granted(second).await;
     assert_eq!(queue(&holder).await.len(), 2, "one node an acquisition");
@@ -41,7 +41,7 @@ async fn a_create_is_adopted_among_others_of_its_session() {
     let other = support::session(&server).await;
     let observer = other.lock("/lock/orders").unwrap();
     let second = enqueue_seen_by(&observer, &orders).await;
-    let lost = link.lose_reply(RequestKind::Create);
+    let lost = link.lose_reply(RequestKind::Multi);
     let third = enqueue_seen_by(&observer, &orders).await;
     within("the lost reply", lost.happened()).await;
     // The lost connection has cost the guards, so they leave their nodes to the waiters.
@@ -58,18 +58,24 @@ async fn a_create_is_adopted_among_others_of_its_session() {
 #[tokio::test]
 async fn a_create_that_never_arrived_is_sent_again() {
     let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    let held = link.hold_request(RequestKind::Create);
-    let acquire = support::acquire(&lock);
-    within("the create", held.reached()).await;
-    link.cut();
-    let guard = granted(acquire).await;
-    until_queued(&lock, 1).await;
-    assert!(guard.node().ends_with("lock-0000000001"));
-    drop(guard);
-    until_nothing_is_left(&server).await;
+    for kind in [RequestKind::Create, RequestKind::Multi] {
+        let (link, session) = linked(&server, Duration::from_secs(20)).await;
+        let path = format!("/lock/{kind:?}");
+        let lock = session.lock(&path).unwrap();
+        if kind == RequestKind::Create {
+            support::make_foreign(&server, &path).await;
+        }
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let held = link.hold_request(kind);
+        let acquire = support::acquire(&lock);
+        within("the create", held.reached()).await;
+        link.cut();
+        let guard = granted(acquire).await;
+        until_queued(&lock, 1).await;
+        assert!(guard.node().ends_with("lock-0000000001"));
+        drop(guard);
+        until_nothing_is_left(&server).await;
+    }
 }
 
 #[tokio::test]
@@ -111,6 +117,9 @@ async fn every_other_reply_may_be_lost_too() {
         let other = support::session(&server).await;
         let path = format!("/lock/{kind:?}");
         let (lock, holder) = (session.lock(&path).unwrap(), other.lock(&path).unwrap());
+        if kind == RequestKind::GetChildren {
+            support::make_foreign(&server, &path).await;
+        }
         let lost = if kind == RequestKind::CreateContainer {
             let lost = link.lose_reply(kind);
             let guard = within("acquire", lock.acquire()).await.unwrap();

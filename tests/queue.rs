@@ -40,7 +40,8 @@ async fn two_hundred_contenders_drain_in_order() {
     for _ in 0..4 {
         locks.push(session(&server).await.lock("/lock/orders").unwrap());
     }
-    let guard = locks[0].acquire().await.unwrap();
+    // The holder has a session of its own: the server has one watch for a session and node, however many ask.
+    let guard = session(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = Vec::new();
     for turn in 0..CONTENDERS {

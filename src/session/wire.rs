@@ -11,8 +11,8 @@ use futures::future::{BoxFuture, join};
 use uuid::Uuid;
 use zookeeper_client as zk;
 use zookeeper_client::{
-    Client, CreateMode, Error, EventType, MultiReadResult, MultiWriteError, OneshotWatcher, SessionState,
-    WatchedEvent,
+    Client, CreateMode, Error, EventType, MultiReadResult, MultiWriteError, MultiWriteResult, OneshotWatcher,
+    SessionState, WatchedEvent,
 };
 
 use crate::acl::Acl;
@@ -34,13 +34,18 @@ impl From<Event> for Reply {
 
 /// A contender's node, whosever it is.
 pub(crate) struct Node {
-    pub(crate) own: Own,
+    pub(crate) sequence: Sequence,
+    /// `None` if it is not ours to read.
+    pub(crate) seen: Option<Seen>,
+}
+
+/// What reading a node shows.
+pub(crate) struct Seen {
+    pub(crate) czxid: i64,
     /// The session that created it.
     pub(crate) session: i64,
-    /// `None` if it is not ours to read, or not zklock's.
+    /// `None` if it is not zklock's.
     pub(crate) data: Option<NodeData>,
-    /// True if it is not ours to read.
-    hidden: bool,
 }
 
 /// How many nodes one request reads.
@@ -48,6 +53,12 @@ const READ_CHUNK: usize = 128;
 
 /// Creates a contender and looks at the queue behind it, in one round trip.
 pub(crate) async fn enter(client: Arc<Client>, lock: Arc<Settings>, data: Vec<u8>, look: Look) -> Reply {
+    if look == Look::Count && lock.may_write_directory() {
+        match enter_at_once(&client, &lock, &data).await {
+            Some(event) => return event.into(),
+            None => lock.must_not_write_directory(),
+        }
+    }
     let (prefix, acls) = (lock.path.prefix(), acls(&lock.acl));
     let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
     let create = client.create(&prefix, &data, &options);
@@ -58,8 +69,11 @@ pub(crate) async fn enter(client: Arc<Client>, lock: Arc<Settings>, data: Vec<u8
         }
         Look::Count => {
             let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
-            let count = stat.ok().flatten().and_then(|stat| usize::try_from(stat.num_children).ok());
-            (created, count.map_or(Sight::Nothing, Sight::Count))
+            let stat = stat.ok().flatten();
+            if let Some(stat) = &stat {
+                lock.saw_directory(stat.data_length == 0);
+            }
+            (created, stat.map_or(Sight::Nothing, |stat| count(&stat)))
         }
     };
     let event = match created {
@@ -69,12 +83,54 @@ pub(crate) async fn enter(client: Arc<Client>, lock: Arc<Settings>, data: Vec<u8
             }
             Err(_) => Event::Unanswered,
         },
-        Err(Error::NoNode) => Event::NoDirectory,
-        // The name is the server's choice; it is only taken once the numbers have come to their end.
-        Err(Error::NodeExists) => Event::Refused(Refusal::NoSequence),
-        Err(error) => failure(error),
+        Err(error) => create_failure(error),
     };
     event.into()
+}
+
+/// As [`enter`] by count, but in one request: a transaction that creates the contender and writes nothing to the
+/// directory, for whose stat it is answered. `None` if the directory is not ours to write to.
+///
+/// Two requests that are sent back to back arrive a round trip apart: zookeeper-client leaves Nagle's algorithm on,
+/// which holds the second small segment until the first is acknowledged, mostly by its reply (measured: 4.3 ms for
+/// a cycle instead of 3.1 ms, at 1 ms round trip).
+async fn enter_at_once(client: &Client, lock: &Settings, data: &[u8]) -> Option<Event> {
+    let acls = acls(&lock.acl);
+    let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
+    let mut transaction = client.new_multi_writer();
+    let built = transaction.add_create(&lock.path.prefix(), data, &options);
+    if let Err(error) = built.and(transaction.add_set_data(lock.path.as_str(), &[], None)) {
+        return Some(failure(error));
+    }
+    match transaction.commit().await {
+        Ok(results) => match results.as_slice() {
+            [MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }] => {
+                let sequence = lock.path.child(path).and_then(Sequence::parse);
+                // The one transaction created the node and wrote to the directory.
+                let own = sequence.map(|sequence| Own { sequence, czxid: stat.mzxid });
+                Some(own.map_or(Event::Unanswered, |own| Event::Entered { own, sight: count(stat) }))
+            }
+            _ => Some(Event::Unanswered),
+        },
+        Err(MultiWriteError::OperationFailed { index: 1, source: Error::NoAuth }) => None,
+        Err(MultiWriteError::OperationFailed { source, .. } | MultiWriteError::RequestFailed { source }) => {
+            Some(create_failure(source))
+        }
+    }
+}
+
+fn count(directory: &zk::Stat) -> Sight {
+    usize::try_from(directory.num_children).map_or(Sight::Nothing, Sight::Count)
+}
+
+/// What an error says about the creation of a contender.
+fn create_failure(error: Error) -> Event {
+    match error {
+        Error::NoNode => Event::NoDirectory,
+        // The name is the server's choice; it is only taken once the numbers have come to their end.
+        Error::NodeExists => Event::Refused(Refusal::NoSequence),
+        error => failure(error),
+    }
 }
 
 /// Creates the lock's directory and its ancestors, chroot included, as container nodes: ZooKeeper removes those
@@ -93,8 +149,12 @@ pub(crate) async fn create_directory(client: Arc<Client>, lock: Arc<Settings>) -
     }
     let directory = CreateMode::Container.with_acls(zk::Acls::new(&acls));
     match client.create(lock.path.as_str(), &[], &directory).await {
+        Ok(_) => {
+            lock.saw_directory(true);
+            Event::DirectoryReady
+        }
         // An ancestor that was reaped in between shows when the contender is created.
-        Ok(_) | Err(Error::NodeExists | Error::NoNode) => Event::DirectoryReady,
+        Err(Error::NodeExists | Error::NoNode) => Event::DirectoryReady,
         Err(error) => failure(error),
     }
     .into()
@@ -103,12 +163,7 @@ pub(crate) async fn create_directory(client: Arc<Client>, lock: Arc<Settings>) -
 /// Finds this session's node for the acquisition `id`, or `own` if it is known already. The sync makes sure that this server has seen every
 /// create that took effect; one that was still on its way from an earlier connection no longer can, because
 /// the leader refuses requests from the connection a session has left.
-pub(crate) async fn recover(
-    client: Arc<Client>,
-    lock: Arc<Settings>,
-    id: Uuid,
-    own: Option<Own>,
-) -> Reply {
+pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, own: Option<Own>) -> Reply {
     let (synced, listed) =
         join(client.sync(lock.path.as_str()), client.list_ephemerals(lock.path.as_str())).await;
     let paths = match synced.and(listed) {
@@ -120,16 +175,20 @@ pub(crate) async fn recover(
     for chunk in contenders.chunks(READ_CHUNK) {
         match read(&client, &lock, chunk).await {
             Ok(nodes) => {
-                let is_ours = |node: &Node| match own {
-                    Some(own) => node.own == own,
-                    None => node.data.as_ref().is_some_and(|data| data.id == id),
+                let is_ours = |node: &Node, seen: &Seen| match own {
+                    Some(own) => own == Own { sequence: node.sequence, czxid: seen.czxid },
+                    None => seen.data.as_ref().is_some_and(|data| data.id == id),
                 };
-                if let Some(node) = nodes.iter().find(|node| is_ours(node)) {
-                    return Event::Recovered(Some(node.own)).into();
-                }
-                // It may be ours, and another one would queue behind it for ever.
-                if own.is_none() && nodes.iter().any(|node| node.hidden) {
-                    return Event::Refused(Refusal::NotAuthorized).into();
+                for node in &nodes {
+                    match &node.seen {
+                        Some(seen) if is_ours(node, seen) => {
+                            let own = Own { sequence: node.sequence, czxid: seen.czxid };
+                            return Event::Recovered(Some(own)).into();
+                        }
+                        Some(_) => {}
+                        // It may be ours, and another one would queue behind it for ever.
+                        None => return Event::Refused(Refusal::NotAuthorized).into(),
+                    }
                 }
             }
             Err(error) => return failure(error).into(),
@@ -212,24 +271,20 @@ pub(crate) async fn contenders(client: Arc<Client>, lock: Arc<Settings>) -> Resu
 
 /// Reads some contenders, in one request. Those that are gone by now are left out.
 async fn read(client: &Client, lock: &Settings, contenders: &[Sequence]) -> Result<Vec<Node>, Error> {
-    let paths = contenders.iter().map(|sequence| lock.path.contender(*sequence)).collect::<Vec<_>>();
     let mut reader = client.new_multi_reader();
-    for path in &paths {
-        reader.add_get_data(path)?;
+    for sequence in contenders {
+        reader.add_get_data(&lock.path.contender(*sequence))?;
     }
     let mut nodes = Vec::with_capacity(contenders.len());
-    for (sequence, (path, result)) in contenders.iter().zip(paths.iter().zip(reader.commit().await?)) {
-        let (stat, data, hidden) = match result {
-            MultiReadResult::Data { data, stat } => (Some(stat), NodeData::decode(&data), false),
-            MultiReadResult::Error { err: Error::NoAuth } => (client.check_stat(path).await?, None, true),
-            _ => (None, None, false),
+    for (sequence, result) in contenders.iter().zip(reader.commit().await?) {
+        let seen = match result {
+            MultiReadResult::Data { data, stat } => {
+                Some(Seen { czxid: stat.czxid, session: stat.ephemeral_owner, data: NodeData::decode(&data) })
+            }
+            MultiReadResult::Error { err: Error::NoAuth } => None,
+            _ => continue,
         };
-        nodes.extend(stat.map(|stat| Node {
-            own: Own { sequence: *sequence, czxid: stat.czxid },
-            session: stat.ephemeral_owner,
-            data,
-            hidden,
-        }));
+        nodes.push(Node { sequence: *sequence, seen });
     }
     Ok(nodes)
 }

@@ -48,7 +48,8 @@ async fn it_counts_requests_replies_and_events() {
 async fn a_round_trip_takes_what_was_asked_and_requests_overlap() {
     let (_zk, link) = linked().await;
     let client = connect(&link.address()).await;
-    let median = || async {
+    // The fastest tenth: what the link does, rather than what a loaded machine does to it.
+    let fast = || async {
         let mut times = Vec::new();
         for _ in 0..200 {
             let start = Instant::now();
@@ -56,20 +57,20 @@ async fn a_round_trip_takes_what_was_asked_and_requests_overlap() {
             times.push(start.elapsed());
         }
         times.sort();
-        times[times.len() / 2]
+        times[times.len() / 10]
     };
-    median().await;
-    let without = median().await;
+    fast().await;
+    let without = fast().await;
     for added in [Duration::from_millis(1), Duration::from_millis(10)] {
         link.set_round_trip(added);
-        let with = median().await;
+        let with = fast().await;
         println!("round trip: {without:?} without, {with:?} with {added:?} added");
-        // Above it by no more than a loaded machine's scheduling.
         assert!(with >= added && with < without + added + Duration::from_millis(1), "{with:?}");
     }
     let start = Instant::now();
     join_all((0..100).map(|_| client.check_stat("/"))).await;
-    assert!(start.elapsed() < Duration::from_millis(100), "100 requests at once took {:?}", start.elapsed());
+    // One after the other they would take a second.
+    assert!(start.elapsed() < Duration::from_millis(500), "100 requests at once took {:?}", start.elapsed());
 }
 
 #[tokio::test]

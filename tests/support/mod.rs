@@ -50,6 +50,14 @@ pub async fn make(client: &Client, path: &str) {
     client.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.expect("a node");
 }
 
+/// Makes a lock's directory with somebody's data in it, which makes contenders enter by two requests instead of one:
+/// a `Create` and a read, instead of a `Multi`.
+pub async fn make_foreign(server: &ZooKeeper, path: &str) {
+    let client = operator(server).await;
+    make(&client, path).await;
+    client.set_data(path, b"precious", None).await.expect("the data is set");
+}
+
 /// Waits for something that must come to pass.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(BOUND, future).await {
