@@ -9,8 +9,22 @@
 //! Reads see what the server has applied by then. A follower that lags only delays news of what is gone, which is
 //! what a slow reply does too.
 
+#[path = "model/contender.rs"]
+mod contender;
+#[path = "model/findings.rs"]
+mod findings;
+#[path = "model/requests.rs"]
+mod requests;
+#[path = "model/run.rs"]
+mod run;
 #[path = "model/server.rs"]
 mod server;
+#[path = "model/session.rs"]
+mod session;
+#[path = "model/setup.rs"]
+mod setup;
+#[path = "model/step.rs"]
+mod step;
 #[path = "model/world.rs"]
 mod world;
 
@@ -20,8 +34,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use zklock::recipe::{Look, Patience};
 
-use world::Witness::{self, *};
-use world::{Breach, Caller, Faults, Flaw, Setup, Step, World};
+use contender::{Caller, Contender};
+use findings::Breach;
+use findings::Witness::{self, *};
+use setup::{Faults, Flaw, Setup};
+use step::Step;
+use world::World;
 
 struct Contest {
     setup: Setup,
@@ -66,9 +84,8 @@ impl Model for Contest {
                 watches.len() == all
             }),
             always("nobody is stuck", |contest, world| {
-                let is_over = |contender: &world::Contender| {
-                    contender.caller == Caller::Idle || contender.machine.is_ended()
-                };
+                let is_over =
+                    |contender: &Contender| contender.caller == Caller::Idle || contender.machine.is_ended();
                 world.server.nodes.is_empty() && world.contenders.iter().all(is_over)
                     || !world.is_quiet(&contest.setup)
             }),
@@ -130,7 +147,7 @@ fn sometimes(name: &'static str, rule: Rule) -> Property<Contest> {
 }
 
 fn valid_guards(world: &World) -> usize {
-    let valid = |contender: &&world::Contender| contender.caller == Caller::Holding { valid: true };
+    let valid = |contender: &&Contender| contender.caller == Caller::Holding { valid: true };
     world.contenders.iter().filter(valid).count()
 }
 

@@ -1,0 +1,247 @@
+//! Contenders: the caller, the machine and its driver.
+//!
+//! Contenders run the production [`Machine`]; what surrounds it follows the rules of the driver: a reply belongs to
+//! the last request, a new request drops the reply to an earlier one, a deletion drops the watch.
+
+use zklock::recipe::{Command, End, Event, Machine, Own, Patience, Sequence, Sight};
+
+use crate::findings::{Breach, Witness};
+use crate::requests::{Change, Message, Request, Sent};
+use crate::run::Run;
+use crate::server::{Kind, Party};
+use crate::setup::Flaw;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Contender {
+    pub(crate) session: usize,
+    pub(crate) machine: Machine,
+    pub(crate) patience: Patience,
+    pub(crate) caller: Caller,
+    pub(crate) settled: bool,
+    pub(crate) pending: Option<Pending>,
+    pub(crate) watch: Option<(Kind, Sequence)>,
+    /// Its own transaction has removed its own node.
+    pub(crate) removed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Caller {
+    /// Has not begun.
+    Idle,
+    Waiting,
+    Holding {
+        valid: bool,
+    },
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Pending {
+    Request,
+    /// An `Enter` whose create is answered already.
+    Created(Own),
+    Lease,
+}
+
+impl Contender {
+    pub(crate) fn new(session: usize, patience: Patience) -> Self {
+        Self {
+            session,
+            machine: Machine::new(patience),
+            patience,
+            caller: Caller::Idle,
+            settled: false,
+            pending: None,
+            watch: None,
+            removed: false,
+        }
+    }
+}
+
+/// The caller.
+impl<W: Fn(Witness)> Run<'_, W> {
+    pub(crate) fn give_up(&mut self, party: Party) {
+        let contender = &mut self.world.contenders[party];
+        contender.caller = Caller::Gone;
+        (self.witness)(match (&contender.pending, &contender.watch) {
+            (Some(Pending::Lease), _) => Witness::GiveUpOnceGranted,
+            (_, Some(_)) => Witness::GiveUpWhileWaiting,
+            _ => Witness::GiveUpWhileEntering,
+        });
+        self.handle(party, Event::GiveUp);
+    }
+
+    pub(crate) fn let_go(&mut self, party: Party) {
+        let contender = &mut self.world.contenders[party];
+        let valid = contender.caller == Caller::Holding { valid: true };
+        contender.caller = Caller::Gone;
+        self.handle(party, if valid { Event::Release } else { Event::GiveUp });
+    }
+}
+
+/// The driver.
+impl<W: Fn(Witness)> Run<'_, W> {
+    pub(crate) fn handle(&mut self, party: Party, event: Event) {
+        let mut next = Some(event);
+        while let Some(event) = next.take() {
+            let cause = event.clone();
+            let Some(command) = self.world.contenders[party].machine.handle(event) else { return };
+            match command {
+                Command::Enter(look) => self.request(party, Request::Create(look)),
+                Command::CreateDirectory => self.request(party, Request::CreateDirectory),
+                Command::Recover => self.request(party, Request::Recover),
+                Command::List => self.request(party, Request::List),
+                Command::WatchPredecessor(sequence) => {
+                    self.request(party, Request::Watch(Kind::Predecessor, sequence));
+                }
+                Command::WatchOwn(sequence) => self.request(party, Request::Watch(Kind::Own, sequence)),
+                Command::Release(sequence) => self.request(party, Request::Release(sequence)),
+                Command::Delete(sequence) => {
+                    self.world.contenders[party].watch = None;
+                    self.request(party, Request::Delete(sequence));
+                }
+                Command::Confirm => {
+                    self.witness_confirm(&cause);
+                    let lease = self.world.sessions[self.world.contenders[party].session].lease;
+                    if lease || self.setup.flaw == Some(Flaw::LeaseIsNotChecked) {
+                        next = Some(Event::Confirmed);
+                    } else {
+                        self.supersede(party);
+                        self.world.contenders[party].pending = Some(Pending::Lease);
+                    }
+                }
+                Command::Grant(own) => self.grant(party, own),
+                Command::Lose => self.lose(party),
+                Command::End(end) => self.end(party, end),
+            }
+        }
+    }
+
+    fn witness_confirm(&self, cause: &Event) {
+        match cause {
+            Event::PredecessorReleased => (self.witness)(Witness::GrantByRelease),
+            Event::Entered { sight: Sight::Count(_), .. } => (self.witness)(Witness::GrantByCount),
+            Event::Entered { .. } | Event::Listed(_) => (self.witness)(Witness::GrantByListing),
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, party: Party, request: Request) {
+        self.supersede(party);
+        let contender = &mut self.world.contenders[party];
+        contender.pending = Some(Pending::Request);
+        self.world.sessions[contender.session].up.push(Sent { party, request, awaited: true });
+    }
+
+    /// Drops the reply to whatever was asked before.
+    fn supersede(&mut self, party: Party) {
+        let contender = &mut self.world.contenders[party];
+        contender.pending = None;
+        let session = &mut self.world.sessions[contender.session];
+        session.down.retain(|(to, message)| *to != party || matches!(message, Message::Changed(..)));
+        for sent in session.up.iter_mut().filter(|sent| sent.party == party && sent.awaited) {
+            sent.awaited = false;
+            if matches!(
+                sent.request,
+                Request::Create(_) | Request::Look(_) | Request::Recover | Request::Release(_)
+            ) {
+                self.world.breach.get_or_insert(Breach::SupersededWrite);
+            }
+        }
+    }
+
+    fn grant(&mut self, party: Party, own: Own) {
+        let contender = &mut self.world.contenders[party];
+        if contender.caller != Caller::Waiting {
+            self.world.breach.get_or_insert(Breach::GrantToNobody);
+        }
+        if own.czxid <= self.world.last_token {
+            self.world.breach.get_or_insert(Breach::TokenNotHigher);
+        }
+        self.world.last_token = self.world.last_token.max(own.czxid);
+        contender.caller = Caller::Holding { valid: true };
+    }
+
+    fn lose(&mut self, party: Party) {
+        (self.witness)(Witness::HolderTold);
+        let contender = &mut self.world.contenders[party];
+        if self.setup.faults.meddlings == 0 || !matches!(contender.caller, Caller::Holding { .. }) {
+            self.world.breach.get_or_insert(Breach::UnfoundedLoss);
+        }
+        contender.caller = Caller::Holding { valid: false };
+    }
+
+    fn end(&mut self, party: Party, end: End) {
+        self.supersede(party);
+        let contender = &mut self.world.contenders[party];
+        let breach = match end {
+            End::Released => (!contender.removed).then_some(Breach::ReleasedWithoutRemoval),
+            End::GivenUp => (contender.caller != Caller::Gone).then_some(Breach::UnexpectedEnd),
+            End::Busy => {
+                (self.witness)(Witness::Busy);
+                (contender.patience != Patience::Try).then_some(Breach::UnexpectedEnd)
+            }
+            End::NodeDeleted => {
+                (self.witness)(Witness::ToldByMissingNode);
+                (self.setup.faults.meddlings == 0).then_some(Breach::UnexpectedEnd)
+            }
+            End::SessionOver(_) => None,
+            End::Refused(_) | End::Exhausted(_) => Some(Breach::UnexpectedEnd),
+        };
+        if let Some(breach) = breach {
+            self.world.breach.get_or_insert(breach);
+        }
+        contender.caller = Caller::Gone;
+        contender.watch = None;
+        contender.settled = false;
+        contender.removed = false;
+        let session = &mut self.world.sessions[contender.session];
+        session.down.retain(|(to, _)| *to != party);
+    }
+
+    pub(crate) fn deliver(&mut self, party: Party) {
+        let contender = &mut self.world.contenders[party];
+        let session = &mut self.world.sessions[contender.session];
+        let Some(index) = session.down.iter().position(|(to, _)| *to == party) else { return };
+        let (_, message) = session.down.remove(index);
+        let event = match message {
+            Message::Created(own) => {
+                contender.pending = Some(Pending::Created(own));
+                return;
+            }
+            Message::Saw(sight) => match contender.pending.take() {
+                Some(Pending::Created(own)) => Event::Entered { own, sight },
+                _ => return,
+            },
+            Message::Failed => match contender.pending.take() {
+                Some(Pending::Created(own)) => Event::Entered { own, sight: Sight::Nothing },
+                _ => Event::Unanswered,
+            },
+            Message::Reply(event) => {
+                contender.pending = None;
+                event
+            }
+            Message::Watched(kind, sequence) => {
+                contender.pending = None;
+                contender.watch = Some((kind, sequence));
+                match kind {
+                    Kind::Predecessor => Event::PredecessorWatched(true),
+                    Kind::Own => Event::OwnWatched(true),
+                }
+            }
+            Message::Changed(kind, sequence, change) => {
+                // The watch may have been dropped while this was under way.
+                if contender.watch != Some((kind, sequence)) {
+                    return;
+                }
+                contender.watch = None;
+                match (kind, change) {
+                    (Kind::Own, _) => Event::OwnTouched,
+                    (Kind::Predecessor, Change::Written) => Event::PredecessorReleased,
+                    (Kind::Predecessor, Change::Deleted) => Event::PredecessorDeleted,
+                }
+            }
+        };
+        self.handle(party, event);
+    }
+}

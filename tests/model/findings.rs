@@ -1,0 +1,39 @@
+//! What a step can show: that a rule is broken, or that it had occasion to be.
+
+/// What no step may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Breach {
+    GrantToNobody,
+    TokenNotHigher,
+    ReleasedWithoutRemoval,
+    ReleaseBehindOthers,
+    RemovalOfAnothersNode,
+    SupersededWrite,
+    UnexpectedEnd,
+    UnfoundedLoss,
+}
+
+/// What has happened in some state of a model: so that a rule which holds also had occasion to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Witness {
+    GrantByRelease,
+    GrantByListing,
+    GrantByCount,
+    GrantAfterLapse,
+    Busy,
+    DirectoryCreated,
+    DirectoryReset,
+    RecoveryFindsNode,
+    RecoveryFindsNone,
+    RemovalFoundDone,
+    RemovalFoundUndone,
+    GiveUpWhileEntering,
+    GiveUpWhileWaiting,
+    GiveUpOnceGranted,
+    PredecessorVanishedWhileDisconnected,
+    StrayCreate,
+    GuardLost,
+    HolderTold,
+    ToldByMissingNode,
+}

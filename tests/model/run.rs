@@ -1,0 +1,87 @@
+//! What each step does: the choice among them, and the operator; the rest is with those who act.
+
+use zklock::recipe::{Event, SessionEnd};
+
+use crate::contender::{Caller, Pending};
+use crate::findings::Witness;
+use crate::requests::{Change, Request};
+use crate::setup::Setup;
+use crate::step::Step;
+use crate::world::World;
+
+impl World {
+    /// Takes one step.
+    pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
+        let mut run = Run { world: self, setup, witness };
+        run.take(step);
+    }
+}
+
+/// One step under way.
+pub(crate) struct Run<'a, W> {
+    pub(crate) world: &'a mut World,
+    pub(crate) setup: &'a Setup,
+    pub(crate) witness: &'a W,
+}
+
+impl<W: Fn(Witness)> Run<'_, W> {
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Begin(party, look) => {
+                self.world.contenders[party].caller = Caller::Waiting;
+                self.handle(party, Event::Begin(look));
+            }
+            Step::GiveUp(party) => self.give_up(party),
+            Step::LetGo(party) => self.let_go(party),
+            Step::Settle(party) => {
+                self.world.contenders[party].settled = true;
+                self.handle(party, Event::Settled);
+            }
+            Step::Apply(session) => self.apply(session),
+            Step::ApplyStray(session) => {
+                let stray = self.world.sessions[session].strays.remove(0);
+                if matches!(stray.request, Request::Create(_)) {
+                    (self.witness)(Witness::StrayCreate);
+                }
+                self.serve(session, stray);
+            }
+            Step::Deliver(party) => self.deliver(party),
+            Step::Break { session, kept } => self.break_connection(session, kept),
+            Step::Reconnect(session) => self.reconnect(session),
+            Step::Lapse(session) => {
+                self.world.faults.lapses -= 1;
+                self.lapse(session);
+            }
+            Step::Renew(session) => {
+                self.world.sessions[session].lease = true;
+                for party in self.world.members(session) {
+                    if self.world.contenders[party].pending == Some(Pending::Lease) {
+                        (self.witness)(Witness::GrantAfterLapse);
+                        self.handle(party, Event::Unanswered);
+                    }
+                }
+            }
+            Step::Expire(session) => self.expire(session),
+            Step::Told(session) => self.over(session, SessionEnd::Expired),
+            Step::Close(session) => {
+                self.world.faults.closings -= 1;
+                self.lapse(session);
+                self.disconnect(session);
+                self.over(session, SessionEnd::Closed);
+            }
+            Step::Reap => {
+                self.world.faults.reaps -= 1;
+                self.world.server.directory = None;
+            }
+            Step::OperatorDeletes(sequence) => {
+                self.world.faults.meddlings -= 1;
+                self.remove(sequence, Change::Deleted);
+            }
+            Step::OperatorWrites(sequence) => {
+                self.world.faults.meddlings -= 1;
+                let watches = self.world.server.fire(sequence);
+                self.notify(watches, sequence, Change::Written);
+            }
+        }
+    }
+}
