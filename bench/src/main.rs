@@ -1,2 +1,43 @@
-//! Measures zklock against its peers.
-fn main() {}
+//! Measures zklock against its peers, on one server, in one run.
+//!
+//! ```text
+//!   client --+
+//!   client --+--> Link (adds a round trip, counts) --> server <-- everybody who is not measured
+//!   client --+
+//! ```
+//!
+//! `compare` has the peers take turns, slice by slice, so that whatever disturbs the machine disturbs them all alike.
+//! `memory` says what a waiting acquisition costs.
+
+mod args;
+mod compare;
+mod memory;
+mod peers;
+mod report;
+mod scenario;
+mod stage;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(passed) => ExitCode::from(u8::from(!passed)),
+        Err(error) => {
+            eprintln!("zklock-bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// False if a limit was exceeded.
+async fn run(arguments: Arguments) -> anyhow::Result<bool> {
+    match arguments.command {
+        Command::Compare(compare) => compare::run(&compare).await.map(|()| true),
+        Command::Memory(memory) => memory::run(&memory).await,
+    }
+}

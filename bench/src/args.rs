@@ -1,0 +1,120 @@
+//! The command line.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+
+use crate::peers::Recipe;
+
+/// Measures zklock against its peers.
+///
+/// Exits with 0 when it has measured, 1 when what it measured exceeds a limit, 2 when it could not measure.
+#[derive(Debug, Parser)]
+#[command(name = "zklock-bench")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Time, requests and bytes of an acquisition, beside zookeeper-client's.
+    Compare(Compare),
+    /// Memory of acquisitions that wait in one process, on one session.
+    Memory(Memory),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// What the clients do.
+    #[arg(long, value_enum)]
+    pub(crate) scenario: Scenario,
+    /// How many clients, each with a session of its own; in `queue`, how many wait in front of the measured one.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) clients: u32,
+    /// How many measured cycles for each client; in `queue`, for the one measured client.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cycles: u32,
+    /// What to add to each round trip of a measured client, in milliseconds.
+    #[arg(long, value_name = "R", default_value_t = 0.0, value_parser = milliseconds)]
+    pub(crate) rtt_ms: f64,
+    /// Have zookeeper-client queue in Curator's layout rather than in the one with the shortest names.
+    #[arg(long)]
+    pub(crate) curator: bool,
+    /// Have zookeeper-client release in the background, by dropping, rather than await the same request. Not in `free`,
+    /// where a cycle ends when the lock is free.
+    #[arg(long)]
+    pub(crate) drops: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Memory {
+    /// How many acquisitions wait.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) waiters: u32,
+    /// The most they may take, in MB of 1,000,000 bytes.
+    #[arg(long, value_name = "MB", default_value_t = 100.0)]
+    pub(crate) limit_mb: f64,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Measure on this server, `host:port`, instead of one started for the purpose.
+    #[arg(long, value_name = "SERVER", value_parser = one_server)]
+    pub(crate) connect: Option<String>,
+    /// Print JSON, one object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Scenario {
+    /// Each client acquires and releases a lock that nobody else wants.
+    Free,
+    /// All clients acquire and release one lock, again and again, with nothing in between.
+    Contended,
+    /// One client acquires a lock for which others wait already; they go first.
+    Queue,
+}
+
+impl Compare {
+    /// How zookeeper-client is to be used.
+    pub(crate) fn recipe(&self) -> Recipe {
+        Recipe { curator: self.curator, drops: self.drops && self.scenario != Scenario::Free }
+    }
+
+    pub(crate) fn round_trip(&self) -> Duration {
+        Duration::from_secs_f64(self.rtt_ms / 1000.0)
+    }
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(milliseconds) if (0.0..=10_000.0).contains(&milliseconds) => Ok(milliseconds),
+        _ => Err("write a number from 0 to 10000".to_owned()),
+    }
+}
+
+/// All clients must be on one server to be comparable, and a link leads to one.
+fn one_server(text: &str) -> Result<String, String> {
+    match text.contains([',', '/']) {
+        true => Err("write one host:port, without a chroot".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Arguments::command().debug_assert();
+    }
+}

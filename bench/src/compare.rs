@@ -1,0 +1,161 @@
+//! Peers in one scenario, taking turns.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use hdrhistogram::Histogram;
+use zklock_testcontainers::Counts;
+
+use crate::args::{Compare, Scenario};
+use crate::peers::Peer;
+use crate::report::{Line, Ratio, Report};
+use crate::scenario::{Cast, Slice};
+use crate::stage::Stage;
+
+/// How many turns each peer gets.
+const SLICES: u32 = 20;
+
+/// Measures and prints.
+pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
+    let stage = Stage::open(compare.common.connect.as_deref()).await?;
+    let mut entries = Vec::new();
+    for peer in compare.scenario.peers(compare.recipe()) {
+        let cast = compare.scenario.cast(peer, compare.clients, &stage).await?;
+        entries.push(Entry { peer, cast, tally: Tally::new()? });
+    }
+    stage.link().set_round_trip(compare.round_trip());
+    let slices = SLICES.min(compare.cycles);
+    for entry in &entries {
+        entry.perform(&stage, compare.cycles.div_ceil(slices)).await?;
+    }
+    for turn in 0..slices {
+        let cycles = compare.cycles / slices + u32::from(turn < compare.cycles % slices);
+        // Everybody comes first, and after everybody else, equally often.
+        for offset in 0..entries.len() {
+            let index = (turn as usize + offset) % entries.len();
+            let entry = entries.get_mut(index).context("no such entry")?;
+            let (slice, counts) = entry.perform(&stage, cycles).await?;
+            entry.tally.add(&slice, &counts)?;
+        }
+    }
+    let lines = entries.iter().map(|entry| entry.tally.line(entry.peer, compare)).collect();
+    Report { lines, ratios: ratios(&entries, compare) }.print(compare.common.json)?;
+    drop(entries);
+    stage.link().set_round_trip(Duration::ZERO);
+    stage.close().await
+}
+
+struct Entry {
+    peer: Peer,
+    cast: Box<dyn Cast>,
+    tally: Tally,
+}
+
+impl Entry {
+    /// One slice, and what passed through the link until all of it was over.
+    async fn perform(&self, stage: &Stage, cycles: u32) -> anyhow::Result<(Slice, Counts)> {
+        stage.link().reset_counts();
+        let slice = self.cast.perform(stage, cycles).await?;
+        for directory in self.cast.directories() {
+            stage.wait_for_children(directory, 0).await?;
+        }
+        stage.wait_for_replies(0).await?;
+        Ok((slice, stage.link().counts()))
+    }
+}
+
+/// What all slices of a peer come to.
+struct Tally {
+    wall: Duration,
+    handoffs: u64,
+    /// Seconds for each time a lock changed hands, slice by slice.
+    slices: Vec<f64>,
+    cycles: Histogram<u64>,
+    requests: u64,
+    events: u64,
+    reply_bytes: u64,
+}
+
+impl Tally {
+    fn new() -> anyhow::Result<Self> {
+        // Nanoseconds to three digits, whatever the range.
+        let cycles = Histogram::new(3)?;
+        Ok(Self {
+            wall: Duration::ZERO,
+            handoffs: 0,
+            slices: Vec::new(),
+            cycles,
+            requests: 0,
+            events: 0,
+            reply_bytes: 0,
+        })
+    }
+
+    fn add(&mut self, slice: &Slice, counts: &Counts) -> anyhow::Result<()> {
+        self.wall += slice.wall;
+        self.handoffs += slice.handoffs;
+        self.slices.push(slice.wall.as_secs_f64() / slice.handoffs as f64);
+        for cycle in &slice.cycles {
+            self.cycles.record(u64::try_from(cycle.as_nanos())?)?;
+        }
+        self.requests += counts.requests;
+        self.events += counts.events;
+        self.reply_bytes += counts.reply_bytes;
+        Ok(())
+    }
+
+    /// Seconds for each time a lock changed hands, in a slice that half of all slices beat.
+    ///
+    /// A machine that does something else for a moment spoils a slice or two, and a mean with them.
+    fn median_time_per_handoff(&self) -> f64 {
+        let mut slices = self.slices.clone();
+        slices.sort_unstable_by(f64::total_cmp);
+        slices.get(slices.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    fn median_time_per_cycle(&self) -> f64 {
+        self.cycles.value_at_quantile(0.5) as f64
+    }
+
+    fn per_cycle(&self, count: u64) -> f64 {
+        count as f64 / self.cycles.len() as f64
+    }
+
+    fn line(&self, peer: Peer, compare: &Compare) -> Line {
+        Line {
+            implementation: peer.name(),
+            scenario: compare.scenario,
+            clients: compare.clients,
+            cycles: compare.cycles,
+            rtt_ms: compare.rtt_ms,
+            per_s: self.handoffs as f64 / self.wall.as_secs_f64(),
+            p50_us: self.cycles.value_at_quantile(0.5) as f64 / 1000.0,
+            p99_us: self.cycles.value_at_quantile(0.99) as f64 / 1000.0,
+            requests_per_cycle: self.per_cycle(self.requests),
+            events_per_cycle: self.per_cycle(self.events),
+            reply_bytes_per_cycle: self.per_cycle(self.reply_bytes),
+        }
+    }
+}
+
+/// zklock against each of the others, in what the scenario is about.
+fn ratios(entries: &[Entry], compare: &Compare) -> Vec<Ratio> {
+    type Metric = (&'static str, fn(&Tally) -> f64);
+    let metrics: &[Metric] = match compare.scenario {
+        Scenario::Free => &[("median_time_per_cycle", Tally::median_time_per_cycle)],
+        Scenario::Contended => &[("median_time_per_handoff", Tally::median_time_per_handoff)],
+        Scenario::Queue => &[
+            ("reply_bytes_per_cycle", |tally| tally.per_cycle(tally.reply_bytes)),
+            ("requests_per_cycle", |tally| tally.per_cycle(tally.requests)),
+            ("median_time_per_handoff", Tally::median_time_per_handoff),
+        ],
+    };
+    let Some((zklock, others)) = entries.split_first() else { return Vec::new() };
+    let of = |other: &Entry, (metric, value): Metric| Ratio {
+        ratio: value(&zklock.tally) / value(&other.tally),
+        of: zklock.peer.name(),
+        against: other.peer.name(),
+        metric,
+    };
+    others.iter().flat_map(|other| metrics.iter().map(move |metric| of(other, *metric))).collect()
+}

@@ -1,0 +1,61 @@
+//! zookeeper-client's own recipe.
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use zookeeper_client::{Acls, Client as Session, LockClient, LockPrefix};
+
+use super::{Client, DATA, Held, Recipe, SESSION_TIMEOUT};
+
+pub(super) struct ZookeeperClient {
+    session: Session,
+    directory: String,
+    shared_prefix: String,
+    recipe: Recipe,
+}
+
+struct Lock<'a> {
+    lock: LockClient<'a>,
+    drops: bool,
+}
+
+impl ZookeeperClient {
+    pub(super) async fn connect(address: &str, directory: &str, recipe: Recipe) -> anyhow::Result<Self> {
+        let session = Session::connector().with_session_timeout(SESSION_TIMEOUT).connect(address).await?;
+        let (directory, shared_prefix) = (directory.to_owned(), format!("{directory}/lock-"));
+        Ok(Self { session, directory, shared_prefix, recipe })
+    }
+}
+
+impl Client for ZookeeperClient {
+    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>> {
+        async {
+            let prefix = match self.recipe.curator {
+                true => LockPrefix::new_curator(&self.directory, "lock-")?,
+                false => LockPrefix::new_shared(&self.shared_prefix)?,
+            };
+            let lock = self.session.lock(prefix, DATA, Acls::anyone_all()).await?;
+            Ok(Box::new(Lock { lock, drops: self.recipe.drops }) as Box<dyn Held>)
+        }
+        .boxed()
+    }
+}
+
+impl Held for Lock<'_> {
+    fn release<'a>(self: Box<Self>) -> BoxFuture<'a, anyhow::Result<()>>
+    where
+        Self: 'a,
+    {
+        async move {
+            let Self { lock, drops } = *self;
+            if drops {
+                drop(lock);
+                return Ok(());
+            }
+            // The one request that dropping it sends; dropped, it would send that once more.
+            let (session, path) = (lock.client(), lock.lock_path().to_owned());
+            std::mem::forget(lock);
+            Ok(session.delete(&path, None).await?)
+        }
+        .boxed()
+    }
+}

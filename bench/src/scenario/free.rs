@@ -1,0 +1,60 @@
+//! Each client acquires and releases a lock of its own. A cycle ends when the lock is free again: whoever wants it
+//! next can have it no earlier.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, try_join_all};
+
+use super::{Cast, Slice};
+use crate::peers::{Client, Peer};
+use crate::stage::Stage;
+
+pub(super) struct Free {
+    clients: Vec<Arc<dyn Client>>,
+    directories: Vec<String>,
+}
+
+impl Free {
+    pub(super) async fn new(peer: Peer, clients: u32, stage: &Stage) -> anyhow::Result<Self> {
+        let mut cast = Self { clients: Vec::new(), directories: Vec::new() };
+        for number in 0..clients {
+            let directory = stage.directory(&format!("{}/{number}", peer.name())).await?;
+            cast.clients.push(peer.connect(&stage.link().address(), &directory).await?);
+            cast.directories.push(directory);
+        }
+        Ok(cast)
+    }
+}
+
+impl Cast for Free {
+    fn perform<'a>(&'a self, _: &'a Stage, cycles: u32) -> BoxFuture<'a, anyhow::Result<Slice>> {
+        async move {
+            let start = Instant::now();
+            let tasks = self.clients.iter().map(|client| tokio::spawn(run(client.clone(), cycles)));
+            let mut slice = Slice::default();
+            for cycles in try_join_all(tasks).await? {
+                slice.cycles.extend(cycles?);
+            }
+            slice.wall = start.elapsed();
+            slice.handoffs = slice.cycles.len() as u64;
+            Ok(slice)
+        }
+        .boxed()
+    }
+
+    fn directories(&self) -> &[String] {
+        &self.directories
+    }
+}
+
+async fn run(client: Arc<dyn Client>, cycles: u32) -> anyhow::Result<Vec<Duration>> {
+    let mut times = Vec::new();
+    for _ in 0..cycles {
+        let start = Instant::now();
+        client.acquire().await?.release().await?;
+        times.push(start.elapsed());
+    }
+    Ok(times)
+}

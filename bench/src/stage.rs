@@ -1,0 +1,132 @@
+//! Where it all takes place: a server, the link to it, and a session that looks on.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use futures::future::BoxFuture;
+use zklock_testcontainers::{Link, ZooKeeper};
+use zookeeper_client::{Acls, Client, CreateMode, Error};
+
+/// How long anything may take to come about.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Who has anything to ask has asked within this time.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// How often to look whether it has.
+const LOOK: Duration = Duration::from_millis(1);
+
+pub(crate) struct Stage {
+    address: String,
+    link: Link,
+    onlooker: Client,
+    root: String,
+    /// Ended last.
+    _server: Option<ZooKeeper>,
+}
+
+impl Stage {
+    /// Uses the server at `connect`, or starts one.
+    pub(crate) async fn open(connect: Option<&str>) -> anyhow::Result<Self> {
+        let (server, address) = match connect {
+            Some(address) => (None, address.to_owned()),
+            None => {
+                let server = ZooKeeper::start().await.context("cannot start a server")?;
+                let address = server.connect_string();
+                (Some(server), address)
+            }
+        };
+        let onlooker = Client::connect(&address).await.with_context(|| format!("no session at {address}"))?;
+        let link = Link::start(&address).await?;
+        let root = format!("/zklock-bench-{}", uuid::Uuid::new_v4());
+        Ok(Self { address, link, onlooker, root, _server: server })
+    }
+
+    /// The server's address, for those who are not measured.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The way to the server for those who are measured.
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Makes a directory for a lock. It stays, empty or not, so that nobody has to make it in between.
+    pub(crate) async fn directory(&self, name: &str) -> anyhow::Result<String> {
+        let path = format!("{}/{name}", self.root);
+        self.onlooker.mkdir(&path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
+        Ok(path)
+    }
+
+    /// Returns once a directory has this many children.
+    pub(crate) async fn wait_for_children(&self, directory: &str, count: usize) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let stat = self.onlooker.check_stat(directory).await?;
+            let present = stat.map_or(0, |stat| stat.num_children);
+            if usize::try_from(present) == Ok(count) {
+                return Ok(());
+            }
+            pause(deadline, || format!("{directory} has {present} children instead of {count}")).await?;
+        }
+    }
+
+    /// Returns once all that was asked through the link is answered, at least `requests`.
+    pub(crate) async fn wait_for_replies(&self, requests: u64) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let counts = self.link.counts();
+            if counts.requests >= requests && counts.replies >= counts.requests {
+                return Ok(());
+            }
+            pause(deadline, || format!("after {requests} requests: {counts:?}")).await?;
+        }
+    }
+
+    /// Returns once nothing more is asked through the link.
+    pub(crate) async fn wait_until_quiet(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let (mut last, mut since) = (self.link.counts(), Instant::now());
+        loop {
+            let counts = self.link.counts();
+            if (counts.requests, counts.replies) != (last.requests, last.replies) {
+                (last, since) = (counts, Instant::now());
+            }
+            if counts.replies >= counts.requests && since.elapsed() >= QUIET {
+                return Ok(());
+            }
+            pause(deadline, || format!("it does not become quiet: {counts:?}")).await?;
+        }
+    }
+
+    /// Removes what was made.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        Ok(remove(&self.onlooker, self.root.clone()).await?)
+    }
+}
+
+async fn pause(deadline: Instant, found: impl FnOnce() -> String) -> anyhow::Result<()> {
+    if Instant::now() >= deadline {
+        bail!("waited {PATIENCE:?} in vain: {}", found());
+    }
+    tokio::time::sleep(LOOK).await;
+    Ok(())
+}
+
+fn remove(client: &Client, path: String) -> BoxFuture<'_, Result<(), Error>> {
+    Box::pin(async move {
+        let children = match client.list_children(&path).await {
+            Ok(children) => children,
+            Err(Error::NoNode) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for child in children {
+            remove(client, format!("{path}/{child}")).await?;
+        }
+        match client.delete(&path, None).await {
+            Ok(()) | Err(Error::NoNode) => Ok(()),
+            Err(error) => Err(error),
+        }
+    })
+}
