@@ -1,5 +1,6 @@
 //! Runs one [`Machine`]: its commands become requests, their replies become its events.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -9,11 +10,13 @@ use futures::future::BoxFuture;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
+use crate::clock;
 use crate::lease::Term;
 use crate::lock::Settings;
 use crate::node::NodeData;
 use crate::recipe::{Command, End, Event, Machine, Own, Patience, SessionEnd, Sight};
-use crate::session::{Generation, Reply, Revocable, SETTLING, wire};
+use crate::session::wire::{self, Certainty};
+use crate::session::{Generation, Reply, Revocable, SETTLING};
 
 /// The longest pause before a request is repeated.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -26,20 +29,19 @@ pub(crate) struct Driver {
     lock: Arc<Settings>,
     id: Uuid,
     /// The reply the machine waits for.
-    pending: Option<Pending>,
+    pending: Option<Revocable<Reply>>,
+    /// When the request it answers was sent.
+    sent: Duration,
     /// The change the machine waits for.
     watch: Option<BoxFuture<'static, Event>>,
     /// The lease's term at the last `Confirmed`.
     term: Option<Term>,
+    /// The connection on which our node was last seen.
+    seen: Option<u64>,
     /// When our node came to be known.
     entered: Option<Instant>,
     /// Requests in a row that were not answered.
     unanswered: u32,
-}
-
-enum Pending {
-    Request(Revocable<Reply>),
-    Lease(BoxFuture<'static, Event>),
 }
 
 /// What a driver has come to.
@@ -62,8 +64,10 @@ impl Driver {
             lock,
             id: Uuid::new_v4(),
             pending: None,
+            sent: Duration::ZERO,
             watch: None,
             term: None,
+            seen: None,
             entered: None,
             unanswered: 0,
         }
@@ -106,7 +110,7 @@ impl Driver {
 
     /// Takes in an event from the caller. Its command, if it has one, is sent at the next poll.
     pub(crate) fn handle(&mut self, event: Event) -> Option<Outcome> {
-        let event = match (event, self.generation.end()) {
+        let event = match (event, self.generation.vitals().end()) {
             // No answer will ever come, however often it is asked for.
             (Event::Unanswered, Some(end)) => Event::SessionOver(end),
             (event, _) => event,
@@ -147,26 +151,42 @@ impl Driver {
     }
 
     fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        let event = match &mut self.pending {
-            None => return Poll::Pending,
-            Some(Pending::Lease(lease)) => match lease.poll_unpin(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(event) => event,
-            },
-            Some(Pending::Request(request)) => match request.poll_unpin(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => Event::SessionOver(SessionEnd::Closed),
-                Poll::Ready(Some(reply)) => {
-                    // A reply without a watch leaves an earlier one alone: that of our own node, while we release.
-                    if reply.watch.is_some() {
-                        self.watch = reply.watch;
-                    }
-                    reply.event
-                }
-            },
-        };
+        let Some(request) = &mut self.pending else { return Poll::Pending };
+        let reply = std::task::ready!(request.poll_unpin(cx));
         self.pending = None;
-        Poll::Ready(event)
+        let Some(reply) = reply else { return Poll::Ready(Event::SessionOver(SessionEnd::Closed)) };
+        // A reply without a watch leaves an earlier one alone: that of our own node, while we release.
+        if reply.watch.is_some() {
+            self.watch = reply.watch;
+        }
+        Poll::Ready(self.weigh(reply.event))
+    }
+
+    /// What a reply says about the lease and our node. Whoever is told `Confirmed` has a valid lease at this instant.
+    fn weigh(&mut self, event: Event) -> Event {
+        let vitals = self.generation.vitals();
+        match event {
+            Event::Entered { .. } => {
+                vitals.confirmed(self.sent);
+                self.seen = vitals.connection();
+            }
+            Event::Confirmed => {
+                vitals.confirmed(self.sent);
+                self.seen = vitals.connection();
+                match vitals.term() {
+                    Ok(term) => self.term = Some(term),
+                    Err(_) => return Event::Unanswered,
+                }
+            }
+            _ => {}
+        }
+        event
+    }
+
+    /// Whether what has our node's name is certainly our node.
+    fn certainty(&self) -> Certainty {
+        let present = self.generation.vitals().connection();
+        if present.is_some() && self.seen == present { Certainty::Seen } else { Certainty::Unsure }
     }
 
     fn execute(&mut self, command: Command) -> Option<Outcome> {
@@ -183,18 +203,26 @@ impl Driver {
             }
             Command::List => self.request(|client| wire::list(client, lock)),
             Command::WatchPredecessor(predecessor) => {
-                self.request(move |client| wire::watch_predecessor(client, lock, predecessor))
+                let own = self.machine.own()?;
+                self.request(move |client| wire::watch_predecessor(client, lock, predecessor, own))
             }
             Command::Confirm => return self.confirm(),
             Command::Grant(own) => return self.term.map(|term| Outcome::Granted(own, term)),
-            Command::WatchOwn(own) => self.request(move |client| wire::watch_own(client, lock, own)),
+            Command::WatchOwn(_) => {
+                let own = self.machine.own()?;
+                self.request(move |client| wire::watch_own(client, lock, own))
+            }
             Command::Lose => return Some(Outcome::Lost),
             // The watch on our own node stays until the reply: the release fires it, which costs no request,
             // while dropping it would cost one.
-            Command::Release(own) => self.request(move |client| wire::release(client, lock, own)),
-            Command::Delete(own) => {
+            Command::Release(_) => {
+                let (own, certainty) = (self.machine.own()?, self.certainty());
+                self.request(move |client| wire::release(client, lock, own, certainty))
+            }
+            Command::Delete(_) => {
+                let (own, certainty) = (self.machine.own()?, self.certainty());
                 self.watch = None;
-                self.request(move |client| wire::delete(client, lock, own))
+                self.request(move |client| wire::delete(client, lock, own, certainty))
             }
             Command::End(end) => {
                 self.pending = None;
@@ -205,22 +233,16 @@ impl Driver {
         None
     }
 
-    /// Grants at once while the lease is valid; otherwise as soon as it is.
+    /// Grants at once while the lease is valid and our node certain; otherwise asks the quorum first.
     fn confirm(&mut self) -> Option<Outcome> {
-        match self.generation.term() {
-            Ok(term) => {
+        match (self.generation.vitals().term(), self.certainty()) {
+            (Ok(term), Certainty::Seen) => {
                 self.term = Some(term);
                 self.handle(Event::Confirmed)
             }
-            Err(_) => {
-                let mut lease = self.generation.lease();
-                let valid = async move {
-                    let changed = lease.wait_for(|lease| lease.term().is_ok() || lease.end().is_some()).await;
-                    // `Unanswered` has the machine confirm again, at that instant.
-                    let end = changed.map_or(Some(SessionEnd::Closed), |lease| lease.end());
-                    end.map_or(Event::Unanswered, Event::SessionOver)
-                };
-                self.pending = Some(Pending::Lease(valid.boxed()));
+            _ => {
+                let (lock, own) = (self.lock.clone(), self.machine.own()?);
+                self.request(move |client| wire::confirm(client, lock, own));
                 None
             }
         }
@@ -231,15 +253,19 @@ impl Driver {
         F: Future<Output = Reply> + Send + 'static,
     {
         let pause = self.pause().map(|pause| self.generation.sleep(pause));
-        self.pending = Some(Pending::Request(self.generation.request(|client| {
+        let mut lease = self.generation.vitals().changes();
+        self.sent = clock::now();
+        self.pending = Some(self.generation.request(|client| {
             let request = request(client);
             async move {
                 if let Some(pause) = pause {
-                    pause.await;
+                    // Without a runtime there is no timer either; the lease ends before that.
+                    let over = pin!(lease.wait_for(|lease| lease.end().is_some()));
+                    let _which = futures::future::select(over, pin!(pause)).await;
                 }
                 request.await
             }
-        })));
+        }));
     }
 
     /// A first repetition follows at once: the client itself waits for the connection. If that one is not answered
@@ -252,6 +278,8 @@ impl Driver {
     fn observe(&mut self, event: &Event) {
         match event {
             Event::Unanswered => self.unanswered = self.unanswered.saturating_add(1),
+            // Whether it was there or not, a request was lost; if the next one is, too, something is wrong.
+            Event::Recovered(_) | Event::GiveUp => {}
             _ => self.unanswered = 0,
         }
         match event {

@@ -39,6 +39,22 @@ pub enum ConnectError {
         /// The nearest one within the server's limits.
         granted: Duration,
     },
+    /// Heartbeats could not keep a lease this short: what the session timeout leaves must take three of them.
+    #[error(
+        "a session timeout of {timeout:?} is too short for these servers: less {lag:?} for a heartbeat to reach the \
+         leader and {margin:?} for clocks, it does not take three heartbeats of {heartbeat:?}; ask for a longer one, or \
+         set a shorter `tick` if the servers have one"
+    )]
+    LeaseTooShort {
+        /// The session timeout.
+        timeout: Duration,
+        /// Three quarters of a tick.
+        lag: Duration,
+        /// 1% of the session timeout.
+        margin: Duration,
+        /// The time between heartbeats.
+        heartbeat: Duration,
+    },
     /// No server established a session in time.
     #[error(
         "no server of {servers:?} established a session within {timeout:?}; check that they run, have a quorum, \
@@ -184,7 +200,6 @@ impl AcquireError {
             Refusal::EphemeralParent => Self::EphemeralParent { path },
             Refusal::ReadOnly => Self::ReadOnly { path },
             Refusal::InvalidAcl => Self::InvalidAcl { path },
-            Refusal::NoSequence => Self::exhausted(path, Sequence(i32::MAX)),
             Refusal::Other(cause) => Self::Refused { path, cause },
         }
     }

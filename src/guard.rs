@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -18,7 +19,7 @@ use crate::fence::FencingToken;
 use crate::lease::{Lapse, Term};
 use crate::path::LockPath;
 use crate::recipe::{End, Event, Own, SessionEnd};
-use crate::session::{Generation, Settle};
+use crate::session::{Holding, Settle, Vitals};
 
 /// A held lock. While [`is_held`](Self::is_held) says so, no other guard of this lock does (see the crate's
 /// documentation for what is promised, and what is not yet).
@@ -38,8 +39,8 @@ pub struct Guard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The connection to ZooKeeper was lost, so the session's end could go unnoticed.
-    Disconnected,
+    /// No quorum confirmed the session in time, so that it may have ended unnoticed.
+    Unconfirmed,
     /// ZooKeeper expired the session.
     SessionExpired,
     /// The session was closed, or its runtime is shutting down.
@@ -54,7 +55,7 @@ pub enum LostReason {
 
 /// What the guard and the session's cleanup task share.
 struct Held {
-    generation: Arc<Generation>,
+    holding: Holding,
     path: LockPath,
     own: Own,
     term: Term,
@@ -74,7 +75,7 @@ impl Guard {
         }
         let generation = driver.generation().clone();
         let held = Arc::new(Held {
-            generation: generation.clone(),
+            holding: generation.hold(driver.lock().path.contender(own.sequence)),
             path: driver.lock().path.clone(),
             own,
             term,
@@ -118,6 +119,12 @@ impl Guard {
     /// [`Lost`], with the reason.
     pub fn check(&self) -> Result<(), Lost> {
         self.held.check()
+    }
+
+    /// How long the lock is held for certain, if ZooKeeper confirms nothing more: zero once it is lost. Grows with
+    /// every heartbeat.
+    pub fn remaining(&self) -> Duration {
+        if self.is_held() { self.held.vitals().remaining() } else { Duration::ZERO }
     }
 
     /// Resolves once the guard is lost, with the reason; never before. Does not borrow the guard, so it can run in
@@ -228,7 +235,7 @@ impl Held {
 
     fn lost_by_now(&self) -> Option<LostReason> {
         let lost = *self.lost.borrow();
-        lost.or_else(|| self.generation.check(self.term).err().map(|lapse| self.lose(lapse.into())))
+        lost.or_else(|| self.vitals().check(self.term).err().map(|lapse| self.lose(lapse.into())))
     }
 
     /// Marks the guard as lost; the first reason stays.
@@ -253,16 +260,23 @@ impl Held {
 
     async fn lost(self: Arc<Self>) -> LostReason {
         let mut lost = self.lost.subscribe();
-        let mut lease = self.generation.lease();
+        let mut lease = self.vitals().changes();
         loop {
             // Both receivers were made, or have seen a change, before this look, so none is missed.
             if let Some(reason) = self.lost_by_now() {
                 return reason;
             }
-            // Neither sender goes away before us.
+            // Neither sender goes away before us. The timer's clock stops while the machine is suspended; whoever
+            // looks at the guard then is told by the right one.
+            let end = self.holding.generation().sleep(self.vitals().remaining());
             let (lost, lease) = (pin!(lost.changed()), pin!(lease.changed()));
-            let _changed = futures::future::select(lost, lease).await;
+            let changed = futures::future::select(lost, lease);
+            let _which = futures::future::select(changed, pin!(end)).await;
         }
+    }
+
+    fn vitals(&self) -> &Vitals {
+        self.holding.generation().vitals()
     }
 
     /// Takes the driver from the cleanup task, or from the guard.
@@ -350,7 +364,7 @@ impl From<SessionEnd> for LostReason {
 impl From<Lapse> for LostReason {
     fn from(lapse: Lapse) -> Self {
         match lapse {
-            Lapse::Disconnected => Self::Disconnected,
+            Lapse::Unconfirmed => Self::Unconfirmed,
             Lapse::Ended(end) => end.into(),
         }
     }
@@ -359,7 +373,7 @@ impl From<Lapse> for LostReason {
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Disconnected => "the connection to ZooKeeper was lost",
+            Self::Unconfirmed => "ZooKeeper did not confirm the session in time",
             Self::SessionExpired => "ZooKeeper expired the session",
             Self::SessionClosed => "the session was closed",
             Self::AuthFailed => "ZooKeeper rejected the session's credentials",

@@ -1,120 +1,213 @@
-//! How long this session's nodes certainly exist: what a guard's validity rests on.
+//! How long this session's nodes certainly exist: what a guard's validity rests on. Pure: every instant is an
+//! argument, as the time since boot.
 //!
-//! For now the lease is as coarse as the connection: it is valid while the client is connected, and lapses when
-//! the client notices that it is not. A server that is cut off from its ensemble goes on answering its clients,
-//! so in that case it lapses too late; see the crate's documentation.
+//! # Why it is sound
+//!
+//! Only the leader expires sessions, no earlier than a session timeout `T` after the last touch it knows of. A
+//! client's requests touch the server it is connected to, and a follower reports its touches in its answers to
+//! the leader's pings, every half tick, on the same first-in-first-out stream that later carries forwarded writes.
+//! Forwarded writes do not touch by themselves. A new leader gives every session a fresh `T`.
+//!
+//! 1. A *touch* is a request that was answered on the present connection; it counts from when it was sent.
+//! 2. A *confirmation* is an acknowledged quorum write, sent at `s2`: then the leader that the connection's server
+//!    follows is a real one, and has heard of every touch up to `s2 - lag`. `lag` is the half tick between reports, and
+//!    slack for their way.
+//! 3. Establishing a session is a quorum write that touches at the leader: it counts from before it was asked for.
+//! 4. Resuming one touches at whatever takes itself for the leader, which need not be one any more. It counts from
+//!    when the disconnection was seen, and only once a quorum write was acknowledged on the same connection: the
+//!    server still follows, or is, the one that resumed the session, because a server that changes leaders drops
+//!    its clients.
+//!
+//! So the ensemble keeps the session's nodes until `known + T` at least, where `known` is the latest touch that the
+//! leader certainly knows of. A margin allows for clocks that run at different speeds.
+
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::recipe::SessionEnd;
+
+/// The longest time between a session's heartbeats.
+const LONGEST_HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// The shortest time between a session's heartbeats.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
+
+/// The tick to reckon with unless told: the servers' default.
+const DEFAULT_TICK: Duration = Duration::from_secs(2);
+
+/// The lengths a lease is computed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lengths {
+    /// The session timeout the server granted.
+    pub(crate) timeout: Duration,
+    /// How long a touch takes to reach the leader at most: half a tick, and a quarter for its way.
+    pub(crate) lag: Duration,
+    /// For clocks that run at different speeds: 1% of the session timeout.
+    pub(crate) margin: Duration,
+    /// How often the session touches: a quarter of what the lag leaves, from 100 ms to 10 s.
+    pub(crate) heartbeat: Duration,
+}
+
+impl Lengths {
+    /// For a session timeout and the servers' tick; without one, the smaller of 2 s and half the timeout, because a
+    /// server's shortest session timeout is two ticks by default. `Err` if heartbeats cannot keep such a lease.
+    pub(crate) fn new(timeout: Duration, tick: Option<Duration>) -> Result<Self, Self> {
+        let tick = tick.unwrap_or(DEFAULT_TICK.min(timeout / 2));
+        let lag = tick / 2 + tick / 4;
+        let margin = timeout / 100;
+        let left = timeout.saturating_sub(lag);
+        let heartbeat = (left / 4).clamp(SHORTEST_HEARTBEAT, LONGEST_HEARTBEAT);
+        let lengths = Self { timeout, lag, margin, heartbeat };
+        // A touch waits for the next confirmation after `lag`, and that for its reply: two heartbeats, and one spare.
+        if left.saturating_sub(margin) >= heartbeat * 3 { Ok(lengths) } else { Err(lengths) }
+    }
+}
 
 /// Why a lease is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lapse {
-    /// The connection was lost; the session may come back.
-    Disconnected,
+    /// Nothing was confirmed for too long; the session may live.
+    Unconfirmed,
     /// The session is over.
     Ended(SessionEnd),
 }
 
-/// One uninterrupted stretch of validity. A guard belongs to the term it was granted in, so that a lease
-/// which becomes valid again revives no guard.
+/// One uninterrupted stretch of validity. A guard belongs to the term it was granted in, so that a lease which becomes
+/// valid again revives no guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term(u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Connection {
+    Up,
+    Down,
+}
 
 /// The lease of one ZooKeeper session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
+    lengths: Lengths,
+    /// Answered requests of the present connection that the leader may not have heard of, by when they were sent.
+    touches: VecDeque<Duration>,
+    /// What was last heard of the connection.
+    connection: Connection,
+    /// How many connections there have been.
+    connections: u64,
+    /// No request sent before this instant counts: it may have been answered on an earlier connection.
+    since: Duration,
+    /// When the disconnection was seen that the present connection mended; gone once it was confirmed.
+    resumed: Option<Duration>,
+    /// The latest touch that the leader certainly knows of.
+    known: Duration,
     term: Term,
-    lapse: Option<Lapse>,
+    end: Option<SessionEnd>,
 }
 
 impl Lease {
-    /// The lease of a session that was just established.
-    pub(crate) fn new() -> Self {
-        Self { term: Term(0), lapse: None }
+    /// The lease of a session that was asked for at `connecting`, and established since.
+    pub(crate) fn established(lengths: Lengths, connecting: Duration) -> Self {
+        Self {
+            lengths,
+            touches: VecDeque::new(),
+            connection: Connection::Up,
+            connections: 0,
+            since: connecting,
+            resumed: None,
+            known: connecting,
+            term: Term(0),
+            end: None,
+        }
     }
 
-    /// The connection was lost.
-    pub(crate) fn disconnected(&mut self) {
-        self.lapse.get_or_insert(Lapse::Disconnected);
+    /// A request that was sent at `sent` has been answered.
+    pub(crate) fn touched(&mut self, sent: Duration) {
+        if sent < self.since || self.touches.back().is_some_and(|last| *last >= sent) {
+            return;
+        }
+        self.touches.push_back(sent);
+        // Whatever is confirmed from now on confirms the second one, too; the first is of no more use.
+        while self.touches.get(1).is_some_and(|second| *second + self.lengths.lag <= sent) {
+            self.touches.pop_front();
+        }
     }
 
-    /// The session was resumed on a new connection, which its leader has validated.
-    pub(crate) fn reconnected(&mut self) {
-        if self.lapse == Some(Lapse::Disconnected) {
-            self.lapse = None;
+    /// A quorum write that was sent at `sent` has been acknowledged by `now`.
+    pub(crate) fn confirmed(&mut self, sent: Duration, now: Duration) {
+        if sent < self.since {
+            return;
+        }
+        let mut known = self.known.max(self.resumed.take().unwrap_or_default());
+        while let Some(touch) = self.touches.front().filter(|touch| **touch + self.lengths.lag <= sent) {
+            known = known.max(*touch);
+            self.touches.pop_front();
+        }
+        if now >= self.deadline() && known > self.known {
             self.term.0 += 1;
         }
+        self.known = known;
+        self.touched(sent);
+    }
+
+    /// The connection was lost before now, and not mended before `seen`.
+    pub(crate) fn disconnected(&mut self, seen: Duration) {
+        self.renew(seen);
+        self.connection = Connection::Down;
+        self.resumed = Some(seen);
+    }
+
+    /// A connection was made, by `now`.
+    pub(crate) fn connected(&mut self, now: Duration) {
+        if self.connection == Connection::Up {
+            // Nobody saw the loss of the last one, so what was sent by now may have been answered on that.
+            self.renew(now);
+        }
+        self.connection = Connection::Up;
+    }
+
+    /// The number of the present connection, if there is one.
+    pub(crate) fn connection(&self) -> Option<u64> {
+        (self.connection == Connection::Up).then_some(self.connections)
+    }
+
+    fn renew(&mut self, since: Duration) {
+        self.touches.clear();
+        self.since = since;
+        self.connections += 1;
     }
 
     /// The session is over, for good.
     pub(crate) fn ended(&mut self, end: SessionEnd) {
-        if !matches!(self.lapse, Some(Lapse::Ended(_))) {
-            self.lapse = Some(Lapse::Ended(end));
-        }
+        self.end.get_or_insert(end);
+    }
+
+    /// The instant from which on the lease is not valid, unless more is confirmed.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.known + self.lengths.timeout - self.lengths.margin
     }
 
     /// The present term, or why there is none.
-    pub(crate) fn term(&self) -> Result<Term, Lapse> {
-        self.lapse.map_or(Ok(self.term), Err)
+    pub(crate) fn term(&self, now: Duration) -> Result<Term, Lapse> {
+        match self.end {
+            Some(end) => Err(Lapse::Ended(end)),
+            None if now < self.deadline() => Ok(self.term),
+            None => Err(Lapse::Unconfirmed),
+        }
     }
 
     /// Whether `term` still lasts, or why it does not.
-    pub(crate) fn check(&self, term: Term) -> Result<(), Lapse> {
-        match self.term() {
+    pub(crate) fn check(&self, term: Term, now: Duration) -> Result<(), Lapse> {
+        match self.term(now) {
             Ok(present) if present == term => Ok(()),
-            Ok(_) => Err(Lapse::Disconnected),
+            Ok(_) => Err(Lapse::Unconfirmed),
             Err(lapse) => Err(lapse),
         }
     }
 
     /// How the session ended, if it has.
     pub(crate) fn end(&self) -> Option<SessionEnd> {
-        match self.lapse {
-            Some(Lapse::Ended(end)) => Some(end),
-            Some(Lapse::Disconnected) | None => None,
-        }
+        self.end
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_new_lease_is_valid() {
-        let lease = Lease::new();
-        assert_eq!(lease.check(lease.term().unwrap()), Ok(()));
-        assert_eq!(lease.end(), None);
-    }
-
-    #[test]
-    fn a_lapse_ends_the_term_and_a_reconnection_starts_another() {
-        let mut lease = Lease::new();
-        let first = lease.term().unwrap();
-        lease.disconnected();
-        assert_eq!(lease.term(), Err(Lapse::Disconnected));
-        assert_eq!(lease.check(first), Err(Lapse::Disconnected));
-        lease.reconnected();
-        assert_eq!(lease.check(first), Err(Lapse::Disconnected), "loss is final");
-        assert_eq!(lease.check(lease.term().unwrap()), Ok(()));
-    }
-
-    #[test]
-    fn a_reconnection_without_a_lapse_changes_nothing() {
-        let mut lease = Lease::new();
-        let before = lease.clone();
-        lease.reconnected();
-        assert_eq!(lease, before);
-    }
-
-    #[test]
-    fn an_ended_session_stays_ended_in_its_first_way() {
-        let mut lease = Lease::new();
-        lease.ended(SessionEnd::Closed);
-        lease.ended(SessionEnd::Expired);
-        lease.reconnected();
-        lease.disconnected();
-        assert_eq!(lease.term(), Err(Lapse::Ended(SessionEnd::Closed)));
-        assert_eq!(lease.end(), Some(SessionEnd::Closed));
-    }
-}
+mod tests;

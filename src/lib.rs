@@ -60,6 +60,7 @@
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
 
 mod acl;
+mod clock;
 mod driver;
 mod error;
 mod fence;

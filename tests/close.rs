@@ -69,7 +69,7 @@ async fn does_not_wait_for_futures_nobody_polls() {
     let (link, session) = linked(&server, Duration::from_secs(60)).await;
     let lock = session.lock("/lock/orders").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
-    let held = link.hold_reply(RequestKind::Create);
+    let held = link.hold_reply(RequestKind::Multi);
     let mut forgotten = Steps::new(lock.acquire());
     assert!(forgotten.poll().is_pending());
     within("the create", held.reached()).await;
@@ -106,4 +106,17 @@ async fn may_be_cancelled() {
     assert!(Steps::new(session.close()).poll().is_pending());
     until_queued(&lock, 0).await;
     assert!(!guard.is_held());
+}
+
+#[tokio::test]
+async fn after_the_client_gave_up_is_not_confirmed() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(1)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    link.black_hole();
+    // The client declares the session expired by itself.
+    assert!(within("the error", lock.acquire()).await.unwrap_err().is_session_over());
+    assert!(within("the error", session.close()).await.is_err());
+    drop(guard);
 }

@@ -5,10 +5,10 @@ mod support;
 use std::time::Duration;
 
 use support::{
-    enqueue, enqueue_seen_by, granted, linked, queue, server, session, until_nothing_is_left, until_queued,
-    within,
+    Steps, enqueue, enqueue_seen_by, granted, linked, queue, server, session, until_nothing_is_left,
+    until_queued, within,
 };
-use zklock::{LostReason, ReleaseError};
+use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
 async fn while_waiting_the_place_is_kept() {
@@ -50,51 +50,63 @@ async fn a_release_during_the_outage_is_noticed_after_it() {
 }
 
 #[tokio::test]
-async fn while_holding_the_guard_is_lost_for_good() {
+async fn while_holding_the_guard_is_kept_within_its_lease() {
     let server = server().await;
     let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
     let other = session(&server).await;
     let (lock, next) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
     let guard = lock.acquire().await.unwrap();
     let waiter = enqueue(&next).await;
-    let lost = tokio::spawn(guard.lost());
-    link.cut();
-    assert_eq!(within("the loss", lost).await.unwrap(), LostReason::Disconnected);
-    assert!(!guard.is_held());
-    support::eventually("the reconnection", async || link.connections() == 1).await;
-    assert_eq!(guard.check().unwrap_err().reason, LostReason::Disconnected, "loss is final");
-    assert!(!waiter.is_finished(), "the loser's node stays until its guard is gone");
-    let error = guard.release().await.unwrap_err();
-    assert!(matches!(error, ReleaseError::Lost(lost) if lost.reason == LostReason::Disconnected));
-    granted(waiter).await.release().await.unwrap();
-    // The session lives, and is good for another guard.
-    let guard = within("acquire", lock.acquire()).await.unwrap();
+    for _ in 0..3 {
+        link.cut();
+        assert!(guard.is_held());
+        support::eventually("the reconnection", async || link.connections() == 1).await;
+    }
     assert!(guard.is_held());
-    guard.release().await.unwrap();
+    assert!(!waiter.is_finished());
+    // A heartbeat follows each reconnection, and extends the lease.
+    let remaining = guard.remaining();
+    support::eventually("a confirmation", async || guard.remaining() > remaining).await;
+    within("release", guard.release()).await.unwrap();
+    granted(waiter).await.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
-async fn a_running_future_is_dropped_at_once() {
+async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {
     let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
-    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    assert_eq!(guard.run(async { 7 }).await, Ok(7));
-    let (dropped, mut still_running) = tokio::sync::oneshot::channel::<()>();
-    let run = tokio::spawn(async move {
-        let work = async move {
-            let _dropped = dropped;
-            std::future::pending::<()>().await;
-        };
-        guard.run(work).await
+    let other = session(&server).await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(2)).await;
+    let theirs = other.lock("/lock/orders").unwrap();
+    let first = theirs.acquire().await.unwrap();
+    let mut acquire = Steps::new({
+        let lock = unlucky.lock("/lock/orders").unwrap();
+        async move { lock.acquire().await }
     });
-    tokio::task::yield_now().await;
-    assert!(
-        still_running
-            .try_recv()
-            .is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty)
-    );
+    assert!(acquire.poll().is_pending());
+    until_queued(&theirs, 2).await;
+    acquire.woken().await;
+    assert!(acquire.poll().is_pending());
+    // The release is there, but the waiter does not look before its connection is gone.
+    first.release().await.unwrap();
+    acquire.woken().await;
+    link.refuse();
     link.cut();
-    assert_eq!(within("the loss", run).await.unwrap().unwrap_err().reason, LostReason::Disconnected);
-    assert!(within("the drop", still_running).await.is_err());
+    // The next connection is taken up and then falls silent: the client calls that connected.
+    let held = link.hold_reply(RequestKind::SetWatches);
+    link.accept();
+    drop(link);
+    drop(held);
+    // Whatever the waiter comes to, the next contender must not hold the lock beside it.
+    let polled = async {
+        loop {
+            match acquire.poll() {
+                std::task::Poll::Ready(result) => return result,
+                std::task::Poll::Pending => acquire.woken().await,
+            }
+        }
+    };
+    let (first, second) = tokio::join!(within("the waiter", polled), within("the next", theirs.acquire()));
+    let second = second.unwrap();
+    assert!(!first.is_ok_and(|guard| guard.is_held() && second.is_held()), "two guards at once");
 }

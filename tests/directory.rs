@@ -156,3 +156,41 @@ async fn contenders_whose_data_is_not_ours_to_read() {
     within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
+
+#[tokio::test]
+async fn below_a_node_whose_parent_is_closed() {
+    let server = server().await;
+    let operator = operator(&server).await;
+    make(&operator, "/app").await;
+    let read_only =
+        [zookeeper_client::Acl::new(zookeeper_client::Permission::READ, zookeeper_client::AuthId::anyone())];
+    operator.set_acl("/", &read_only, None).await.unwrap();
+    for (servers, path) in
+        [(server.connect_string(), "/app/orders"), (format!("{}/app", server.connect_string()), "/bills")]
+    {
+        let session = Session::connect(servers).await.unwrap();
+        within("acquire", session.lock(path).unwrap().acquire()).await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_number_that_is_taken_by_hand() {
+    let server = server().await;
+    let operator = operator(&server).await;
+    make(&operator, "/lock/orders/lock-0000000003").await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let refused = |error: AcquireError| assert!(error.to_string().contains("made by hand"), "{error}");
+    // The first ones come before it, and the one after them would have its number.
+    let mut tries = 0;
+    loop {
+        match within("acquire", lock.acquire()).await {
+            Ok(guard) => guard.release().await.unwrap(),
+            Err(error) => break refused(error),
+        }
+        tries += 1;
+        assert!(tries < 4, "never refused");
+    }
+    operator.delete("/lock/orders/lock-0000000003", None).await.unwrap();
+    within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
+}

@@ -47,7 +47,7 @@ async fn while_holding_the_guard_is_lost_first() {
     let second = granted(waiter).await;
     assert!(!guard.is_held(), "two guards at once");
     assert!(second.token() > guard.token());
-    assert_eq!(within("the loss", guard.lost()).await, LostReason::Disconnected);
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
     assert!(guard.release().await.is_err());
     assert_eq!(queue(&next).await.len(), 1);
     second.release().await.unwrap();

@@ -122,6 +122,28 @@ async fn run_gives_back_what_its_future_does() {
 }
 
 #[tokio::test]
+async fn a_running_future_is_dropped_at_once() {
+    let server = server().await;
+    let session = session(&server).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let node = guard.node();
+    let (dropped, still_running) = tokio::sync::oneshot::channel::<()>();
+    let (running, started) = tokio::sync::oneshot::channel::<()>();
+    let run = tokio::spawn(async move {
+        let work = async move {
+            let _dropped = dropped;
+            running.send(()).unwrap();
+            std::future::pending::<()>().await;
+        };
+        guard.run(work).await
+    });
+    within("the work", started).await.unwrap();
+    support::operator(&server).await.delete(&node, None).await.unwrap();
+    assert_eq!(within("the loss", run).await.unwrap().unwrap_err().reason, LostReason::NodeDeleted);
+    assert!(within("the drop", still_running).await.is_err());
+}
+
+#[tokio::test]
 async fn holders_follow_one_another_without_overlap() {
     let server = server().await;
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -154,4 +176,25 @@ async fn holders_follow_one_another_without_overlap() {
     assert_eq!(tokens.len(), 200, "no token twice");
     let lock = session(&server).await.lock("/lock/orders").unwrap();
     assert!(queue(&lock).await.is_empty());
+}
+
+#[test]
+fn a_guard_is_lost_though_its_runtime_does_not_run() {
+    let background = tokio::runtime::Runtime::new().unwrap();
+    let server = background.block_on(server());
+    let other = background.block_on(session(&server));
+    let foreground = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let timeout = std::time::Duration::from_secs(1);
+    let guard = foreground.block_on(async {
+        let session =
+            Session::builder(server.connect_string()).session_timeout(timeout).connect().await.unwrap();
+        session.lock("/lock/orders").unwrap().acquire().await.unwrap()
+    });
+    // Nothing runs in the foreground from here on, so nobody hears of the session's end.
+    let next =
+        background.block_on(within("the next", other.lock("/lock/orders").unwrap().acquire())).unwrap();
+    assert!(!guard.is_held(), "two guards at once");
+    assert_eq!(guard.check().unwrap_err().reason, LostReason::Unconfirmed);
+    assert_eq!(guard.remaining(), std::time::Duration::ZERO);
+    assert!(next.is_held() && next.token() > guard.token());
 }

@@ -8,7 +8,8 @@ use support::{
     enqueue, enqueue_seen_by, granted, linked, queue, server, session, until_nothing_is_left, until_queued,
     within,
 };
-use zklock_testcontainers::RequestKind;
+use zklock::LockOptions;
+use zklock_testcontainers::{RequestKind, ZooKeeper};
 
 #[tokio::test]
 async fn a_create_whose_reply_was_lost_is_adopted() {
@@ -44,7 +45,6 @@ async fn a_create_is_adopted_among_others_of_its_session() {
     let lost = link.lose_reply(RequestKind::Multi);
     let third = enqueue_seen_by(&observer, &orders).await;
     within("the lost reply", lost.happened()).await;
-    // The lost connection has cost the guards, so they leave their nodes to the waiters.
     held.clear();
     let guard = granted(second).await;
     assert!(guard.node().ends_with("lock-0000000001"));
@@ -143,4 +143,17 @@ async fn every_other_reply_may_be_lost_too() {
         within("the lost reply", lost.happened()).await;
         until_nothing_is_left(&server).await;
     }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_on_every_create_is_not_hammered() {
+    let server =
+        ZooKeeper::builder().java_property("jute.maxbuffer", "8192").start().await.expect("a server");
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let options = LockOptions::new().data("x".repeat(16 * 1024));
+    let lock = session.lock_with("/lock/orders", options).unwrap();
+    let acquired = lock.acquire_timeout(Duration::from_secs(3)).await.unwrap();
+    assert!(acquired.is_none());
+    let creates = link.requests_of(RequestKind::Create);
+    assert!((2..20).contains(&creates), "{creates} creates in three seconds");
 }

@@ -2,7 +2,12 @@
 
 mod support;
 
-use support::{enqueue, granted, operator, queue, server, session, until_nothing_is_left, within};
+use std::time::Duration;
+
+use support::{
+    enqueue, enqueue_seen_by, granted, linked, operator, queue, server, session, until_nothing_is_left,
+    within,
+};
 use zklock::{AcquireError, LostReason, ReleaseError};
 
 #[tokio::test]
@@ -83,5 +88,61 @@ async fn a_waiters_node_whose_predecessor_releases() {
     let guard = granted(evicted).await;
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
     drop(guard);
+    until_nothing_is_left(&server).await;
+}
+
+/// An operator deletes the whole queue and its directory.
+async fn wipe(server: &zklock_testcontainers::ZooKeeper, contenders: usize) {
+    let operator = operator(server).await;
+    for number in 0..contenders {
+        operator.delete(&format!("/lock/orders/lock-{number:010}"), None).await.unwrap();
+    }
+    operator.delete("/lock/orders", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_directory_while_a_waiter_is_away() {
+    let server = server().await;
+    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let holder = first.lock("/lock/orders").unwrap();
+    let _lost = holder.acquire().await.unwrap();
+    let waiter = enqueue_seen_by(&holder, &unlucky.lock("/lock/orders").unwrap()).await;
+    support::eventually("both watches", async || support::monitored(&server, "zk_watch_count").await == 2)
+        .await;
+    link.refuse();
+    link.cut();
+    wipe(&server, 2).await;
+    // The numbers start over, so both names are taken again, by others.
+    let guard = second.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let next = enqueue(&third.lock("/lock/orders").unwrap()).await;
+    link.accept();
+    let error = within("the waiter", waiter).await.unwrap().map(|guard| guard.is_held()).unwrap_err();
+    assert_eq!(error, AcquireError::NodeDeleted { path: "/lock/orders".into() });
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    granted(next).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_directory_while_a_holder_is_away() {
+    let server = server().await;
+    let other = session(&server).await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let away = unlucky.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    link.refuse();
+    link.cut();
+    wipe(&server, 1).await;
+    let guard = other.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    assert_eq!(guard.node(), away.node());
+    // Its release is waiting for the connection; by name it would hit the new holder's node.
+    drop(away);
+    link.accept();
+    let unlucky = unlucky.lock("/lock/orders").unwrap();
+    support::eventually("the connection", async || unlucky.contenders().await.is_ok()).await;
+    let waiter = enqueue_seen_by(&other.lock("/lock/orders").unwrap(), &unlucky).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    granted(waiter).await.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }

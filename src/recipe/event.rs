@@ -35,8 +35,6 @@ pub enum Refusal {
     ReadOnly,
     /// The server does not accept the ACL that was to be set.
     InvalidAcl,
-    /// The server had no free sequence number for the node.
-    NoSequence,
     /// Anything else, in the server's words.
     Other(String),
 }
@@ -48,7 +46,6 @@ impl fmt::Display for Refusal {
             Self::EphemeralParent => "ephemeral nodes can have no children",
             Self::ReadOnly => "the server is read-only",
             Self::InvalidAcl => "invalid ACL",
-            Self::NoSequence => "no sequence number left",
             Self::Other(cause) => cause,
         })
     }

@@ -10,8 +10,10 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
-use super::Session;
+use super::{Generation, Session};
+use crate::clock;
 use crate::error::ConnectError;
+use crate::lease::Lengths;
 
 /// The session timeout unless told otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,12 +47,19 @@ pub struct SessionBuilder {
     servers: String,
     session_timeout: Option<Duration>,
     connect_timeout: Option<Duration>,
+    tick: Option<Duration>,
     connector: Connector,
 }
 
 impl SessionBuilder {
     pub(super) fn new(servers: String) -> Self {
-        Self { servers, session_timeout: None, connect_timeout: None, connector: Client::connector() }
+        Self {
+            servers,
+            session_timeout: None,
+            connect_timeout: None,
+            tick: None,
+            connector: Client::connector(),
+        }
     }
 
     /// How long the ensemble keeps this session's nodes after it last heard from it: the longest a crashed holder
@@ -66,6 +75,15 @@ impl SessionBuilder {
     /// How long [`connect`](Self::connect) tries. The default is the session timeout.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// The servers' `tickTime`, on which depends how soon the leader hears of this session's heartbeats. The default is
+    /// the smaller of 2 seconds (the servers' default) and half the session timeout (which is the most a server with
+    /// default limits can have). Set it if the servers have `minSessionTimeout` below two ticks: a tick that is
+    /// longer than reckoned with makes guards valid for too long.
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.tick = Some(tick);
         self
     }
 
@@ -114,7 +132,7 @@ impl SessionBuilder {
         let started = Instant::now();
         let diagnosis = LONGEST_DIAGNOSIS.min(patience / 5);
         let deadline = started.checked_add(patience - diagnosis);
-        let Some(client) = self.establish(&connector, deadline).await? else {
+        let Some((client, connecting)) = self.establish(&connector, deadline).await? else {
             let deadline = started.checked_add(patience);
             return Err(self.diagnose(deadline, patience).await);
         };
@@ -122,7 +140,13 @@ impl SessionBuilder {
         if self.session_timeout.is_some_and(|asked| asked != granted) {
             return Err(ConnectError::TimeoutNotGranted { asked, granted });
         }
-        Ok(Session::start(client, runtime))
+        let lengths = Lengths::new(granted, self.tick).map_err(|lengths| ConnectError::LeaseTooShort {
+            timeout: lengths.timeout,
+            lag: lengths.lag,
+            margin: lengths.margin,
+            heartbeat: lengths.heartbeat,
+        })?;
+        Ok(Session::new(Generation::start(client, lengths, connecting, runtime)))
     }
 
     /// Tries until the deadline; `None` if nobody took us by then.
@@ -130,13 +154,14 @@ impl SessionBuilder {
         &self,
         connector: &Connector,
         deadline: Option<Instant>,
-    ) -> Result<Option<Client>, ConnectError> {
+    ) -> Result<Option<(Client, Duration)>, ConnectError> {
         let deadline = deadline.unwrap_or_else(far);
         loop {
             // The client gives up after a session timeout; our own deadline may be later.
+            let connecting = clock::now();
             match timeout_at(deadline, self.dial(connector.clone())).await {
                 Err(_) => return Ok(None),
-                Ok(Ok(client)) => return Ok(Some(client)),
+                Ok(Ok(client)) => return Ok(Some((client, connecting))),
                 Ok(Err(Error::BadArguments(cause))) => {
                     return Err(ConnectError::Servers {
                         servers: self.servers.clone(),

@@ -6,14 +6,18 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, Timeout};
-use zookeeper_client::Client;
+use zookeeper_client::{Client, StateWatcher};
 
-use super::keeper::{self, Keeper};
+use super::keeper::Keeper;
 use super::revocable::{Registry, Revocable};
-use crate::lease::{Lapse, Lease, Term};
+use super::vitals::Vitals;
+use super::wire::{self, Heartbeat};
+use crate::clock;
+use crate::lease::Lengths;
 use crate::recipe::SessionEnd;
 
 /// How long a lock is held before its holder watches its own node: short critical sections need not pay for it.
@@ -28,7 +32,9 @@ pub(crate) struct Generation {
     chroot: String,
     client: Mutex<Option<Arc<Client>>>,
     requests: Arc<Registry>,
-    lease: watch::Sender<Lease>,
+    vitals: Arc<Vitals>,
+    /// The nodes of this session's guards; a heartbeat names one of them.
+    held: Mutex<Slab<String>>,
     over: watch::Receiver<Option<SessionEnd>>,
     kept: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
     young: Mutex<Vec<Weak<dyn Settle>>>,
@@ -44,27 +50,33 @@ pub(crate) trait Settle: Send + Sync {
 }
 
 impl Generation {
-    /// Takes over an established session, on this runtime.
-    pub(crate) fn start(client: Client, runtime: Handle) -> Arc<Self> {
-        let mut lease = Lease::new();
-        let states = client.state_watcher();
-        keeper::apply(&mut lease, client.state());
-        let lease = watch::Sender::new(lease);
+    /// Takes over a session that was asked for at `connecting` and is established since, on this runtime.
+    pub(crate) fn start(
+        client: Client,
+        lengths: Lengths,
+        connecting: Duration,
+        runtime: Handle,
+    ) -> Arc<Self> {
+        let vitals = Arc::new(Vitals::new(&client, lengths, connecting));
         let (kept, queue) = mpsc::unbounded_channel();
         let (ended, over) = watch::channel(None);
-        runtime.spawn(Keeper::new(states, lease.clone(), ended, queue).run());
-        Arc::new(Self {
+        let states = client.state_watcher();
+        runtime.spawn(Keeper::new(client.state_watcher(), vitals.clone(), ended, queue).run());
+        let generation = Arc::new(Self {
             id: client.session_id().0,
             timeout: client.session_timeout(),
             runtime,
             chroot: client.path().trim_end_matches('/').to_owned(),
             client: Mutex::new(Some(Arc::new(client))),
             requests: Arc::default(),
-            lease,
+            vitals,
+            held: Mutex::default(),
             over,
             kept,
             young: Mutex::default(),
-        })
+        });
+        generation.keep(beat(Arc::downgrade(&generation), states, lengths.heartbeat).boxed());
+        generation
     }
 
     /// The session id, as the server gave it.
@@ -96,24 +108,20 @@ impl Generation {
         }
     }
 
-    /// The lease's present term, or why there is none.
-    pub(crate) fn term(&self) -> Result<Term, Lapse> {
-        self.lease.borrow().term()
+    /// What is known about the session's life.
+    pub(crate) fn vitals(&self) -> &Vitals {
+        &self.vitals
     }
 
-    /// Whether a term still lasts.
-    pub(crate) fn check(&self, term: Term) -> Result<(), Lapse> {
-        self.lease.borrow().check(term)
+    /// Registers a guard's node, so that heartbeats are quorum writes until the result is dropped.
+    pub(crate) fn hold(self: &Arc<Self>, node: String) -> Holding {
+        let key = self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
+        Holding { generation: self.clone(), key }
     }
 
-    /// How the session ended, if it has.
-    pub(crate) fn end(&self) -> Option<SessionEnd> {
-        self.lease.borrow().end()
-    }
-
-    /// Follows the lease: each change of it is seen.
-    pub(crate) fn lease(&self) -> watch::Receiver<Lease> {
-        self.lease.subscribe()
+    fn held_node(&self) -> Option<String> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter().next().map(|(_, node)| node.clone())
     }
 
     /// A pause that can be awaited outside a runtime, too.
@@ -145,7 +153,7 @@ impl Generation {
 
     /// Ends the session: every guard is lost, every request revoked, and the server told.
     pub(crate) fn close(&self) {
-        self.lease.send_modify(|lease| lease.ended(SessionEnd::Closed));
+        self.vitals.ended(SessionEnd::Closed);
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.requests.revoke();
         // Requests hold the only other clones, so this is the last one: zookeeper-client now closes the session.
@@ -156,6 +164,52 @@ impl Generation {
     pub(crate) async fn over(&self) -> Option<SessionEnd> {
         let mut over = self.over.clone();
         over.wait_for(Option::is_some).await.ok().and_then(|end| *end)
+    }
+}
+
+impl Drop for Generation {
+    /// A heartbeat under way must not keep the session open.
+    fn drop(&mut self) {
+        self.requests.revoke();
+    }
+}
+
+/// A guard's node, for as long as it is held.
+pub(crate) struct Holding {
+    generation: Arc<Generation>,
+    key: usize,
+}
+
+impl Holding {
+    /// The session it is held in.
+    pub(crate) fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.generation.held.lock().unwrap_or_else(PoisonError::into_inner).try_remove(self.key);
+    }
+}
+
+/// Touches the session every heartbeat, and whenever it is connected anew: by a quorum write while it has a guard, by a
+/// cheap read otherwise. One small request a session, however many guards and waiters it has.
+async fn beat(generation: Weak<Generation>, mut states: StateWatcher, heartbeat: Duration) {
+    loop {
+        // Whichever comes first; the cleanup task awaits this, inside its runtime.
+        let _ = tokio::time::timeout(heartbeat, states.changed()).await;
+        let Some(generation) = generation.upgrade() else { return };
+        let node = generation.held_node();
+        let (sent, vitals) = (clock::now(), generation.vitals.clone());
+        let request = generation.request(|client| wire::heartbeat(client, node));
+        drop(generation);
+        match request.await {
+            None => return,
+            Some(Heartbeat::Confirmed) => vitals.confirmed(sent),
+            Some(Heartbeat::Answered) => vitals.touched(sent),
+            Some(Heartbeat::Unanswered) => {}
+        }
     }
 }
 

@@ -4,24 +4,27 @@ mod builder;
 mod generation;
 mod keeper;
 mod revocable;
+mod vitals;
 pub(crate) mod wire;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use builder::SessionBuilder;
-pub(crate) use generation::{Generation, SETTLING, Settle};
+pub(crate) use generation::{Generation, Holding, SETTLING, Settle};
 pub(crate) use revocable::Revocable;
+pub(crate) use vitals::Vitals;
 pub(crate) use wire::Reply;
 
 use crate::error::{CloseError, ConnectError, InvalidLock};
 use crate::lock::{Lock, LockOptions};
+use crate::recipe::SessionEnd;
 
 /// A ZooKeeper session, which any number of locks share. Cheap to clone; every clone is the same session.
 ///
-/// When the last clone, lock and guard of it are dropped, the session is closed in the background, and its nodes
-/// go with it. [`close`](Self::close) does so at once, and tells when it is done.
+/// When the last clone, lock and guard of it are dropped, and the last future of them, the session is closed in the
+/// background, and its nodes go with it. [`close`](Self::close) does so at once, and tells when it is done.
 ///
 /// Needs a tokio runtime with time enabled; the one that is current in [`connect`](Self::connect) runs the
 /// session's tasks.
@@ -69,8 +72,8 @@ impl Session {
         SessionBuilder::new(servers.into())
     }
 
-    fn start(client: zookeeper_client::Client, runtime: tokio::runtime::Handle) -> Self {
-        Self { generation: Generation::start(client, runtime) }
+    fn new(generation: Arc<Generation>) -> Self {
+        Self { generation }
     }
 
     /// The lock whose contenders queue in the directory `path`. Nothing is sent before the lock is used.
@@ -109,20 +112,18 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`CloseError::Unconfirmed`] if the server could not be reached. The guards are invalid all the same; the
-    /// nodes stay until the session expires.
+    /// [`CloseError::Unconfirmed`] if the server could not be reached, or the session had expired. The guards are
+    /// invalid all the same; nodes that are still there stay until the session expires.
     ///
     /// # Cancel safety
     ///
     /// Safe: once polled, the session ends in the background whether or not this is awaited.
     pub async fn close(&self) -> Result<(), CloseError> {
-        let started = Instant::now();
-        let timeout = self.generation.timeout();
         self.generation.close();
         match self.generation.over().await {
-            // An end that took so long was the client's own verdict, after hearing nothing for longer than that.
-            Some(_) if started.elapsed() < timeout => Ok(()),
-            _ => Err(CloseError::Unconfirmed { session: self.id(), timeout }),
+            Some(SessionEnd::Closed) => Ok(()),
+            // An expiry may be the client's own verdict, after it has heard nothing for long.
+            _ => Err(CloseError::Unconfirmed { session: self.id(), timeout: self.generation.timeout() }),
         }
     }
 }

@@ -127,8 +127,11 @@ fn count(directory: &zk::Stat) -> Sight {
 fn create_failure(error: Error) -> Event {
     match error {
         Error::NoNode => Event::NoDirectory,
-        // The name is the server's choice; it is only taken once the numbers have come to their end.
-        Error::NodeExists => Event::Refused(Refusal::NoSequence),
+        Error::NodeExists => Event::Refused(Refusal::Other(
+            "the next contender's name is taken, by a node made by hand or because the numbers are at their end; \
+             delete that node"
+                .to_owned(),
+        )),
         error => failure(error),
     }
 }
@@ -136,19 +139,22 @@ fn create_failure(error: Error) -> Event {
 /// Creates the lock's directory and its ancestors, chroot included, as container nodes: ZooKeeper removes those
 /// once they are empty.
 pub(crate) async fn create_directory(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
-    let chroot = client.path().trim_end_matches('/').to_owned();
     let (ancestors_acls, acls) = (acls(&lock.ancestors_acl), acls(&lock.acl));
-    let ancestors = CreateMode::Container.with_acls(zk::Acls::new(&ancestors_acls));
-    // A clone at the root always is a good one: "/" is a valid path.
-    let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
-    let parent = format!("{chroot}{}", lock.path.parent().unwrap_or_default());
-    if !parent.is_empty()
-        && let Err(error) = root.mkdir(&parent, &ancestors).await
-    {
-        return failure(error).into();
-    }
     let directory = CreateMode::Container.with_acls(zk::Acls::new(&acls));
-    match client.create(lock.path.as_str(), &[], &directory).await {
+    // The directory first: to create an ancestor that exists takes permission to create it.
+    let mut created = client.create(lock.path.as_str(), &[], &directory).await;
+    if created == Err(Error::NoNode) {
+        // A clone at the root always is a good one: "/" is a valid path.
+        let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
+        let chroot = client.path().trim_end_matches('/');
+        let parent = format!("{chroot}{}", lock.path.parent().unwrap_or_default());
+        let ancestors = CreateMode::Container.with_acls(zk::Acls::new(&ancestors_acls));
+        if let Err(error) = root.mkdir(&parent, &ancestors).await {
+            return failure(error).into();
+        }
+        created = client.create(lock.path.as_str(), &[], &directory).await;
+    }
+    match created {
         Ok(_) => {
             lock.saw_directory(true);
             Event::DirectoryReady
@@ -212,25 +218,66 @@ pub(crate) async fn watch_predecessor(
     client: Arc<Client>,
     lock: Arc<Settings>,
     predecessor: Sequence,
+    own: Own,
 ) -> Reply {
-    watch(&client, &lock.path.contender(predecessor), Event::PredecessorWatched, |event| {
-        match event.event_type {
-            EventType::NodeDataChanged => Event::PredecessorReleased,
-            _ => Event::PredecessorDeleted,
-        }
+    let replied = |stat: Option<&zk::Stat>| match stat {
+        // A lower number, but a later creation: the directory was made again since, and our node went with it.
+        Some(stat) if stat.czxid > own.czxid => Event::OwnTouched,
+        stat => Event::PredecessorWatched(stat.is_some()),
+    };
+    watch(&client, &lock.path.contender(predecessor), replied, |event| match event.event_type {
+        EventType::NodeDataChanged => Event::PredecessorReleased,
+        _ => Event::PredecessorDeleted,
     })
     .await
 }
 
 /// Watches our own node.
-pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Sequence) -> Reply {
-    watch(&client, &lock.path.contender(own), Event::OwnWatched, |_| Event::OwnTouched).await
+pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
+    let replied = |stat: Option<&zk::Stat>| Event::OwnWatched(is(stat, own));
+    watch(&client, &lock.path.contender(own.sequence), replied, |_| Event::OwnTouched).await
+}
+
+/// Whether a node that was found under our node's name is ours: names are used again once the directory was made
+/// again.
+fn is(found: Option<&zk::Stat>, own: Own) -> bool {
+    found.is_some_and(|stat| stat.czxid == own.czxid)
+}
+
+/// Whether our node is there, by a look at it; or what went wrong.
+async fn is_there(client: &Client, path: &str, own: Own) -> Result<bool, Event> {
+    match client.get_data(path).await {
+        Ok((_, stat)) => Ok(is(Some(&stat), own)),
+        Err(Error::NoNode) => Ok(false),
+        Err(error) => Err(failure(error)),
+    }
+}
+
+/// How sure a contender is that what has its node's name is its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Certainty {
+    /// It has seen its node on this very connection.
+    Seen,
+    /// It must look first.
+    Unsure,
 }
 
 /// Releases as a holder: the write tells the successor that it is granted, the deletion removes the node, and no
 /// one ever sees the one without the other.
-pub(crate) async fn release(client: Arc<Client>, lock: Arc<Settings>, own: Sequence) -> Reply {
-    let path = lock.path.contender(own);
+pub(crate) async fn release(
+    client: Arc<Client>,
+    lock: Arc<Settings>,
+    own: Own,
+    certainty: Certainty,
+) -> Reply {
+    let path = lock.path.contender(own.sequence);
+    if certainty == Certainty::Unsure {
+        match is_there(&client, &path, own).await {
+            Ok(true) => {}
+            Ok(false) => return Event::Released(false).into(),
+            Err(failure) => return failure.into(),
+        }
+    }
     let mut transaction = client.new_multi_writer();
     if let Err(error) = transaction.add_set_data(&path, &[], None).and(transaction.add_delete(&path, None)) {
         return failure(error).into();
@@ -245,9 +292,74 @@ pub(crate) async fn release(client: Arc<Client>, lock: Arc<Settings>, own: Seque
     .into()
 }
 
+/// What a heartbeat has shown.
+pub(crate) enum Heartbeat {
+    /// A quorum has acknowledged it.
+    Confirmed,
+    /// The server has answered it.
+    Answered,
+    /// Nothing is known.
+    Unanswered,
+}
+
+/// Touches the session: with a node of ours by a quorum write, otherwise by a cheap read.
+pub(crate) async fn heartbeat(client: Arc<Client>, node: Option<String>) -> Heartbeat {
+    match node {
+        Some(node) => match check(&client, &node).await {
+            Event::Confirmed | Event::OwnTouched => Heartbeat::Confirmed,
+            _ => Heartbeat::Unanswered,
+        },
+        None => match client.check_stat("/").await.map_err(failure) {
+            Ok(_) | Err(Event::Refused(_)) => Heartbeat::Answered,
+            Err(_) => Heartbeat::Unanswered,
+        },
+    }
+}
+
+/// Asks the quorum whether our node is there. The transaction only knows its name, so a read goes with it.
+pub(crate) async fn confirm(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
+    let path = lock.path.contender(own.sequence);
+    let (seen, checked) = join(is_there(&client, &path, own), check(&client, &path)).await;
+    match seen {
+        Ok(true) => checked,
+        Ok(false) => Event::OwnTouched,
+        Err(failure) => failure,
+    }
+    .into()
+}
+
+/// A transaction that checks one node: a write, which only a quorum can acknowledge, though it changes nothing.
+async fn check(client: &Client, node: &str) -> Event {
+    let mut transaction = client.new_multi_writer();
+    if let Err(error) = transaction.add_check_version(node, -1) {
+        return failure(error);
+    }
+    match transaction.commit().await {
+        // A node that is not ours to read is there all the same.
+        Ok(_) | Err(MultiWriteError::OperationFailed { source: Error::NoAuth, .. }) => Event::Confirmed,
+        Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Event::OwnTouched,
+        Err(MultiWriteError::OperationFailed { source, .. } | MultiWriteError::RequestFailed { source }) => {
+            failure(source)
+        }
+    }
+}
+
 /// Leaves the queue.
-pub(crate) async fn delete(client: Arc<Client>, lock: Arc<Settings>, own: Sequence) -> Reply {
-    match client.delete(&lock.path.contender(own), None).await {
+pub(crate) async fn delete(
+    client: Arc<Client>,
+    lock: Arc<Settings>,
+    own: Own,
+    certainty: Certainty,
+) -> Reply {
+    let path = lock.path.contender(own.sequence);
+    if certainty == Certainty::Unsure {
+        match is_there(&client, &path, own).await {
+            Ok(true) => {}
+            Ok(false) => return Event::Deleted.into(),
+            Err(failure) => return failure.into(),
+        }
+    }
+    match client.delete(&path, None).await {
         Ok(()) | Err(Error::NoNode) => Event::Deleted,
         Err(error) => failure(error),
     }
@@ -293,15 +405,17 @@ async fn read(client: &Client, lock: &Settings, contenders: &[Sequence]) -> Resu
 async fn watch(
     client: &Client,
     path: &str,
-    reply: fn(bool) -> Event,
+    replied: impl Fn(Option<&zk::Stat>) -> Event,
     changed: fn(&WatchedEvent) -> Event,
 ) -> Reply {
     // Not `exists`: a server with ZOOKEEPER-4799 (3.8.4, 3.9.2) takes the watch of whoever may not read the node,
     // and never fires it, so a waiter would wait for ever. A read is refused in time; and it leaves no watch on a
     // node that is gone.
     match client.get_and_watch_data(path).await {
-        Ok((_, _, watcher)) => Reply { event: reply(true), watch: Some(changes(watcher, changed).boxed()) },
-        Err(Error::NoNode) => reply(false).into(),
+        Ok((_, stat, watcher)) => {
+            Reply { event: replied(Some(&stat)), watch: Some(changes(watcher, changed).boxed()) }
+        }
+        Err(Error::NoNode) => replied(None).into(),
         Err(error) => failure(error).into(),
     }
 }

@@ -158,6 +158,7 @@ fn transitions() -> Vec<Row> {
         //
         (Watching(OWN), E::PredecessorWatched(true), Waiting(OWN), None),
         (Watching(OWN), E::PredecessorWatched(false), Looking(OWN), Some(C::List)),
+        (Watching(OWN), E::OwnTouched, Ended, node_deleted()),
         (Watching(OWN), E::Unanswered, Looking(OWN), Some(C::List)),
         (Watching(OWN), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
         (Watching(OWN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
@@ -168,6 +169,7 @@ fn transitions() -> Vec<Row> {
         //
         (Confirming(OWN), E::Confirmed, Held(OWN), Some(C::Grant(OWN))),
         (Confirming(OWN), E::Unanswered, Confirming(OWN), Some(C::Confirm)),
+        (Confirming(OWN), E::OwnTouched, Ended, node_deleted()),
         (Confirming(OWN), E::GiveUp, Releasing(OWN), Some(C::Release(own))),
         //
         (Held(OWN), E::Settled, Guarding(OWN), Some(C::WatchOwn(own))),

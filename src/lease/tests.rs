@@ -1,0 +1,237 @@
+//! The lease against what a server would have to guarantee.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const T: Duration = Duration::from_secs(10);
+
+fn lengths() -> Lengths {
+    Lengths::new(T, None).unwrap()
+}
+
+fn at(milliseconds: u64) -> Duration {
+    Duration::from_millis(100_000 + milliseconds)
+}
+
+fn established() -> Lease {
+    Lease::established(lengths(), at(0))
+}
+
+#[test]
+fn the_lengths_are_as_argued() {
+    let lengths = lengths();
+    assert_eq!(lengths.lag, Duration::from_millis(1_500));
+    assert_eq!(lengths.margin, Duration::from_millis(100));
+    assert_eq!(lengths.heartbeat, Duration::from_millis(2_125));
+    let short = Lengths::new(Duration::from_secs(1), None).unwrap();
+    assert_eq!(short.lag, Duration::from_millis(375), "half a second is the longest tick such servers have");
+    assert_eq!(short.heartbeat, Duration::from_micros(156_250));
+    assert_eq!(Lengths::new(Duration::from_secs(3_600), None).unwrap().heartbeat, LONGEST_HEARTBEAT);
+}
+
+#[test]
+fn a_lease_that_heartbeats_cannot_keep_is_refused() {
+    assert!(Lengths::new(Duration::from_millis(400), None).is_err());
+    assert!(Lengths::new(Duration::from_millis(500), None).is_ok());
+    assert!(Lengths::new(Duration::from_millis(400), Some(Duration::from_millis(50))).is_ok());
+    assert!(Lengths::new(T, Some(Duration::from_secs(15))).is_err());
+}
+
+#[test]
+fn a_new_lease_counts_from_before_it_was_asked_for() {
+    let lease = established();
+    assert_eq!(lease.deadline(), at(9_900));
+    assert!(lease.term(at(9_899)).is_ok());
+    assert_eq!(lease.term(at(9_900)), Err(Lapse::Unconfirmed));
+}
+
+#[test]
+fn touches_count_once_they_are_confirmed_a_lag_later() {
+    let mut lease = established();
+    lease.touched(at(2_000));
+    assert_eq!(lease.deadline(), at(9_900), "the leader may not have heard of it");
+    lease.confirmed(at(3_499), at(3_600));
+    assert_eq!(lease.deadline(), at(9_900), "nor by now");
+    lease.confirmed(at(3_500), at(3_600));
+    assert_eq!(lease.deadline(), at(11_900));
+    lease.confirmed(at(5_000), at(5_100));
+    assert_eq!(lease.deadline(), at(13_400), "a quorum write is a touch itself");
+}
+
+#[test]
+fn a_lapse_ends_the_term_and_a_confirmation_starts_another() {
+    let mut lease = established();
+    let first = lease.term(at(1)).unwrap();
+    lease.touched(at(8_000));
+    assert_eq!(lease.check(first, at(9_900)), Err(Lapse::Unconfirmed));
+    lease.confirmed(at(9_950), at(9_960));
+    assert_eq!(lease.deadline(), at(17_900));
+    assert_eq!(lease.check(first, at(9_970)), Err(Lapse::Unconfirmed), "loss is final");
+    let second = lease.term(at(9_970)).unwrap();
+    assert_eq!(lease.check(second, at(17_899)), Ok(()));
+}
+
+#[test]
+fn a_confirmation_in_time_keeps_the_term() {
+    let mut lease = established();
+    let term = lease.term(at(1)).unwrap();
+    lease.touched(at(5_000));
+    lease.confirmed(at(7_000), at(7_100));
+    assert_eq!(lease.check(term, at(14_000)), Ok(()));
+}
+
+#[test]
+fn touches_of_an_earlier_connection_are_worth_nothing() {
+    let mut lease = established();
+    lease.touched(at(2_000));
+    lease.disconnected(at(2_500));
+    lease.connected(at(2_600));
+    // Answered on the old connection, heard of now.
+    lease.touched(at(2_400));
+    lease.confirmed(at(2_400), at(2_700));
+    assert_eq!(lease.deadline(), at(9_900));
+    // The new connection counts from the disconnection, once a quorum write went through it.
+    lease.confirmed(at(2_700), at(2_710));
+    assert_eq!(lease.deadline(), at(12_400));
+}
+
+#[test]
+fn a_connection_made_unseen_counts_from_its_own_requests_only() {
+    let mut lease = established();
+    lease.touched(at(2_000));
+    lease.connected(at(3_000));
+    lease.confirmed(at(6_000), at(6_010));
+    assert_eq!(lease.deadline(), at(9_900));
+    lease.confirmed(at(7_500), at(7_510));
+    assert_eq!(lease.deadline(), at(15_900));
+}
+
+#[test]
+fn each_connection_has_its_number_and_none_while_there_is_none() {
+    let mut lease = established();
+    let first = lease.connection().unwrap();
+    lease.disconnected(at(1));
+    assert_eq!(lease.connection(), None);
+    lease.connected(at(2));
+    let second = lease.connection().unwrap();
+    assert_ne!(first, second);
+    lease.connected(at(3));
+    assert_ne!(lease.connection().unwrap(), second, "one that was lost and made again unseen");
+}
+
+#[test]
+fn an_ended_session_stays_ended_in_its_first_way() {
+    let mut lease = established();
+    lease.ended(SessionEnd::Closed);
+    lease.ended(SessionEnd::Expired);
+    lease.confirmed(at(5_000), at(5_001));
+    assert_eq!(lease.term(at(5_002)), Err(Lapse::Ended(SessionEnd::Closed)));
+    assert_eq!(lease.end(), Some(SessionEnd::Closed));
+}
+
+#[test]
+fn touches_do_not_pile_up() {
+    let mut lease = established();
+    for beat in 1..1_000 {
+        lease.touched(at(beat * 100));
+    }
+    assert!(lease.touches.len() <= 17, "{} of them", lease.touches.len());
+}
+
+/// The least that an ensemble guarantees: the leader hears of a touch a lag later, if the server is not cut off.
+struct Ensemble {
+    now: Duration,
+    /// The last touch the leader is bound to know of from earlier connections.
+    base: Duration,
+    /// What reached the present server.
+    touches: Vec<Duration>,
+    /// Since when the present server has been cut off from the others.
+    cut: Option<Duration>,
+}
+
+impl Ensemble {
+    fn known(&self) -> Duration {
+        let heard = self.cut.unwrap_or(self.now).saturating_sub(lengths().lag);
+        let touches = self.touches.iter().filter(|touch| **touch <= heard);
+        touches.copied().fold(self.base, Duration::max)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Time passes.
+    Wait(u64),
+    /// A read is answered; it was sent so long ago, on the present connection or an earlier one.
+    Read(u64),
+    /// A write is acknowledged, if the server has a quorum.
+    Write(u64),
+    /// The present server is cut off from the others.
+    CutOff,
+    /// The connection is lost, and the client sees that at once or not at all.
+    Lose { seen: bool },
+    /// A connection is made, to a server that is cut off (and takes itself for the leader) or not.
+    Connect { cut_off: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1u64..3_000).prop_map(Step::Wait),
+        4 => (0u64..2_000).prop_map(Step::Read),
+        4 => (0u64..2_000).prop_map(Step::Write),
+        1 => Just(Step::CutOff),
+        1 => any::<bool>().prop_map(|seen| Step::Lose { seen }),
+        2 => any::<bool>().prop_map(|cut_off| Step::Connect { cut_off }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_lease_never_outlasts_what_the_ensemble_guarantees(steps in prop::collection::vec(step(), 1..60)) {
+        let mut lease = established();
+        let mut ensemble = Ensemble { now: at(0), base: at(0), touches: Vec::new(), cut: None };
+        let (mut up, mut connected_at) = (true, at(0));
+        for step in steps {
+            let now = ensemble.now;
+            // Sent on the present connection: no earlier than that was made.
+            let sent = |ago: u64| now.saturating_sub(Duration::from_millis(ago)).max(connected_at);
+            match step {
+                Step::Wait(milliseconds) => ensemble.now += Duration::from_millis(milliseconds),
+                Step::Read(ago) if up => {
+                    ensemble.touches.push(sent(ago));
+                    lease.touched(sent(ago));
+                }
+                Step::Write(ago) if up && ensemble.cut.is_none() => {
+                    ensemble.touches.push(sent(ago));
+                    lease.confirmed(sent(ago), now);
+                }
+                Step::CutOff if up && ensemble.cut.is_none() => ensemble.cut = Some(now),
+                Step::Lose { seen } if up => {
+                    ensemble.base = ensemble.known();
+                    ensemble.touches.clear();
+                    up = false;
+                    if seen {
+                        lease.disconnected(now);
+                    }
+                }
+                Step::Connect { cut_off } if !up => {
+                    if cut_off {
+                        ensemble.cut = Some(Duration::ZERO);
+                    } else {
+                        ensemble.cut = None;
+                        ensemble.base = now;
+                    }
+                    (up, connected_at) = (true, now);
+                    lease.connected(now);
+                }
+                _ => {}
+            }
+            prop_assert!(
+                lease.deadline() <= ensemble.known() + T,
+                "lease until {:?}, session until {:?}", lease.deadline(), ensemble.known() + T
+            );
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What is known about the session's life: its lease, and the client's state, told in the right order.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::watch;
+use tracing::{info, warn};
+use zookeeper_client::{Client, SessionState, StateWatcher};
+
+use super::wire;
+use crate::clock;
+use crate::lease::{Lapse, Lease, Lengths, Term};
+use crate::recipe::SessionEnd;
+
+/// A session's lease. Whoever has evidence for it brings it here; before it counts, the lease hears of every change of
+/// connection until then, so that no answer from an earlier connection is mixed with one from the present.
+pub(crate) struct Vitals {
+    states: Mutex<StateWatcher>,
+    lease: watch::Sender<Lease>,
+}
+
+impl Vitals {
+    /// Of a session that was asked for at `connecting`, and is established since.
+    pub(crate) fn new(client: &Client, lengths: Lengths, connecting: Duration) -> Self {
+        let before = clock::now();
+        let states = client.state_watcher();
+        let mut lease = Lease::established(lengths, connecting);
+        // Connections may have come and gone before we began to watch.
+        apply(&mut lease, client.state(), before);
+        Self { states: Mutex::new(states), lease: watch::Sender::new(lease) }
+    }
+
+    /// Hears of every change of connection until now.
+    pub(crate) fn follow(&self) {
+        let mut states = self.states();
+        self.lease.send_if_modified(|lease| catch_up(&mut states, lease));
+    }
+
+    /// A request that was sent at `sent` has been answered.
+    pub(crate) fn touched(&self, sent: Duration) {
+        self.record(|lease| lease.touched(sent));
+    }
+
+    /// A quorum write that was sent at `sent` has been acknowledged.
+    pub(crate) fn confirmed(&self, sent: Duration) {
+        self.record(|lease| lease.confirmed(sent, clock::now()));
+    }
+
+    /// The session is over.
+    pub(crate) fn ended(&self, end: SessionEnd) {
+        self.record(|lease| lease.ended(end));
+    }
+
+    /// The lease's present term, or why there is none.
+    pub(crate) fn term(&self) -> Result<Term, Lapse> {
+        self.lease.borrow().term(clock::now())
+    }
+
+    /// Whether a term still lasts.
+    pub(crate) fn check(&self, term: Term) -> Result<(), Lapse> {
+        self.lease.borrow().check(term, clock::now())
+    }
+
+    /// How long the lease still lasts, if nothing more is confirmed.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.lease.borrow().deadline().saturating_sub(clock::now())
+    }
+
+    /// The number of the present connection, if there is one.
+    pub(crate) fn connection(&self) -> Option<u64> {
+        self.follow();
+        self.lease.borrow().connection()
+    }
+
+    /// How the session ended, if it has.
+    pub(crate) fn end(&self) -> Option<SessionEnd> {
+        self.lease.borrow().end()
+    }
+
+    /// Follows the lease: each change of it is seen.
+    pub(crate) fn changes(&self) -> watch::Receiver<Lease> {
+        self.lease.subscribe()
+    }
+
+    fn record(&self, evidence: impl FnOnce(&mut Lease)) {
+        let mut states = self.states();
+        self.lease.send_modify(|lease| {
+            catch_up(&mut states, lease);
+            evidence(lease);
+        });
+    }
+
+    fn states(&self) -> MutexGuard<'_, StateWatcher> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the lease of every change of state until now; true if there was one.
+fn catch_up(states: &mut StateWatcher, lease: &mut Lease) -> bool {
+    let mut changed = false;
+    loop {
+        // Before the look: a disconnection that is seen now began by now, and a reconnection after it.
+        let now = clock::now();
+        let Some(state) = states.changed().now_or_never() else { return changed };
+        apply(lease, state, now);
+        changed = true;
+    }
+}
+
+/// Tells the lease of a change of state; the clock said `before` just before it was seen.
+fn apply(lease: &mut Lease, state: SessionState, before: Duration) {
+    match (wire::end(state), state) {
+        (Some(end), _) => {
+            info!(?end, "the ZooKeeper session is over");
+            lease.ended(end);
+        }
+        (None, SessionState::SyncConnected) => {
+            info!("connected to ZooKeeper");
+            lease.connected(clock::now());
+        }
+        (None, _) => {
+            warn!("the connection to ZooKeeper is lost");
+            lease.disconnected(before);
+        }
+    }
+}
