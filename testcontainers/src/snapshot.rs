@@ -23,7 +23,11 @@ impl Snapshot {
 
     /// A tree with nothing but the servers' own nodes.
     pub fn new() -> Self {
-        Self { nodes: Vec::new() }.node("", b"", 0).node("/zookeeper", b"", 0).node("/zookeeper/quota", b"", 0)
+        Self { nodes: Vec::new() }.node("", b"", 0).node("/zookeeper", b"", 0).node(
+            "/zookeeper/quota",
+            b"",
+            0,
+        )
     }
 
     /// Adds a persistent node, open to everybody; its parent comes before it. `cversion` is the number that its
