@@ -180,6 +180,11 @@ impl Lease {
         self.end.get_or_insert(end);
     }
 
+    /// When the last request was sent that is known to have been answered.
+    pub(crate) fn heard(&self) -> Duration {
+        self.touches.back().copied().unwrap_or(self.known)
+    }
+
     /// The instant from which on the lease is not valid, unless more is confirmed.
     pub(crate) fn deadline(&self) -> Duration {
         self.known + self.lengths.timeout - self.lengths.margin

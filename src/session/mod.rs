@@ -17,6 +17,7 @@ pub(crate) use revocable::Revocable;
 pub(crate) use vitals::Vitals;
 pub(crate) use wire::Reply;
 
+use crate::clock;
 use crate::error::{CloseError, ConnectError, InvalidLock};
 use crate::lock::{Lock, LockOptions};
 use crate::recipe::SessionEnd;
@@ -112,18 +113,24 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`CloseError::Unconfirmed`] if the server could not be reached, or the session had expired. The guards are
-    /// invalid all the same; nodes that are still there stay until the session expires.
+    /// [`CloseError::Unconfirmed`] if the server could not be reached. The guards are invalid all the same; nodes that
+    /// are still there stay until the session expires.
     ///
     /// # Cancel safety
     ///
     /// Safe: once polled, the session ends in the background whether or not this is awaited.
     pub async fn close(&self) -> Result<(), CloseError> {
+        let timeout = self.generation.timeout();
+        // The client declares a session expired by itself after hearing nothing for 7/5 of its timeout; an expiry
+        // that comes sooner is the server's word. It comes if the server ends the connection before its last reply
+        // is read.
+        let latest = (timeout * 7 / 5).saturating_sub(self.generation.vitals().silence());
+        let started = clock::now();
         self.generation.close();
         match self.generation.over().await {
             Some(SessionEnd::Closed) => Ok(()),
-            // An expiry may be the client's own verdict, after it has heard nothing for long.
-            _ => Err(CloseError::Unconfirmed { session: self.id(), timeout: self.generation.timeout() }),
+            Some(SessionEnd::Expired) if clock::now() - started < latest => Ok(()),
+            _ => Err(CloseError::Unconfirmed { session: self.id(), timeout }),
         }
     }
 }

@@ -73,6 +73,11 @@ impl Vitals {
         self.lease.borrow().connection()
     }
 
+    /// How long ago the last request was sent that is known to have been answered.
+    pub(crate) fn silence(&self) -> Duration {
+        clock::now().saturating_sub(self.lease.borrow().heard())
+    }
+
     /// How the session ended, if it has.
     pub(crate) fn end(&self) -> Option<SessionEnd> {
         self.lease.borrow().end()
