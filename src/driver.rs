@@ -30,8 +30,6 @@ pub(crate) struct Driver {
     id: Uuid,
     /// The reply the machine waits for.
     pending: Option<Revocable<Reply>>,
-    /// When the request it answers was sent.
-    sent: Duration,
     /// The change the machine waits for.
     watch: Option<BoxFuture<'static, Event>>,
     /// The lease's term at the last `Confirmed`.
@@ -43,6 +41,9 @@ pub(crate) struct Driver {
     /// Requests in a row that were not answered.
     unanswered: u32,
 }
+
+/// As many unanswered requests as lead to a pause of 40 to 80 ms.
+const STEADY: u32 = 3;
 
 /// What a driver has come to.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,7 +65,6 @@ impl Driver {
             lock,
             id: Uuid::new_v4(),
             pending: None,
-            sent: Duration::ZERO,
             watch: None,
             term: None,
             seen: None,
@@ -159,23 +159,23 @@ impl Driver {
         if reply.watch.is_some() {
             self.watch = reply.watch;
         }
-        Poll::Ready(self.weigh(reply.event))
+        Poll::Ready(self.weigh(reply.event, reply.sent))
     }
 
     /// What a reply says about the lease and our node. Whoever is told `Confirmed` has a valid lease at this instant.
-    fn weigh(&mut self, event: Event) -> Event {
+    fn weigh(&mut self, event: Event, sent: Duration) -> Event {
         let vitals = self.generation.vitals();
         match event {
-            Event::Entered { .. } => {
-                vitals.confirmed(self.sent);
-                self.seen = vitals.connection();
-            }
+            Event::Entered { .. } => self.seen = vitals.confirmed(sent),
             Event::Confirmed => {
-                vitals.confirmed(self.sent);
-                self.seen = vitals.connection();
+                self.seen = vitals.confirmed(sent);
                 match vitals.term() {
                     Ok(term) => self.term = Some(term),
-                    Err(_) => return Event::Unanswered,
+                    Err(_) => {
+                        // It was answered, and only has to be older: ask again, at a steady pace.
+                        self.unanswered = STEADY;
+                        return Event::Unanswered;
+                    }
                 }
             }
             _ => {}
@@ -233,10 +233,11 @@ impl Driver {
         None
     }
 
-    /// Grants at once while the lease is valid and our node certain; otherwise asks the quorum first.
+    /// Grants at once while the lease is valid, and for some time, and our node certain; otherwise asks the quorum
+    /// first.
     fn confirm(&mut self) -> Option<Outcome> {
         match (self.generation.vitals().term(), self.certainty()) {
-            (Ok(term), Certainty::Seen) => {
+            (Ok(term), Certainty::Seen) if self.generation.vitals().is_ample() => {
                 self.term = Some(term);
                 self.handle(Event::Confirmed)
             }
@@ -254,7 +255,6 @@ impl Driver {
     {
         let pause = self.pause().map(|pause| self.generation.sleep(pause));
         let mut lease = self.generation.vitals().changes();
-        self.sent = clock::now();
         self.pending = Some(self.generation.request(|client| {
             let request = request(client);
             async move {
@@ -263,7 +263,8 @@ impl Driver {
                     let over = pin!(lease.wait_for(|lease| lease.end().is_some()));
                     let _which = futures::future::select(over, pin!(pause)).await;
                 }
-                request.await
+                let sent = clock::now();
+                Reply { sent, ..request.await }
             }
         }));
     }

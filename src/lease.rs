@@ -8,15 +8,17 @@
 //! the leader's pings, every half tick, on the same first-in-first-out stream that later carries forwarded writes.
 //! Forwarded writes do not touch by themselves. A new leader gives every session a fresh `T`.
 //!
-//! 1. A *touch* is a request that was answered on the present connection; it counts from when it was sent.
+//! 1. A *touch* is a request that was answered on the present connection. It counts from when it was sent, and had
+//!    reached the server by when it was answered.
 //! 2. A *confirmation* is an acknowledged quorum write, sent at `s2`: then the leader that the connection's server
-//!    follows is a real one, and has heard of every touch up to `s2 - lag`. `lag` is the half tick between reports, and
-//!    slack for their way.
+//!    follows is a real one, and has heard of every touch that was answered by `s2 - lag`. `lag` is the half tick
+//!    between reports, and slack for pings that come late.
 //! 3. Establishing a session is a quorum write that touches at the leader: it counts from before it was asked for.
 //! 4. Resuming one touches at whatever takes itself for the leader, which need not be one any more. It counts from
-//!    when the disconnection was seen, and only once a quorum write was acknowledged on the same connection: the
-//!    server still follows, or is, the one that resumed the session, because a server that changes leaders drops
-//!    its clients.
+//!    the last look at the client's state that found it as before, because the loss of the old connection, and then
+//!    the request for the new one, came after that; and only once a quorum write was acknowledged on the same
+//!    connection: the server still follows, or is, the one that resumed the session, because a server that changes
+//!    leaders drops its clients.
 //!
 //! So the ensemble keeps the session's nodes until `known + T` at least, where `known` is the latest touch that the
 //! leader certainly knows of. A margin allows for clocks that run at different speeds.
@@ -78,6 +80,12 @@ pub(crate) enum Lapse {
 pub(crate) struct Term(u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Touch {
+    sent: Duration,
+    answered: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Connection {
     Up,
     Down,
@@ -87,15 +95,17 @@ enum Connection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     lengths: Lengths,
-    /// Answered requests of the present connection that the leader may not have heard of, by when they were sent.
-    touches: VecDeque<Duration>,
+    /// Answered requests of the present connection that the leader may not have heard of, oldest first.
+    touches: VecDeque<Touch>,
     /// What was last heard of the connection.
     connection: Connection,
     /// How many connections there have been.
     connections: u64,
     /// No request sent before this instant counts: it may have been answered on an earlier connection.
     since: Duration,
-    /// When the disconnection was seen that the present connection mended; gone once it was confirmed.
+    /// The last look at the client's state that found it unchanged.
+    unchanged: Duration,
+    /// From when on the present connection's own resumption counts; gone once it was confirmed.
     resumed: Option<Duration>,
     /// The latest touch that the leader certainly knows of.
     known: Duration,
@@ -112,6 +122,7 @@ impl Lease {
             connection: Connection::Up,
             connections: 0,
             since: connecting,
+            unchanged: connecting,
             resumed: None,
             known: connecting,
             term: Term(0),
@@ -119,43 +130,50 @@ impl Lease {
         }
     }
 
-    /// A request that was sent at `sent` has been answered.
-    pub(crate) fn touched(&mut self, sent: Duration) {
-        if sent < self.since || self.touches.back().is_some_and(|last| *last >= sent) {
+    /// A request that was sent at `sent` has been answered by `now`.
+    pub(crate) fn touched(&mut self, sent: Duration, now: Duration) {
+        if sent < self.since || self.touches.back().is_some_and(|last| last.sent >= sent) {
             return;
         }
-        self.touches.push_back(sent);
+        self.touches.push_back(Touch { sent, answered: now });
         // Whatever is confirmed from now on confirms the second one, too; the first is of no more use.
-        while self.touches.get(1).is_some_and(|second| *second + self.lengths.lag <= sent) {
+        while self.touches.get(1).is_some_and(|second| second.answered + self.lengths.lag <= sent) {
             self.touches.pop_front();
         }
     }
 
-    /// A quorum write that was sent at `sent` has been acknowledged by `now`.
-    pub(crate) fn confirmed(&mut self, sent: Duration, now: Duration) {
+    /// A quorum write that was sent at `sent` has been acknowledged by `now`; on the present connection, if that is
+    /// told by its number.
+    pub(crate) fn confirmed(&mut self, sent: Duration, now: Duration) -> Option<u64> {
         if sent < self.since {
-            return;
+            return None;
         }
         let mut known = self.known.max(self.resumed.take().unwrap_or_default());
-        while let Some(touch) = self.touches.front().filter(|touch| **touch + self.lengths.lag <= sent) {
-            known = known.max(*touch);
+        while let Some(touch) = self.touches.front().filter(|touch| touch.answered + self.lengths.lag <= sent)
+        {
+            known = known.max(touch.sent);
             self.touches.pop_front();
         }
         if now >= self.deadline() && known > self.known {
             self.term.0 += 1;
         }
         self.known = known;
-        self.touched(sent);
+        self.touched(sent, now);
+        self.connection()
     }
 
-    /// The connection was lost before now, and not mended before `seen`.
-    pub(crate) fn disconnected(&mut self, seen: Duration) {
-        self.renew(seen);
+    /// The client's state has been looked at after `before`, and was the one that was told last.
+    pub(crate) fn unchanged(&mut self, before: Duration) {
+        self.unchanged = before;
+    }
+
+    /// The connection has been lost, by `now`.
+    pub(crate) fn disconnected(&mut self, now: Duration) {
+        self.renew(now);
         self.connection = Connection::Down;
-        self.resumed = Some(seen);
     }
 
-    /// A connection was made, by `now`.
+    /// A connection has been made, by `now`.
     pub(crate) fn connected(&mut self, now: Duration) {
         if self.connection == Connection::Up {
             // Nobody saw the loss of the last one, so what was sent by now may have been answered on that.
@@ -172,6 +190,7 @@ impl Lease {
     fn renew(&mut self, since: Duration) {
         self.touches.clear();
         self.since = since;
+        self.resumed = Some(self.unchanged);
         self.connections += 1;
     }
 
@@ -182,7 +201,12 @@ impl Lease {
 
     /// When the last request was sent that is known to have been answered.
     pub(crate) fn heard(&self) -> Duration {
-        self.touches.back().copied().unwrap_or(self.known)
+        self.touches.back().map_or(self.known, |last| last.sent)
+    }
+
+    /// Whether the lease lasts until heartbeats have had two chances to extend it.
+    pub(crate) fn is_ample(&self, now: Duration) -> bool {
+        now + self.lengths.heartbeat * 2 <= self.deadline()
     }
 
     /// The instant from which on the lease is not valid, unless more is confirmed.

@@ -65,8 +65,13 @@ async fn while_holding_the_guard_is_kept_within_its_lease() {
     assert!(guard.is_held());
     assert!(!waiter.is_finished());
     // A heartbeat follows each reconnection, and extends the lease.
-    let remaining = guard.remaining();
-    support::eventually("a confirmation", async || guard.remaining() > remaining).await;
+    let mut lowest = guard.remaining();
+    support::eventually("a confirmation", async || {
+        let earlier = lowest;
+        lowest = guard.remaining();
+        lowest > earlier
+    })
+    .await;
     within("release", guard.release()).await.unwrap();
     granted(waiter).await.release().await.unwrap();
     until_nothing_is_left(&server).await;

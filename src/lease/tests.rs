@@ -49,21 +49,23 @@ fn a_new_lease_counts_from_before_it_was_asked_for() {
 #[test]
 fn touches_count_once_they_are_confirmed_a_lag_later() {
     let mut lease = established();
-    lease.touched(at(2_000));
+    lease.touched(at(2_000), at(2_000));
     assert_eq!(lease.deadline(), at(9_900), "the leader may not have heard of it");
     lease.confirmed(at(3_499), at(3_600));
     assert_eq!(lease.deadline(), at(9_900), "nor by now");
     lease.confirmed(at(3_500), at(3_600));
     assert_eq!(lease.deadline(), at(11_900));
     lease.confirmed(at(5_000), at(5_100));
-    assert_eq!(lease.deadline(), at(13_400), "a quorum write is a touch itself");
+    assert_eq!(lease.deadline(), at(11_900), "a quorum write is a touch itself, from when it was answered");
+    lease.confirmed(at(5_100), at(5_200));
+    assert_eq!(lease.deadline(), at(13_400));
 }
 
 #[test]
 fn a_lapse_ends_the_term_and_a_confirmation_starts_another() {
     let mut lease = established();
     let first = lease.term(at(1)).unwrap();
-    lease.touched(at(8_000));
+    lease.touched(at(8_000), at(8_000));
     assert_eq!(lease.check(first, at(9_900)), Err(Lapse::Unconfirmed));
     lease.confirmed(at(9_950), at(9_960));
     assert_eq!(lease.deadline(), at(17_900));
@@ -76,7 +78,7 @@ fn a_lapse_ends_the_term_and_a_confirmation_starts_another() {
 fn a_confirmation_in_time_keeps_the_term() {
     let mut lease = established();
     let term = lease.term(at(1)).unwrap();
-    lease.touched(at(5_000));
+    lease.touched(at(5_000), at(5_000));
     lease.confirmed(at(7_000), at(7_100));
     assert_eq!(lease.check(term, at(14_000)), Ok(()));
 }
@@ -84,24 +86,28 @@ fn a_confirmation_in_time_keeps_the_term() {
 #[test]
 fn touches_of_an_earlier_connection_are_worth_nothing() {
     let mut lease = established();
-    lease.touched(at(2_000));
+    lease.touched(at(2_000), at(2_000));
+    lease.unchanged(at(2_300));
     lease.disconnected(at(2_500));
+    // Still down, though the next connection may be asked for already.
+    lease.unchanged(at(2_550));
     lease.connected(at(2_600));
     // Answered on the old connection, heard of now.
-    lease.touched(at(2_400));
+    lease.touched(at(2_400), at(2_700));
     lease.confirmed(at(2_400), at(2_700));
     assert_eq!(lease.deadline(), at(9_900));
-    // The new connection counts from the disconnection, once a quorum write went through it.
-    lease.confirmed(at(2_700), at(2_710));
-    assert_eq!(lease.deadline(), at(12_400));
+    // The new connection counts from the last look that found the old one, once a quorum write went through it.
+    assert_eq!(lease.confirmed(at(2_700), at(2_710)), lease.connection());
+    assert_eq!(lease.deadline(), at(12_200));
 }
 
 #[test]
 fn a_connection_made_unseen_counts_from_its_own_requests_only() {
     let mut lease = established();
-    lease.touched(at(2_000));
+    lease.touched(at(2_000), at(2_000));
     lease.connected(at(3_000));
-    lease.confirmed(at(6_000), at(6_010));
+    assert_eq!(lease.confirmed(at(2_999), at(6_010)), None);
+    lease.confirmed(at(6_000), at(6_000));
     assert_eq!(lease.deadline(), at(9_900));
     lease.confirmed(at(7_500), at(7_510));
     assert_eq!(lease.deadline(), at(15_900));
@@ -134,7 +140,7 @@ fn an_ended_session_stays_ended_in_its_first_way() {
 fn touches_do_not_pile_up() {
     let mut lease = established();
     for beat in 1..1_000 {
-        lease.touched(at(beat * 100));
+        lease.touched(at(beat * 100), at(beat * 100));
     }
     assert!(lease.touches.len() <= 17, "{} of them", lease.touches.len());
 }
@@ -162,10 +168,12 @@ impl Ensemble {
 enum Step {
     /// Time passes.
     Wait(u64),
-    /// A read is answered; it was sent so long ago, on the present connection or an earlier one.
-    Read(u64),
-    /// A write is acknowledged, if the server has a quorum.
-    Write(u64),
+    /// A read is answered that was sent so long ago, and took so many percent of that to reach the server.
+    Read(u64, u64),
+    /// A write likewise, if the server has a quorum.
+    Write(u64, u64),
+    /// The client looks, and finds its connection as before.
+    Look,
     /// The present server is cut off from the others.
     CutOff,
     /// The connection is lost, and the client sees that at once or not at all.
@@ -177,8 +185,9 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1u64..3_000).prop_map(Step::Wait),
-        4 => (0u64..2_000).prop_map(Step::Read),
-        4 => (0u64..2_000).prop_map(Step::Write),
+        4 => (0u64..2_000, 0u64..=100).prop_map(|(ago, way)| Step::Read(ago, way)),
+        4 => (0u64..2_000, 0u64..=100).prop_map(|(ago, way)| Step::Write(ago, way)),
+        2 => Just(Step::Look),
         1 => Just(Step::CutOff),
         1 => any::<bool>().prop_map(|seen| Step::Lose { seen }),
         2 => any::<bool>().prop_map(|cut_off| Step::Connect { cut_off }),
@@ -192,26 +201,30 @@ proptest! {
     fn the_lease_never_outlasts_what_the_ensemble_guarantees(steps in prop::collection::vec(step(), 1..60)) {
         let mut lease = established();
         let mut ensemble = Ensemble { now: at(0), base: at(0), touches: Vec::new(), cut: None };
-        let (mut up, mut connected_at) = (true, at(0));
+        let (mut up, mut heard, mut connected_at) = (true, true, at(0));
         for step in steps {
             let now = ensemble.now;
             // Sent on the present connection: no earlier than that was made.
             let sent = |ago: u64| now.saturating_sub(Duration::from_millis(ago)).max(connected_at);
+            let reached = |ago: u64, way: u64| sent(ago) + (now - sent(ago)) * u32::try_from(way).unwrap() / 100;
             match step {
+                Step::Look if up && heard => lease.unchanged(now),
                 Step::Wait(milliseconds) => ensemble.now += Duration::from_millis(milliseconds),
-                Step::Read(ago) if up => {
-                    ensemble.touches.push(sent(ago));
-                    lease.touched(sent(ago));
+                Step::Read(ago, way) if up => {
+                    ensemble.touches.push(reached(ago, way));
+                    lease.touched(sent(ago), now);
                 }
-                Step::Write(ago) if up && ensemble.cut.is_none() => {
-                    ensemble.touches.push(sent(ago));
+                // Touches that reached the server by the time the write did are heard of a lag later at most, and
+                // the write is behind them; it was forwarded before any cut.
+                Step::Write(ago, way) if up && ensemble.cut.is_none() => {
+                    ensemble.touches.push(reached(ago, way));
                     lease.confirmed(sent(ago), now);
                 }
                 Step::CutOff if up && ensemble.cut.is_none() => ensemble.cut = Some(now),
                 Step::Lose { seen } if up => {
                     ensemble.base = ensemble.known();
                     ensemble.touches.clear();
-                    up = false;
+                    (up, heard) = (false, false);
                     if seen {
                         lease.disconnected(now);
                     }
@@ -223,7 +236,7 @@ proptest! {
                         ensemble.cut = None;
                         ensemble.base = now;
                     }
-                    (up, connected_at) = (true, now);
+                    (up, heard, connected_at) = (true, true, now);
                     lease.connected(now);
                 }
                 _ => {}

@@ -149,6 +149,7 @@ impl Machine {
 
             (Confirming(own), Event::Confirmed) => Some((Held(*own), Some(Command::Grant(*own)))),
             (Confirming(own), Event::Unanswered) => Some(confirm(*own)),
+            (Confirming(own), Event::Refused(refusal)) => Some(leave(*own, End::Refused(refusal))),
             (Watching(_) | Confirming(_), Event::OwnTouched) => Some(ended(End::NodeDeleted)),
             // Nobody is lower, so the successor need not list: we leave as a holder does.
             (Confirming(own), Event::GiveUp) => Some(release(*own)),

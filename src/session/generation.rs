@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use slab::Slab;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, Sleep, Timeout};
 use zookeeper_client::{Client, StateWatcher};
 
@@ -35,6 +35,8 @@ pub(crate) struct Generation {
     vitals: Arc<Vitals>,
     /// The nodes of this session's guards; a heartbeat names one of them.
     held: Mutex<Slab<String>>,
+    /// Asks for a heartbeat at once.
+    hurry: Arc<Notify>,
     over: watch::Receiver<Option<SessionEnd>>,
     kept: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
     young: Mutex<Vec<Weak<dyn Settle>>>,
@@ -71,6 +73,7 @@ impl Generation {
             requests: Arc::default(),
             vitals,
             held: Mutex::default(),
+            hurry: Arc::default(),
             over,
             kept,
             young: Mutex::default(),
@@ -116,6 +119,9 @@ impl Generation {
     /// Registers a guard's node, so that heartbeats are quorum writes until the result is dropped.
     pub(crate) fn hold(self: &Arc<Self>, node: String) -> Holding {
         let key = self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
+        if !self.vitals.is_ample() {
+            self.hurry.notify_one();
+        }
         Holding { generation: self.clone(), key }
     }
 
@@ -196,17 +202,26 @@ impl Drop for Holding {
 /// Touches the session every heartbeat, and whenever it is connected anew: by a quorum write while it has a guard, by a
 /// cheap read otherwise. One small request a session, however many guards and waiters it has.
 async fn beat(generation: Weak<Generation>, mut states: StateWatcher, heartbeat: Duration) {
+    let Some(hurry) = generation.upgrade().map(|generation| generation.hurry.clone()) else { return };
+    let mut next = Instant::now() + heartbeat;
     loop {
         // Whichever comes first; the cleanup task awaits this, inside its runtime.
-        let _ = tokio::time::timeout(heartbeat, states.changed()).await;
+        tokio::select! {
+            () = tokio::time::sleep_until(next) => {}
+            _ = states.changed() => {}
+            () = hurry.notified() => {}
+        }
         let Some(generation) = generation.upgrade() else { return };
         let node = generation.held_node();
-        let (sent, vitals) = (clock::now(), generation.vitals.clone());
+        let vitals = generation.vitals.clone();
+        // From when it is sent: an answer that took long must not delay the next one.
+        next = Instant::now() + heartbeat;
+        let sent = clock::now();
         let request = generation.request(|client| wire::heartbeat(client, node));
         drop(generation);
         match request.await {
             None => return,
-            Some(Heartbeat::Confirmed) => vitals.confirmed(sent),
+            Some(Heartbeat::Confirmed) => drop(vitals.confirmed(sent)),
             Some(Heartbeat::Answered) => vitals.touched(sent),
             Some(Heartbeat::Unanswered) => {}
         }

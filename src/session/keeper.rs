@@ -34,6 +34,8 @@ impl Keeper {
     /// Runs until the session is over, or until nobody uses it any more and everything is finished. What is left
     /// when the session is over has no node any more, and is dropped.
     pub(crate) async fn run(mut self) {
+        // What came before we began to wait is seen here.
+        self.vitals.follow();
         if let Some(end) = self.vitals.end() {
             self.over.send_replace(Some(end));
             return;

@@ -23,33 +23,44 @@ pub(crate) struct Vitals {
 impl Vitals {
     /// Of a session that was asked for at `connecting`, and is established since.
     pub(crate) fn new(client: &Client, lengths: Lengths, connecting: Duration) -> Self {
-        let before = clock::now();
         let states = client.state_watcher();
         let mut lease = Lease::established(lengths, connecting);
         // Connections may have come and gone before we began to watch.
-        apply(&mut lease, client.state(), before);
+        apply(&mut lease, client.state());
         Self { states: Mutex::new(states), lease: watch::Sender::new(lease) }
     }
 
     /// Hears of every change of connection until now.
     pub(crate) fn follow(&self) {
         let mut states = self.states();
-        self.lease.send_if_modified(|lease| catch_up(&mut states, lease));
+        let mut news = None;
+        self.lease.send_if_modified(|lease| {
+            news = catch_up(&mut states, lease);
+            news.is_some()
+        });
+        drop(states);
+        tell(news);
     }
 
     /// A request that was sent at `sent` has been answered.
     pub(crate) fn touched(&self, sent: Duration) {
-        self.record(|lease| lease.touched(sent));
+        self.record(|lease| lease.touched(sent, clock::now()));
     }
 
-    /// A quorum write that was sent at `sent` has been acknowledged.
-    pub(crate) fn confirmed(&self, sent: Duration) {
-        self.record(|lease| lease.confirmed(sent, clock::now()));
+    /// A quorum write that was sent at `sent` has been acknowledged; on the present connection, if that is told by its
+    /// number.
+    pub(crate) fn confirmed(&self, sent: Duration) -> Option<u64> {
+        self.record(|lease| lease.confirmed(sent, clock::now()))
     }
 
     /// The session is over.
     pub(crate) fn ended(&self, end: SessionEnd) {
         self.record(|lease| lease.ended(end));
+    }
+
+    /// Whether the lease lasts until heartbeats have had two chances to extend it.
+    pub(crate) fn is_ample(&self) -> bool {
+        self.lease.borrow().is_ample(clock::now())
     }
 
     /// The lease's present term, or why there is none.
@@ -88,12 +99,18 @@ impl Vitals {
         self.lease.subscribe()
     }
 
-    fn record(&self, evidence: impl FnOnce(&mut Lease)) {
+    fn record<T>(&self, evidence: impl FnOnce(&mut Lease) -> T) -> T {
         let mut states = self.states();
+        let (mut news, mut result) = (None, None);
         self.lease.send_modify(|lease| {
-            catch_up(&mut states, lease);
-            evidence(lease);
+            news = catch_up(&mut states, lease);
+            result = Some(evidence(lease));
         });
+        drop(states);
+        tell(news);
+        // `send_modify` has called the closure once.
+        #[allow(clippy::unwrap_used)]
+        result.unwrap()
     }
 
     fn states(&self) -> MutexGuard<'_, StateWatcher> {
@@ -101,32 +118,35 @@ impl Vitals {
     }
 }
 
-/// Tells the lease of every change of state until now; true if there was one.
-fn catch_up(states: &mut StateWatcher, lease: &mut Lease) -> bool {
-    let mut changed = false;
+/// Tells the lease of every change of state until now; the last one, if there was any.
+fn catch_up(states: &mut StateWatcher, lease: &mut Lease) -> Option<SessionState> {
+    let mut news = None;
     loop {
-        // Before the look: a disconnection that is seen now began by now, and a reconnection after it.
-        let now = clock::now();
-        let Some(state) = states.changed().now_or_never() else { return changed };
-        apply(lease, state, now);
-        changed = true;
+        let before = clock::now();
+        let Some(state) = states.changed().now_or_never() else {
+            lease.unchanged(before);
+            return news;
+        };
+        apply(lease, state);
+        news = Some(state);
     }
 }
 
-/// Tells the lease of a change of state; the clock said `before` just before it was seen.
-fn apply(lease: &mut Lease, state: SessionState, before: Duration) {
+/// Tells the lease of a change of state that was just seen.
+fn apply(lease: &mut Lease, state: SessionState) {
     match (wire::end(state), state) {
-        (Some(end), _) => {
-            info!(?end, "the ZooKeeper session is over");
-            lease.ended(end);
-        }
-        (None, SessionState::SyncConnected) => {
-            info!("connected to ZooKeeper");
-            lease.connected(clock::now());
-        }
-        (None, _) => {
-            warn!("the connection to ZooKeeper is lost");
-            lease.disconnected(before);
-        }
+        (Some(end), _) => lease.ended(end),
+        (None, SessionState::SyncConnected) => lease.connected(clock::now()),
+        (None, _) => lease.disconnected(clock::now()),
+    }
+}
+
+/// Logs a change of state; outside all locks, since a subscriber may ask a guard.
+fn tell(news: Option<SessionState>) {
+    let Some(state) = news else { return };
+    match (wire::end(state), state) {
+        (Some(end), _) => info!(?end, "the ZooKeeper session is over"),
+        (None, SessionState::SyncConnected) => info!("connected to ZooKeeper"),
+        (None, _) => warn!("the connection to ZooKeeper is lost"),
     }
 }

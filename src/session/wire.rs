@@ -5,6 +5,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join};
@@ -23,12 +24,14 @@ use crate::recipe::{Event, Look, Own, Refusal, Sequence, SessionEnd, Sight};
 /// What a request led to: its reply, and the watch it left if it left one.
 pub(crate) struct Reply {
     pub(crate) event: Event,
+    /// When the request was sent, or shortly before.
+    pub(crate) sent: Duration,
     pub(crate) watch: Option<BoxFuture<'static, Event>>,
 }
 
 impl From<Event> for Reply {
     fn from(event: Event) -> Self {
-        Self { event, watch: None }
+        Self { event, sent: Duration::ZERO, watch: None }
     }
 }
 
@@ -166,15 +169,16 @@ pub(crate) async fn create_directory(client: Arc<Client>, lock: Arc<Settings>) -
     .into()
 }
 
-/// Finds this session's node for the acquisition `id`, or `own` if it is known already. The sync makes sure that this server has seen every
-/// create that took effect; one that was still on its way from an earlier connection no longer can, because
-/// the leader refuses requests from the connection a session has left.
+/// Finds this session's node for the acquisition `id`, or `own` if it is known already. The write in front makes
+/// sure that this server has a quorum, and has seen every create that took effect; one that was still on its way from
+/// an earlier connection no longer can, because the leader refuses requests from the connection a session has left.
 pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, own: Option<Own>) -> Reply {
-    let (synced, listed) =
-        join(client.sync(lock.path.as_str()), client.list_ephemerals(lock.path.as_str())).await;
-    let paths = match synced.and(listed) {
-        Ok(paths) => paths,
-        Err(error) => return failure(error).into(),
+    let (checked, listed) = join(check(&client, "/"), client.list_ephemerals(lock.path.as_str())).await;
+    let paths = match (checked, listed) {
+        // A root that is not there, as a chroot may not be, is an answer, too.
+        (Event::Confirmed | Event::OwnTouched, Ok(paths)) => paths,
+        (Event::Confirmed | Event::OwnTouched, Err(error)) => return failure(error).into(),
+        (unknown, _) => return unknown.into(),
     };
     let contenders = paths.iter().filter_map(|path| lock.path.child(path)).filter_map(Sequence::parse);
     let contenders = contenders.collect::<Vec<_>>();
@@ -321,7 +325,7 @@ pub(crate) async fn confirm(client: Arc<Client>, lock: Arc<Settings>, own: Own) 
     let path = lock.path.contender(own.sequence);
     let (seen, checked) = join(is_there(&client, &path, own), check(&client, &path)).await;
     match seen {
-        Ok(true) => checked,
+        Ok(true) | Err(Event::Refused(Refusal::NotAuthorized)) => checked,
         Ok(false) => Event::OwnTouched,
         Err(failure) => failure,
     }
@@ -413,7 +417,7 @@ async fn watch(
     // node that is gone.
     match client.get_and_watch_data(path).await {
         Ok((_, stat, watcher)) => {
-            Reply { event: replied(Some(&stat)), watch: Some(changes(watcher, changed).boxed()) }
+            Reply { watch: Some(changes(watcher, changed).boxed()), ..replied(Some(&stat)).into() }
         }
         Err(Error::NoNode) => replied(None).into(),
         Err(error) => failure(error).into(),

@@ -170,6 +170,7 @@ fn transitions() -> Vec<Row> {
         (Confirming(OWN), E::Confirmed, Held(OWN), Some(C::Grant(OWN))),
         (Confirming(OWN), E::Unanswered, Confirming(OWN), Some(C::Confirm)),
         (Confirming(OWN), E::OwnTouched, Ended, node_deleted()),
+        (Confirming(OWN), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
         (Confirming(OWN), E::GiveUp, Releasing(OWN), Some(C::Release(own))),
         //
         (Held(OWN), E::Settled, Guarding(OWN), Some(C::WatchOwn(own))),
