@@ -19,7 +19,7 @@ async fn drop_after(lock: &Lock, steps: usize, release: impl AsyncFnOnce()) -> b
         if acquire.poll().is_ready() {
             return false;
         }
-        if !acquire.woken_before(tokio::time::sleep(QUIET)).await {
+        if !acquire.woken_within(QUIET).await {
             // It waits for its predecessor: let it have the lock, and drop it before it knows.
             match release.take() {
                 Some(release) => release().await,

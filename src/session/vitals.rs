@@ -99,18 +99,16 @@ impl Vitals {
         self.lease.subscribe()
     }
 
-    fn record<T>(&self, evidence: impl FnOnce(&mut Lease) -> T) -> T {
+    fn record<T: Default>(&self, evidence: impl FnOnce(&mut Lease) -> T) -> T {
         let mut states = self.states();
-        let (mut news, mut result) = (None, None);
+        let (mut news, mut result) = (None, T::default());
         self.lease.send_modify(|lease| {
             news = catch_up(&mut states, lease);
-            result = Some(evidence(lease));
+            result = evidence(lease);
         });
         drop(states);
         tell(news);
-        // `send_modify` has called the closure once.
-        #[allow(clippy::unwrap_used)]
-        result.unwrap()
+        result
     }
 
     fn states(&self) -> MutexGuard<'_, StateWatcher> {

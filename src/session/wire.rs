@@ -257,6 +257,14 @@ async fn is_there(client: &Client, path: &str, own: Own) -> Result<bool, Event> 
     }
 }
 
+/// Whether what has our node's name is our node, by a look at it unless that is certain.
+async fn still_ours(client: &Client, path: &str, own: Own, certainty: Certainty) -> Result<bool, Event> {
+    match certainty {
+        Certainty::Seen => Ok(true),
+        Certainty::Unsure => is_there(client, path, own).await,
+    }
+}
+
 /// How sure a contender is that what has its node's name is its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certainty {
@@ -275,12 +283,10 @@ pub(crate) async fn release(
     certainty: Certainty,
 ) -> Reply {
     let path = lock.path.contender(own.sequence);
-    if certainty == Certainty::Unsure {
-        match is_there(&client, &path, own).await {
-            Ok(true) => {}
-            Ok(false) => return Event::Released(false).into(),
-            Err(failure) => return failure.into(),
-        }
+    match still_ours(&client, &path, own, certainty).await {
+        Ok(true) => {}
+        Ok(false) => return Event::Released(false).into(),
+        Err(failure) => return failure.into(),
     }
     let mut transaction = client.new_multi_writer();
     if let Err(error) = transaction.add_set_data(&path, &[], None).and(transaction.add_delete(&path, None)) {
@@ -356,12 +362,10 @@ pub(crate) async fn delete(
     certainty: Certainty,
 ) -> Reply {
     let path = lock.path.contender(own.sequence);
-    if certainty == Certainty::Unsure {
-        match is_there(&client, &path, own).await {
-            Ok(true) => {}
-            Ok(false) => return Event::Deleted.into(),
-            Err(failure) => return failure.into(),
-        }
+    match still_ours(&client, &path, own, certainty).await {
+        Ok(true) => {}
+        Ok(false) => return Event::Deleted.into(),
+        Err(failure) => return failure.into(),
     }
     match client.delete(&path, None).await {
         Ok(()) | Err(Error::NoNode) => Event::Deleted,

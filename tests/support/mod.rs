@@ -162,12 +162,8 @@ impl<F: Future> Steps<F> {
         within("a wake-up", self.woken.0.notified()).await;
     }
 
-    /// Whether the future asks to be polled before `quiet` resolves.
-    pub async fn woken_before(&self, quiet: impl Future<Output = ()>) -> bool {
-        tokio::select! {
-            biased;
-            () = self.woken.0.notified() => true,
-            () = quiet => false,
-        }
+    /// Whether the future asks to be polled within `quiet`.
+    pub async fn woken_within(&self, quiet: Duration) -> bool {
+        tokio::time::timeout(quiet, self.woken.0.notified()).await.is_ok()
     }
 }

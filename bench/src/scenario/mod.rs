@@ -1,7 +1,6 @@
 //! What the clients do while they are measured.
 
-mod contended;
-mod free;
+mod laps;
 mod queue;
 
 use std::time::Duration;
@@ -45,8 +44,8 @@ impl Scenario {
     /// Puts a peer's clients in their places.
     pub(crate) async fn cast(self, peer: Peer, clients: u32, stage: &Stage) -> anyhow::Result<Box<dyn Cast>> {
         Ok(match self {
-            Self::Free => Box::new(free::Free::new(peer, clients, stage).await?),
-            Self::Contended => Box::new(contended::Contended::new(peer, clients, stage).await?),
+            Self::Free => Box::new(laps::Laps::free(peer, clients, stage).await?),
+            Self::Contended => Box::new(laps::Laps::contended(peer, clients, stage).await?),
             Self::Queue => Box::new(queue::Queue::new(peer, clients, stage).await?),
         })
     }

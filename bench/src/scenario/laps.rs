@@ -1,5 +1,8 @@
-//! All clients acquire and release one lock, with nothing in between: the lock is never free, so the time a cycle takes
-//! on the whole is the time of a handoff.
+//! Clients acquire and release in a closed loop, with nothing in between.
+//!
+//! *Free*: each has a lock of its own. A cycle ends when the lock is free again: whoever wants it next can have it no
+//! earlier. *Contended*: all have one lock, which is never free, so the time a cycle takes on the whole is the time of
+//! a handoff.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,21 +14,33 @@ use super::{Cast, Slice};
 use crate::peers::{Client, Peer};
 use crate::stage::Stage;
 
-pub(super) struct Contended {
+pub(super) struct Laps {
     clients: Vec<Arc<dyn Client>>,
-    directories: [String; 1],
+    directories: Vec<String>,
 }
 
-impl Contended {
-    pub(super) async fn new(peer: Peer, clients: u32, stage: &Stage) -> anyhow::Result<Self> {
+impl Laps {
+    /// Each client has a lock of its own.
+    pub(super) async fn free(peer: Peer, clients: u32, stage: &Stage) -> anyhow::Result<Self> {
+        let mut cast = Self { clients: Vec::new(), directories: Vec::new() };
+        for number in 0..clients {
+            let directory = stage.directory(&format!("{}/{number}", peer.name())).await?;
+            cast.clients.push(peer.connect(&stage.link().address(), &directory).await?);
+            cast.directories.push(directory);
+        }
+        Ok(cast)
+    }
+
+    /// All clients have one lock.
+    pub(super) async fn contended(peer: Peer, clients: u32, stage: &Stage) -> anyhow::Result<Self> {
         let directory = stage.directory(peer.name()).await?;
         let address = stage.link().address();
         let clients = try_join_all((0..clients).map(|_| peer.connect(&address, &directory))).await?;
-        Ok(Self { clients, directories: [directory] })
+        Ok(Self { clients, directories: vec![directory] })
     }
 }
 
-impl Cast for Contended {
+impl Cast for Laps {
     fn perform<'a>(&'a self, _: &'a Stage, cycles: u32) -> BoxFuture<'a, anyhow::Result<Slice>> {
         async move {
             let start = Instant::now();
