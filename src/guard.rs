@@ -296,8 +296,9 @@ impl Held {
             let driver = slot.take();
             drop(slot);
             if let Some(reason) = lost_reason(&outcome) {
+                // The end of the session takes the node, too, and may be told second.
+                let reason = self.lost_by_now().unwrap_or_else(|| self.lose(reason));
                 warn!(path = %self.path, %reason, "the lock is lost");
-                self.lose(reason);
             }
             driver.into_iter().for_each(Driver::abandon);
             Poll::Ready(())

@@ -10,6 +10,12 @@ use zklock_testcontainers::{Ensemble, Link};
 
 const TIMEOUT: Duration = Duration::from_secs(4);
 
+/// Three servers that agree on a new leader within seconds.
+async fn ensemble() -> Ensemble {
+    let ensemble = Ensemble::builder(3).tick_time(Duration::from_secs(1)).max_session_timeout(TIMEOUT * 10);
+    ensemble.start().await.expect("an ensemble")
+}
+
 /// The holder's session.
 async fn session(address: String) -> Session {
     Session::builder(address).session_timeout(TIMEOUT).connect().await.expect("a session")
@@ -39,7 +45,7 @@ async fn invalid_before(guard: &Guard, next: impl Future<Output = Guard>) -> Dur
 }
 
 async fn cut_off(holders_server: impl AsyncFnOnce(&Ensemble) -> usize) {
-    let ensemble = Ensemble::start(3).await.expect("an ensemble");
+    let ensemble = ensemble().await;
     let alone = holders_server(&ensemble).await;
     // The link is never touched: the holder stays connected to the server that is cut off.
     let link = Link::start(ensemble.address(alone)).await.expect("a link");
@@ -63,7 +69,7 @@ async fn the_holders_server_is_the_leader_and_cut_off() {
 
 #[tokio::test]
 async fn a_holder_that_reconnects_to_a_leader_which_is_cut_off() {
-    let ensemble = Ensemble::start(3).await.expect("an ensemble");
+    let ensemble = ensemble().await;
     let alone = ensemble.leader().await.unwrap();
     let link = Link::start(ensemble.address(alone)).await.expect("a link");
     let (holding, waiting) = (session(link.address()).await, elsewhere(&ensemble, alone).await);
@@ -86,7 +92,7 @@ async fn a_holder_that_reconnects_to_a_leader_which_is_cut_off() {
 
 #[tokio::test]
 async fn the_holders_client_is_cut_off_from_every_server() {
-    let ensemble = Ensemble::start(3).await.expect("an ensemble");
+    let ensemble = ensemble().await;
     let link = Link::start(ensemble.address(0)).await.expect("a link");
     let (holding, waiting) = (session(link.address()).await, elsewhere(&ensemble, 0).await);
     let guard = holding.lock("/lock/orders").unwrap().acquire().await.unwrap();
@@ -98,7 +104,7 @@ async fn the_holders_client_is_cut_off_from_every_server() {
 
 #[tokio::test]
 async fn the_holders_server_is_paused() {
-    let ensemble = Ensemble::start(3).await.expect("an ensemble");
+    let ensemble = ensemble().await;
     let paused = ensemble.followers().await.unwrap()[0];
     let (holding, waiting) = (session(ensemble.address(paused)).await, elsewhere(&ensemble, paused).await);
     let guard = holding.lock("/lock/orders").unwrap().acquire().await.unwrap();

@@ -15,7 +15,7 @@ use zklock_testcontainers::{Link, ZooKeeper};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// The longest any observable fact may take; far more than it does take, even on a loaded machine.
-pub const BOUND: Duration = Duration::from_secs(30);
+pub const BOUND: Duration = Duration::from_secs(60);
 
 /// One server whose sessions may last from 0.2 s to 60 s.
 pub async fn server() -> ZooKeeper {
