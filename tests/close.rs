@@ -120,3 +120,17 @@ async fn after_the_client_gave_up_is_not_confirmed() {
     assert!(within("the error", session.close()).await.is_err());
     drop(guard);
 }
+
+#[tokio::test]
+async fn right_after_connecting_waits_for_the_server_all_the_same() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let held = link.hold_request(RequestKind::CloseSession);
+    let mut close = Steps::new(session.close());
+    assert!(close.poll().is_pending());
+    within("the request", held.reached()).await;
+    assert!(close.poll().is_pending(), "the server has not heard of it");
+    held.release();
+    close.woken().await;
+    assert!(matches!(close.poll(), std::task::Poll::Ready(Ok(()))));
+}

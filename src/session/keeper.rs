@@ -7,7 +7,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{mpsc, watch};
-use zookeeper_client::StateWatcher;
+use zookeeper_client::{SessionState, StateWatcher};
 
 use super::vitals::Vitals;
 use super::wire;
@@ -34,10 +34,9 @@ impl Keeper {
     /// Runs until the session is over, or until nobody uses it any more and everything is finished. What is left
     /// when the session is over has no node any more, and is dropped.
     pub(crate) async fn run(mut self) {
-        // What came before we began to wait is seen here.
-        self.vitals.follow();
-        if let Some(end) = self.vitals.end() {
-            self.over.send_replace(Some(end));
+        // The present state first: it may be the last one.
+        let present = self.states.state();
+        if self.hear(present) {
             return;
         }
         let mut used = true;
@@ -46,9 +45,7 @@ impl Keeper {
                 // The lease first: everything else may depend on it.
                 biased;
                 state = self.states.changed() => {
-                    self.vitals.follow();
-                    if let Some(end) = wire::end(state) {
-                        self.over.send_replace(Some(end));
+                    if self.hear(state) {
                         return;
                     }
                 }
@@ -59,6 +56,17 @@ impl Keeper {
                 Some(()) = self.kept.next(), if !self.kept.is_empty() => {}
             }
         }
+    }
+
+    /// Takes in a state of the client; true if it is the last one. By the client's own word: the lease may have been
+    /// ended before, by whoever closes the session and waits for this.
+    fn hear(&self, state: SessionState) -> bool {
+        self.vitals.follow();
+        let end = wire::end(state);
+        if end.is_some() {
+            self.over.send_replace(end);
+        }
+        end.is_some()
     }
 }
 
