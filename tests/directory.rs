@@ -7,6 +7,12 @@ use zklock::{Acl, AcquireError, LockOptions, Permissions, QueryError, Session};
 use zklock_testcontainers::ZooKeeper;
 use zookeeper_client::{Acls, CreateMode};
 
+/// A session with an identity of its own.
+async fn owner(server: &ZooKeeper) -> Session {
+    let session = Session::builder(server.connect_string()).auth("digest", "owner:secret");
+    session.connect().await.expect("a session")
+}
+
 #[tokio::test]
 async fn reaped_between_acquisitions() {
     let server = ZooKeeper::builder()
@@ -82,11 +88,7 @@ async fn below_an_ephemeral_node() {
 #[tokio::test]
 async fn without_permission_to_enter() {
     let server = server().await;
-    let owner = Session::builder(server.connect_string())
-        .auth("digest", "owner:secret")
-        .connect()
-        .await
-        .expect("a session");
+    let owner = owner(&server).await;
     let options = LockOptions::new().acl(Acl::creator_only());
     let lock = owner.lock_with("/lock/orders", options).unwrap();
     let guard = lock.acquire().await.unwrap();
@@ -106,11 +108,7 @@ async fn without_permission_to_enter() {
 #[tokio::test]
 async fn without_permission_to_list() {
     let server = server().await;
-    let owner = Session::builder(server.connect_string())
-        .auth("digest", "owner:secret")
-        .connect()
-        .await
-        .expect("a session");
+    let owner = owner(&server).await;
     // Strangers may enter and leave, but see nothing.
     let acl = Acl::creator_only().and("world", "anyone", Permissions::CREATE | Permissions::DELETE);
     let lock = owner.lock_with("/lock/orders", LockOptions::new().acl(acl)).unwrap();
@@ -136,11 +134,7 @@ async fn with_an_acl_the_server_rejects() {
 #[tokio::test]
 async fn contenders_whose_data_is_not_ours_to_read() {
     let server = server().await;
-    let owner = Session::builder(server.connect_string())
-        .auth("digest", "owner:secret")
-        .connect()
-        .await
-        .expect("a session");
+    let owner = owner(&server).await;
     let session = session(&server).await;
     let lock = session.lock("/lock/orders").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();

@@ -116,9 +116,7 @@ async fn enter_at_once(client: &Client, lock: &Settings, data: &[u8]) -> Option<
             _ => Some(Event::Unanswered),
         },
         Err(MultiWriteError::OperationFailed { index: 1, source: Error::NoAuth }) => None,
-        Err(MultiWriteError::OperationFailed { source, .. } | MultiWriteError::RequestFailed { source }) => {
-            Some(create_failure(source))
-        }
+        Err(error) => Some(create_failure(error.into())),
     }
 }
 
@@ -295,9 +293,7 @@ pub(crate) async fn release(
     match transaction.commit().await {
         Ok(_) => Event::Released(true),
         Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Event::Released(false),
-        Err(MultiWriteError::OperationFailed { source, .. } | MultiWriteError::RequestFailed { source }) => {
-            failure(source)
-        }
+        Err(error) => failure(error.into()),
     }
     .into()
 }
@@ -348,9 +344,7 @@ async fn check(client: &Client, node: &str) -> Event {
         // A node that is not ours to read is there all the same.
         Ok(_) | Err(MultiWriteError::OperationFailed { source: Error::NoAuth, .. }) => Event::Confirmed,
         Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Event::OwnTouched,
-        Err(MultiWriteError::OperationFailed { source, .. } | MultiWriteError::RequestFailed { source }) => {
-            failure(source)
-        }
+        Err(error) => failure(error.into()),
     }
 }
 
