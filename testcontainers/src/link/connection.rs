@@ -96,7 +96,8 @@ impl Connection {
 
     /// Runs the connection; returns when both sides are done with it.
     pub(super) fn run(self: &Arc<Self>, link: &Arc<Shared>) {
-        if let Ok(server) = TcpStream::connect(&link.upstream) {
+        let upstream = link.lock().upstream.clone();
+        if let Ok(server) = TcpStream::connect(upstream) {
             let _ = server.set_nodelay(true);
             let _ = self.server.set(server);
             // `close` may have come between and not have seen the new socket.

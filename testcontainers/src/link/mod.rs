@@ -70,9 +70,8 @@ impl Link {
     #[allow(clippy::unused_async)]
     pub async fn start(upstream: impl Into<String>) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
-            upstream: upstream.into(),
             one_way: AtomicU64::new(0),
-            control: Mutex::default(),
+            control: Mutex::new(Control { upstream: upstream.into(), ..Control::default() }),
             changed: Condvar::new(),
         });
         let listener = Listener::start(Ipv4Addr::LOCALHOST, {
@@ -119,6 +118,11 @@ impl Link {
     /// Closes every current connection abruptly, for both ends. New ones are accepted.
     pub fn cut(&self) {
         self.shared.cut();
+    }
+
+    /// Leads new connections to another server, `host:port`. Current ones stay.
+    pub fn redirect(&self, upstream: impl Into<String>) {
+        self.shared.lock().upstream = upstream.into();
     }
 
     /// Closes every new connection at once, until [`accept`](Self::accept). Current ones stay.
@@ -198,7 +202,6 @@ impl Drop for Link {
 /// What a link's threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    upstream: String,
     /// Half the added round trip, in nanoseconds.
     one_way: AtomicU64,
     control: Mutex<Control>,
@@ -208,6 +211,8 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Default)]
 struct Control {
+    /// Where new connections lead.
+    upstream: String,
     black_hole: bool,
     refuse: bool,
     next_id: u64,
