@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either};
 use tracing::{debug, warn};
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use crate::clock;
 use crate::lease::Term;
 use crate::lock::Settings;
 use crate::node::NodeData;
-use crate::recipe::{Command, End, Event, Machine, Own, Patience, SessionEnd, Sight};
+use crate::recipe::{Command, End, Event, Machine, Own, Patience, SessionEnd, Sight, Takeover};
 use crate::session::wire::{self, Certainty};
 use crate::session::{Generation, Reply, Revocable, SETTLING};
 
@@ -59,8 +59,9 @@ pub(crate) enum Outcome {
 impl Driver {
     /// A contender for `lock` that has not begun.
     pub(crate) fn new(generation: Arc<Generation>, lock: Arc<Settings>, patience: Patience) -> Self {
+        let takeover = if lock.takeover_delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
         Self {
-            machine: Machine::new(patience),
+            machine: Machine::new(patience, takeover),
             generation,
             lock,
             id: Uuid::new_v4(),
@@ -154,7 +155,10 @@ impl Driver {
         let Some(request) = &mut self.pending else { return Poll::Pending };
         let reply = std::task::ready!(request.poll_unpin(cx));
         self.pending = None;
-        let Some(reply) = reply else { return Poll::Ready(Event::SessionOver(SessionEnd::Closed)) };
+        let Some(reply) = reply else {
+            let end = self.generation.vitals().end().unwrap_or(SessionEnd::Closed);
+            return Poll::Ready(Event::SessionOver(end));
+        };
         // A reply without a watch leaves an earlier one alone: that of our own node, while we release.
         if reply.watch.is_some() {
             self.watch = reply.watch;
@@ -206,6 +210,7 @@ impl Driver {
                 let own = self.machine.own()?;
                 self.request(move |client| wire::watch_predecessor(client, lock, predecessor, own))
             }
+            Command::Delay => self.delay(),
             Command::Confirm => return self.confirm(),
             Command::Grant(own) => return self.term.map(|term| Outcome::Granted(own, term)),
             Command::WatchOwn(_) => {
@@ -233,11 +238,26 @@ impl Driver {
         None
     }
 
+    /// Lets the takeover delay pass, or the session end. What was seen of our node before is old by then.
+    fn delay(&mut self) {
+        self.seen = None;
+        let delay = self.generation.sleep(self.lock.takeover_delay);
+        let mut lease = self.generation.vitals().changes();
+        self.pending = Some(self.generation.request(|_client| async move {
+            let over = pin!(async { lease.wait_for(|lease| lease.end().is_some()).await.ok()?.end() });
+            match futures::future::select(over, pin!(delay)).await {
+                Either::Left((Some(end), _)) => Event::SessionOver(end),
+                Either::Left((None, _)) | Either::Right(_) => Event::Delayed,
+            }
+            .into()
+        }));
+    }
+
     /// Grants at once while the lease is valid, and for some time, and our node certain; otherwise asks the quorum
     /// first.
     fn confirm(&mut self) -> Option<Outcome> {
         match (self.generation.vitals().term(), self.certainty()) {
-            (Ok(term), Certainty::Seen) if self.generation.vitals().is_ample() => {
+            (Ok(term), Certainty::Seen) if self.generation.vitals().is_ample(self.lock.stop_margin) => {
                 self.term = Some(term);
                 self.handle(Event::Confirmed)
             }
@@ -279,6 +299,8 @@ impl Driver {
     fn observe(&mut self, event: &Event) {
         match event {
             Event::Unanswered => self.unanswered = self.unanswered.saturating_add(1),
+            // Before the client itself is told, perhaps.
+            Event::SessionOver(end) => self.generation.vitals().ended(*end),
             // Whether it was there or not, a request was lost; if the next one is, too, something is wrong.
             Event::Recovered(_) | Event::GiveUp => {}
             _ => self.unanswered = 0,

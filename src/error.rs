@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::guard::LostReason;
 pub use crate::path::PathProblem;
-use crate::recipe::{Refusal, Sequence, SessionEnd};
+use crate::recipe::{Refusal, Sequence};
 
 /// Why a session could not be established. Nothing is left behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,6 +112,19 @@ pub enum InvalidLock {
         /// The longest it may be.
         longest: usize,
     },
+    /// Guards would have to wind down though nothing is wrong.
+    #[error(
+        "a stop margin of {stop_margin:?} for {path} is too long: with this session timeout a lease may fall to \
+         {longest:?} between heartbeats; shorten it, or ask for a longer session timeout"
+    )]
+    StopMargin {
+        /// The lock's path.
+        path: String,
+        /// As it was given.
+        stop_margin: Duration,
+        /// The longest it may be in this session.
+        longest: Duration,
+    },
 }
 
 /// Why a lock was not acquired. No node is left behind, but where the variant says so.
@@ -163,12 +176,6 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
-    /// ZooKeeper expired the session, and with it the place in the queue.
-    #[error("the session expired while queueing at {path}; connect a new one and try again")]
-    SessionExpired {
-        /// The lock's path.
-        path: String,
-    },
     /// The session is closed.
     #[error("the session was closed, so nothing can queue at {path}; connect a new one")]
     SessionClosed {
@@ -208,17 +215,9 @@ impl AcquireError {
         Self::SequenceExhausted { path, sequence: sequence.0 }
     }
 
-    pub(crate) fn session_over(path: String, end: SessionEnd) -> Self {
-        match end {
-            SessionEnd::Expired => Self::SessionExpired { path },
-            SessionEnd::Closed => Self::SessionClosed { path },
-            SessionEnd::AuthFailed => Self::AuthFailed { path },
-        }
-    }
-
     /// True if the session is over, so that only a new one can help.
     pub fn is_session_over(&self) -> bool {
-        matches!(self, Self::SessionExpired { .. } | Self::SessionClosed { .. } | Self::AuthFailed { .. })
+        matches!(self, Self::SessionClosed { .. } | Self::AuthFailed { .. })
     }
 }
 

@@ -13,6 +13,7 @@ use futures::task::AtomicWaker;
 use tokio::sync::watch;
 use tracing::warn;
 
+use crate::clock;
 use crate::driver::{Driver, Outcome};
 use crate::error::{Lost, ReleaseError};
 use crate::fence::FencingToken;
@@ -59,11 +60,20 @@ struct Held {
     path: LockPath,
     own: Own,
     term: Term,
-    lost: watch::Sender<Option<LostReason>>,
+    stop_margin: Duration,
+    loss: watch::Sender<Option<Loss>>,
     /// Gone once the lock is being released.
     driver: Mutex<Option<Driver>>,
     /// The cleanup task, while it looks after the driver.
     keeper: AtomicWaker,
+}
+
+/// The guard's end, once it is certain.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    reason: LostReason,
+    /// The instant, since boot, from which on it is lost.
+    from: Duration,
 }
 
 impl Guard {
@@ -73,13 +83,14 @@ impl Guard {
             // A contender that waited for long may have been deleted meanwhile: it makes sure at once.
             driver.handle(Event::Settled);
         }
-        let generation = driver.generation().clone();
+        let (generation, lock) = (driver.generation().clone(), driver.lock());
         let held = Arc::new(Held {
-            holding: generation.hold(driver.lock().path.contender(own.sequence)),
-            path: driver.lock().path.clone(),
+            holding: generation.hold(lock.path.contender(own.sequence), lock.stop_margin),
+            path: lock.path.clone(),
             own,
             term,
-            lost: watch::Sender::new(None),
+            stop_margin: lock.stop_margin,
+            loss: watch::Sender::new(None),
             driver: Mutex::new(Some(driver)),
             keeper: AtomicWaker::new(),
         });
@@ -124,11 +135,12 @@ impl Guard {
     /// How long the lock is held for certain, if ZooKeeper confirms nothing more: zero once it is lost. Grows with
     /// every heartbeat.
     pub fn remaining(&self) -> Duration {
-        if self.is_held() { self.held.vitals().remaining() } else { Duration::ZERO }
+        if self.is_held() { self.held.remaining() } else { Duration::ZERO }
     }
 
-    /// Resolves once the guard is lost, with the reason; never before. Does not borrow the guard, so it can run in
-    /// another task; there, it also resolves when the guard is released or dropped.
+    /// Resolves once the guard is lost, with the reason; never before, but for a
+    /// [`stop_margin`](crate::LockOptions::stop_margin), by which it tells beforehand of the end of the lease. Does not
+    /// borrow the guard, so it can run in another task; there, it also resolves when the guard is released or dropped.
     ///
     /// # Cancel safety
     ///
@@ -137,14 +149,15 @@ impl Guard {
         self.held.clone().lost()
     }
 
-    /// Runs `future` for as long as the lock is held. The moment the guard is lost, `future` is dropped, unfinished.
+    /// Runs `future` for as long as the lock is held. The moment the guard is lost, or a
+    /// [`stop_margin`](crate::LockOptions::stop_margin) before the end of its lease, `future` is dropped, unfinished.
     ///
     /// `future` is stopped where it awaits; code that computes for long between two awaits should ask
     /// [`check`](Self::check) now and then.
     ///
     /// # Errors
     ///
-    /// [`Lost`] if the guard was lost before `future` was finished.
+    /// [`Lost`] if the guard was lost, or about to be, before `future` was finished.
     ///
     /// # Cancel safety
     ///
@@ -220,7 +233,7 @@ impl fmt::Debug for Guard {
         f.debug_struct("Guard")
             .field("node", &self.node())
             .field("token", &self.token())
-            .field("lost", &*self.held.lost.borrow())
+            .field("loss", &*self.held.loss.borrow())
             .finish_non_exhaustive()
     }
 }
@@ -234,20 +247,28 @@ impl Held {
     }
 
     fn lost_by_now(&self) -> Option<LostReason> {
-        let lost = *self.lost.borrow();
-        lost.or_else(|| self.vitals().check(self.term).err().map(|lapse| self.lose(lapse.into())))
+        let loss = *self.loss.borrow();
+        match loss {
+            Some(loss) if loss.from <= clock::now() => Some(loss.reason),
+            _ => self.vitals().check(self.term).err().map(|lapse| self.lose(lapse.into())),
+        }
     }
 
-    /// Marks the guard as lost; the first reason stays.
+    /// Marks the guard as lost from now on; the first reason stays.
     fn lose(&self, reason: LostReason) -> LostReason {
+        self.lose_from(reason, clock::now())
+    }
+
+    /// Marks the guard as lost from this instant on, unless it is already.
+    fn lose_from(&self, reason: LostReason, from: Duration) -> LostReason {
         let mut first = reason;
-        self.lost.send_if_modified(|lost| match *lost {
-            Some(earlier) => {
-                first = earlier;
+        self.loss.send_if_modified(|loss| match *loss {
+            Some(earlier) if earlier.from <= from => {
+                first = earlier.reason;
                 false
             }
-            None => {
-                *lost = Some(reason);
+            _ => {
+                *loss = Some(Loss { reason, from });
                 true
             }
         });
@@ -258,19 +279,36 @@ impl Held {
         Lost { path: self.path.to_string(), reason }
     }
 
+    fn remaining(&self) -> Duration {
+        let lease = self.vitals().remaining();
+        self.loss.borrow().map_or(lease, |loss| lease.min(loss.from.saturating_sub(clock::now())))
+    }
+
+    /// Why the guard is lost, or will be before there is more time than the stop margin.
+    fn ending(&self) -> Option<LostReason> {
+        if let Some(reason) = self.lost_by_now() {
+            return Some(reason);
+        }
+        let remaining = self.remaining();
+        // Whoever is told winds down, so from here on nothing prolongs it.
+        (remaining <= self.stop_margin)
+            .then(|| self.lose_from(LostReason::Unconfirmed, clock::now() + remaining))
+    }
+
     async fn lost(self: Arc<Self>) -> LostReason {
-        let mut lost = self.lost.subscribe();
+        let mut loss = self.loss.subscribe();
         let mut lease = self.vitals().changes();
         loop {
             // Both receivers were made, or have seen a change, before this look, so none is missed.
-            if let Some(reason) = self.lost_by_now() {
+            if let Some(reason) = self.ending() {
                 return reason;
             }
             // Neither sender goes away before us. The timer's clock stops while the machine is suspended; whoever
             // looks at the guard then is told by the right one.
-            let end = self.holding.generation().sleep(self.vitals().remaining());
-            let (lost, lease) = (pin!(lost.changed()), pin!(lease.changed()));
-            let changed = futures::future::select(lost, lease);
+            let left = self.remaining().saturating_sub(self.stop_margin);
+            let end = self.holding.generation().sleep(left);
+            let (loss, lease) = (pin!(loss.changed()), pin!(lease.changed()));
+            let changed = futures::future::select(loss, lease);
             let _which = futures::future::select(changed, pin!(end)).await;
         }
     }

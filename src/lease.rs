@@ -63,6 +63,12 @@ impl Lengths {
         // A touch waits for the next confirmation after `lag`, and that for its reply: two heartbeats, and one spare.
         if left.saturating_sub(margin) >= heartbeat * 3 { Ok(lengths) } else { Err(lengths) }
     }
+
+    /// What a lease never falls below while every heartbeat is answered within half of one: a confirmation is up to two
+    /// heartbeats behind, one for the last touch it confirms and one until the next.
+    pub(crate) fn longest_stop_margin(&self) -> Duration {
+        (self.timeout - self.lag - self.margin).saturating_sub(self.heartbeat * 5 / 2)
+    }
 }
 
 /// Why a lease is not valid.
@@ -204,9 +210,10 @@ impl Lease {
         self.touches.back().map_or(self.known, |last| last.sent)
     }
 
-    /// Whether the lease lasts until heartbeats have had two chances to extend it.
-    pub(crate) fn is_ample(&self, now: Duration) -> bool {
-        now + self.lengths.heartbeat * 2 <= self.deadline()
+    /// Whether the lease lasts until heartbeats have had two chances to extend it, and one before this margin begins.
+    pub(crate) fn is_ample(&self, stop_margin: Duration, now: Duration) -> bool {
+        let heartbeat = self.lengths.heartbeat;
+        now + heartbeat + heartbeat.max(stop_margin) <= self.deadline()
     }
 
     /// The instant from which on the lease is not valid, unless more is confirmed.

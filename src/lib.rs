@@ -85,4 +85,4 @@ pub use error::{
 pub use fence::FencingToken;
 pub use guard::{Guard, LostReason};
 pub use lock::{Contender, Lock, LockOptions};
-pub use session::{Session, SessionBuilder};
+pub use session::{Session, SessionBuilder, SessionEvent, SessionState};

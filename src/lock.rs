@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
+use tracing::warn;
+
 use crate::acl::Acl;
 use crate::driver::{Driver, Outcome};
 use crate::error::{AcquireError, InvalidLock, QueryError};
@@ -16,8 +18,8 @@ use crate::guard::Guard;
 use crate::node::NodeData;
 use crate::path::LockPath;
 use crate::recipe::{End, Event, Look, Patience, Refusal};
-use crate::session::Generation;
 use crate::session::wire::{self, Node};
+use crate::session::{Generations, Over};
 
 /// The longest owner text, in bytes.
 const LONGEST_OWNER: usize = 256;
@@ -35,7 +37,7 @@ const SHORT_QUEUE: usize = 32;
 /// waiter.
 #[derive(Clone)]
 pub struct Lock {
-    generation: Arc<Generation>,
+    generations: Arc<Generations>,
     settings: Arc<Settings>,
 }
 
@@ -54,6 +56,8 @@ pub struct LockOptions {
     data: Option<String>,
     acl: Acl,
     ancestors_acl: Acl,
+    stop_margin: Duration,
+    takeover_delay: Duration,
 }
 
 /// What all acquisitions of a lock have in common.
@@ -63,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) data: Option<String>,
     pub(crate) acl: Acl,
     pub(crate) ancestors_acl: Acl,
+    pub(crate) stop_margin: Duration,
+    pub(crate) takeover_delay: Duration,
     /// How many children the directory had when it was last seen.
     queue: AtomicUsize,
     /// Whether the directory may be written to: one of [`UNKNOWN`], [`OURS`], [`FOREIGN`].
@@ -126,6 +132,41 @@ impl LockOptions {
         self.ancestors_acl = acl;
         self
     }
+
+    /// How long before the guard's end [`Guard::lost`] and [`Guard::run`] tell of it: time to wind down while the lock
+    /// is still held. The default is zero.
+    ///
+    /// The guard's end is fixed from then on, even if ZooKeeper is heard of again. A loss that nobody foresees (an
+    /// operator's deletion, the end of the ZooKeeper session) leaves no such time.
+    ///
+    /// A lease lasts a session timeout, less what it takes for the ensemble to confirm it, so there is a longest stop
+    /// margin: 3.1 seconds with the default session timeout of 10 seconds and tick of 2 seconds, 8 seconds
+    /// with a session timeout of 23. [`Session::lock_with`](crate::Session::lock_with) refuses a longer one.
+    pub fn stop_margin(mut self, margin: Duration) -> Self {
+        self.stop_margin = margin;
+        self
+    }
+
+    /// How long a waiter whose predecessor vanished, rather than released the lock, waits before it is granted:
+    /// Chubby's and Consul's lock-delay. The default is zero. Set it for every contender: each observes its own.
+    ///
+    /// It covers, for waiters that are in the queue already:
+    ///
+    /// * what the last holder has in flight when it dies or loses the lock (a request on its way to a store that
+    ///   knows no fencing tokens), if that has arrived by then;
+    /// * an operator who deletes the holder's node, or closes its session: the holder is told within a round trip, and
+    ///   20 ms if it has just been granted. With a delay of the session timeout or more this holds for a holder that
+    ///   is cut off at that moment, too.
+    ///
+    /// It does not cover a contender that comes to the queue after the holder vanished, or a round trip before, and
+    /// finds nobody there; nor a process that is paused for longer.
+    ///
+    /// Closing a session whose guards are not released counts as vanishing. So does what may have gone unseen while the
+    /// connection was lost. [`try_acquire`](Lock::try_acquire) never waits.
+    pub fn takeover_delay(mut self, delay: Duration) -> Self {
+        self.takeover_delay = delay;
+        self
+    }
 }
 
 impl Settings {
@@ -147,6 +188,8 @@ impl Settings {
             data: options.data,
             acl: options.acl,
             ancestors_acl: options.ancestors_acl,
+            stop_margin: options.stop_margin,
+            takeover_delay: options.takeover_delay,
             queue: AtomicUsize::new(usize::MAX),
             directory: AtomicU8::new(UNKNOWN),
         })
@@ -185,13 +228,18 @@ impl Settings {
 
 impl Lock {
     pub(crate) fn new(
-        generation: Arc<Generation>,
+        generations: Arc<Generations>,
         path: &str,
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
-        let path = LockPath::parse(path, generation.chroot())
+        let path = LockPath::parse(path, generations.chroot())
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        Ok(Self { generation, settings: Arc::new(Settings::new(path, options)?) })
+        let longest = generations.present().lengths().longest_stop_margin();
+        if options.stop_margin > longest {
+            let stop_margin = options.stop_margin;
+            return Err(InvalidLock::StopMargin { path: path.to_string(), stop_margin, longest });
+        }
+        Ok(Self { generations, settings: Arc::new(Settings::new(path, options)?) })
     }
 
     /// The path of the lock's directory, from the connect string's chroot.
@@ -202,7 +250,8 @@ impl Lock {
     /// Waits in the queue until the lock is held. A free lock takes one round trip.
     ///
     /// Waits as long as it takes, ZooKeeper's absence included: while the connection is lost the place in the queue
-    /// is kept for as long as the session lives.
+    /// is kept for as long as the ZooKeeper session lives. If the servers end that, the acquisition queues again in the
+    /// next one, at the end.
     ///
     /// # Errors
     ///
@@ -215,12 +264,12 @@ impl Lock {
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
         match self.contend(Patience::Wait).await {
             Ok(guard) => Ok(guard),
-            Err(end) => Err(self.error(end)),
+            Err(unsuccessful) => Err(self.error(unsuccessful)),
         }
     }
 
-    /// Acquires the lock if nobody holds it or waits for it; `None` if somebody does. Waits for ZooKeeper's answer,
-    /// but for no other contender.
+    /// Acquires the lock if nobody holds it or waits for it; `None` if somebody does. Waits for ZooKeeper's answer, as
+    /// long as it takes, but for no other contender.
     ///
     /// # Errors
     ///
@@ -232,8 +281,8 @@ impl Lock {
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
         match self.contend(Patience::Try).await {
             Ok(guard) => Ok(Some(guard)),
-            Err(End::Busy) => Ok(None),
-            Err(end) => Err(self.error(end)),
+            Err(Unsuccessful::Ended(End::Busy)) => Ok(None),
+            Err(unsuccessful) => Err(self.error(unsuccessful)),
         }
     }
 
@@ -257,7 +306,9 @@ impl Lock {
         let deadline = tokio::time::Instant::now().checked_add(timeout);
         async move {
             match deadline {
-                Some(deadline) => self.generation.timeout_at(deadline, self.acquire()).await.ok().transpose(),
+                Some(deadline) => {
+                    self.generations.timeout_at(deadline, self.acquire()).await.ok().transpose()
+                }
                 None => self.acquire().await.map(Some),
             }
         }
@@ -274,20 +325,20 @@ impl Lock {
     ///
     /// Safe; nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        let path = || self.settings.path.to_string();
+        let path = self.settings.path.to_string();
         let settings = self.settings.clone();
-        let reply = self.generation.request(|client| wire::contenders(client, settings)).await;
-        let nodes =
-            reply.ok_or_else(|| QueryError::SessionOver { path: path() })?.map_err(
-                |failure| match failure {
-                    Event::SessionOver(_) => QueryError::SessionOver { path: path() },
-                    Event::Refused(Refusal::NotAuthorized) => QueryError::NotAuthorized { path: path() },
-                    Event::Refused(refusal) => {
-                        QueryError::Refused { path: path(), cause: refusal.to_string() }
-                    }
-                    _ => QueryError::Disconnected { path: path() },
-                },
-            )?;
+        let reply = self.generations.present().request(|client| wire::contenders(client, settings)).await;
+        let nodes = match reply {
+            Some(Ok(nodes)) => nodes,
+            Some(Err(Event::Refused(Refusal::NotAuthorized))) => {
+                return Err(QueryError::NotAuthorized { path });
+            }
+            Some(Err(Event::Refused(refusal))) => {
+                return Err(QueryError::Refused { path, cause: refusal.to_string() });
+            }
+            _ if self.generations.event().state.is_final() => return Err(QueryError::SessionOver { path }),
+            _ => return Err(QueryError::Disconnected { path }),
+        };
         let contender = |(position, node): (usize, Node)| {
             let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
             Contender {
@@ -303,23 +354,42 @@ impl Lock {
         Ok(nodes.into_iter().enumerate().map(contender).collect())
     }
 
-    /// Contends until the lock is held, or something ends it.
-    fn contend(&self, patience: Patience) -> Contention {
-        let mut driver = Driver::new(self.generation.clone(), self.settings.clone(), patience);
-        driver.handle(Event::Begin(self.settings.look()));
-        Contention { driver: Some(driver) }
-    }
-
-    fn error(&self, end: End) -> AcquireError {
-        let path = self.settings.path.to_string();
-        match end {
-            End::Refused(refusal) => AcquireError::refused(path, refusal),
-            End::Exhausted(sequence) => AcquireError::exhausted(path, sequence),
-            End::SessionOver(end) => AcquireError::session_over(path, end),
-            // Nobody gives up or releases for the caller, and only `try_acquire` finds a queue busy.
-            End::NodeDeleted | End::GivenUp | End::Released | End::Busy => AcquireError::NodeDeleted { path },
+    /// Contends until the lock is held, or something ends it: in one ZooKeeper session after the other.
+    async fn contend(&self, patience: Patience) -> Result<Guard, Unsuccessful> {
+        loop {
+            let generation = self.generations.living().await.map_err(Unsuccessful::Over)?;
+            let mut driver = Driver::new(generation, self.settings.clone(), patience);
+            driver.handle(Event::Begin(self.settings.look()));
+            match (Contention { driver: Some(driver) }).await {
+                Err(End::SessionOver(_)) => {
+                    warn!(path = self.path(), "the ZooKeeper session ended; queueing again, at the end");
+                    self.generations.requeue();
+                }
+                result => return result.map_err(Unsuccessful::Ended),
+            }
         }
     }
+
+    fn error(&self, unsuccessful: Unsuccessful) -> AcquireError {
+        let path = self.settings.path.to_string();
+        match unsuccessful {
+            Unsuccessful::Over(Over::Closed) => AcquireError::SessionClosed { path },
+            Unsuccessful::Over(Over::AuthFailed) => AcquireError::AuthFailed { path },
+            Unsuccessful::Ended(End::Refused(refusal)) => AcquireError::refused(path, refusal),
+            Unsuccessful::Ended(End::Exhausted(sequence)) => AcquireError::exhausted(path, sequence),
+            // Nobody gives up or releases for the caller, only `try_acquire` finds a queue busy, and with the end of
+            // a ZooKeeper session it goes on.
+            Unsuccessful::Ended(
+                End::NodeDeleted | End::GivenUp | End::Released | End::Busy | End::SessionOver(_),
+            ) => AcquireError::NodeDeleted { path },
+        }
+    }
+}
+
+/// Why an acquisition has no guard.
+enum Unsuccessful {
+    Ended(End),
+    Over(Over),
 }
 
 impl fmt::Debug for Lock {

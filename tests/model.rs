@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
-use zklock::recipe::{Look, Patience};
+use zklock::recipe::{Look, Patience, Takeover};
 
 use contender::{Caller, Contender};
 use findings::Breach;
@@ -155,6 +155,7 @@ fn valid_guards(world: &World) -> usize {
 fn waiters(number: usize) -> Setup {
     Setup {
         contenders: (0..number).map(|session| (session, Patience::Wait)).collect(),
+        takeover: Takeover::AtOnce,
         looks: vec![Look::List, Look::Count],
         directory: true,
         settling: false,
@@ -224,21 +225,21 @@ fn three_waiters_look_in_either_way() {
 #[test]
 fn three_waiters_give_up_at_any_time() {
     let setup = Setup { looks: vec![Look::Count], ..waiters(3) };
-    explore(setup, 91_344, &[GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting]);
+    explore(setup, 95_027, &[GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting]);
 }
 
 #[test]
 fn one_waits_and_two_try() {
     let contenders = vec![(0, Patience::Wait), (1, Patience::Try), (2, Patience::Try)];
     let setup = Setup { contenders, looks: vec![Look::Count], ..waiters(3) };
-    explore(setup, 87_904, &[GrantByListing, GrantByCount, Busy]);
+    explore(setup, 89_125, &[GrantByListing, GrantByCount, Busy]);
 }
 
 #[test]
 fn connections_break_and_the_directory_is_reaped() {
     explore(
         reaped(with(Faults { breaks: 2, ..Faults::default() }, waiters(2))),
-        69_408,
+        73_132,
         &[
             DirectoryCreated,
             DirectoryReset,
@@ -256,7 +257,7 @@ fn connections_break_and_the_directory_is_reaped() {
 fn three_waiters_and_a_broken_connection() {
     explore(
         with(Faults { breaks: 1, ..Faults::default() }, patient(waiters(3))),
-        78_301,
+        90_029,
         &[GrantByRelease, RecoveryFindsNode, RemovalFoundDone, PredecessorVanishedWhileDisconnected],
     );
 }
@@ -266,7 +267,7 @@ fn sessions_end_in_every_way() {
     let faults = Faults { breaks: 1, lapses: 1, expiries: 1, closings: 1, ..Faults::default() };
     explore(
         with(faults, waiters(2)),
-        120_877,
+        126_824,
         &[GuardLost, GrantAfterLapse, GiveUpOnceGranted, RemovalFoundUndone],
     );
 }
@@ -275,7 +276,7 @@ fn sessions_end_in_every_way() {
 fn three_waiters_and_an_expired_session() {
     explore(
         with(Faults { lapses: 1, expiries: 1, ..Faults::default() }, patient(waiters(3))),
-        96_640,
+        104_278,
         &[GuardLost, GrantAfterLapse, GrantByListing],
     );
 }
@@ -287,7 +288,7 @@ fn two_contenders_share_a_session() {
     let setup = Setup { contenders, ..patient(waiters(3)) };
     explore(
         reaped(with(Faults { breaks: 1, ..Faults::default() }, setup)),
-        132_635,
+        156_722,
         &[RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset],
     );
 }
@@ -297,7 +298,7 @@ fn holders_watch_their_own_nodes() {
     let setup = Setup { settling: true, ..waiters(2) };
     explore(
         with(Faults { breaks: 1, lapses: 1, ..Faults::default() }, setup),
-        90_927,
+        94_041,
         &[RemovalFoundDone, GuardLost, GrantByRelease],
     );
 }
@@ -310,9 +311,24 @@ fn an_operator_meddles() {
     let setup = Setup { settling: true, ..waiters(2) };
     explore(
         with(Faults { breaks: 1, meddlings: 1, ..Faults::default() }, setup),
-        148_916,
+        154_346,
         &[HolderTold, ToldByMissingNode],
     );
+}
+
+/// The delay may take any time, and whatever can happen happens meanwhile.
+#[test]
+fn waiters_delay_their_takeover() {
+    let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
+    let setup = Setup { takeover: Takeover::Delayed, ..waiters(2) };
+    explore(with(faults, setup), 97_446, &[TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed]);
+}
+
+#[test]
+fn three_waiters_delay_their_takeover() {
+    let faults = Faults { lapses: 1, expiries: 1, ..Faults::default() };
+    let setup = Setup { takeover: Takeover::Delayed, ..patient(waiters(3)) };
+    explore(with(faults, setup), 105_670, &[TakeoverDelayed, GuardLost, GrantByRelease]);
 }
 
 const ONE_HOLDER: &str = "at most one guard is valid";

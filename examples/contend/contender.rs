@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::future::{Either, select};
-use tokio::time::{Instant, interval, sleep};
-use zklock::{
-    AcquireError, ConnectError, FencingToken, Guard, Lock, LockOptions, Lost, ReleaseError, Session,
-};
+use tokio::time::{interval, sleep};
+use zklock::{FencingToken, Guard, Lock, LockOptions, Lost, ReleaseError, Session};
 
 use crate::args::Part;
 use crate::counter::Counter;
@@ -21,24 +19,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a contender looks for itself in the queue, until it is there.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Makes all increments, through as many sessions as it takes.
+/// Makes all increments, through as many ZooKeeper sessions as it takes.
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     end_with_conductor();
     let recorder = Recorder::open(part.number, &part.journal)?;
     let counter = Counter::open(&part.counter);
-    let mut contender = Contender { owner: format!("contender {}", part.number), counter, recorder, part };
-    let mut done = 0;
-    while done < contender.part.rounds {
-        let session = contender.connect().await?;
-        contender.recorder.say(Event::Connected { session: session.id() })?;
-        let lock =
-            session.lock_with(&contender.part.lock, LockOptions::new().owner(contender.owner.as_str()))?;
-        match contender.rounds(&lock, &mut done).await? {
-            Some(over) => eprintln!("contender {}: {over}", contender.part.number),
-            // Unconfirmed, it owns nothing any more that anybody waits for.
-            None => drop(session.close().await),
-        }
-    }
+    let builder = Session::builder(&part.servers).session_timeout(part.session_timeout);
+    let session = builder.connect_timeout(PATIENCE).connect().await?;
+    let owner = format!("contender {}", part.number);
+    let lock = session.lock_with(&part.lock, LockOptions::new().owner(owner.as_str()))?;
+    let mut contender = Contender { owner, counter, recorder, part, session: None };
+    contender.rounds(&session, &lock).await?;
+    // Unconfirmed, it owns nothing any more that anybody waits for.
+    drop(session.close().await);
     contender.recorder.say(Event::Finished)
 }
 
@@ -47,34 +40,23 @@ struct Contender {
     owner: String,
     counter: Counter,
     recorder: Recorder,
+    /// The ZooKeeper session that was last told of.
+    session: Option<i64>,
 }
 
 impl Contender {
-    async fn connect(&self) -> anyhow::Result<Session> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let builder = Session::builder(&self.part.servers).session_timeout(self.part.session_timeout);
-            match builder.connect().await {
-                Err(ConnectError::Unreachable { .. } | ConnectError::ReadOnly { .. })
-                    if Instant::now() < deadline => {}
-                connected => return Ok(connected?),
+    async fn rounds(&mut self, session: &Session, lock: &Lock) -> anyhow::Result<()> {
+        let (mut done, mut last) = (0, i64::MIN);
+        while done < self.part.rounds {
+            let id = session.id();
+            if self.session.replace(id) != Some(id) {
+                self.recorder.say(Event::Connected { session: id })?;
             }
-        }
-    }
-
-    /// Makes what increments are left; the error that ended the session, if one did before.
-    async fn rounds(&mut self, lock: &Lock, done: &mut u32) -> anyhow::Result<Option<AcquireError>> {
-        let mut last = i64::MIN;
-        while *done < self.part.rounds {
-            let guard = match self.acquire(lock, last).await? {
-                Ok(guard) => guard,
-                Err(error) if error.is_session_over() => return Ok(Some(error)),
-                Err(error) => bail!(error),
-            };
+            let guard = self.acquire(lock, last).await?;
             last = guard.token().as_i64();
             match self.increment(&guard).await? {
                 Ok(()) => {
-                    *done += 1;
+                    done += 1;
                     self.recorder.say(Event::Exited { lost: None })?;
                     match guard.release().await {
                         Ok(()) => {}
@@ -88,24 +70,22 @@ impl Contender {
                 Err(lost) => self.recorder.say(Event::Exited { lost: Some(lost.reason.to_string()) })?,
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Acquires the lock, and meanwhile says when it is in the queue.
-    async fn acquire(&mut self, lock: &Lock, last: i64) -> anyhow::Result<Result<Guard, AcquireError>> {
+    async fn acquire(&mut self, lock: &Lock, last: i64) -> anyhow::Result<Guard> {
         let acquired = pin!(lock.acquire());
         let place = pin!(place(lock, &self.owner, last));
-        let acquired = match select(acquired, place).await {
-            Either::Left((acquired, _)) => acquired,
+        let guard = match select(acquired, place).await {
+            Either::Left((acquired, _)) => acquired?,
             Either::Right((token, acquired)) => {
                 self.recorder.say(Event::Waiting { token })?;
-                acquired.await
+                acquired.await?
             }
         };
-        if let Ok(guard) = &acquired {
-            self.recorder.say(Event::Entered { token: guard.token().as_i64() })?;
-        }
-        Ok(acquired)
+        self.recorder.say(Event::Entered { token: guard.token().as_i64() })?;
+        Ok(guard)
     }
 
     /// Reads, sleeps, writes. A holder that loses the lock stops, and does not write.

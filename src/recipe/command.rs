@@ -16,6 +16,8 @@ pub enum Command {
     List,
     /// Watch the predecessor.
     WatchPredecessor(Sequence),
+    /// Wait for the takeover delay: a predecessor vanished, and may have work in flight.
+    Delay,
     /// Make sure that the lease is valid.
     Confirm,
     /// The lock is held: give the guard to the caller.

@@ -85,6 +85,8 @@ pub enum Event {
     Listed(Vec<String>),
     /// Reply to `WatchPredecessor`: whether the node was there, and so is watched now.
     PredecessorWatched(bool),
+    /// Reply to `Delay`: the time is over.
+    Delayed,
     /// Reply to `Confirm`: the lease is valid at this instant.
     Confirmed,
     /// Reply to `Delete`: the node is gone, by us or otherwise.

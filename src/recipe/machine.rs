@@ -13,10 +13,20 @@ pub enum Patience {
     Try,
 }
 
+/// What a waiter does once it is first in the queue, unless its predecessor released the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Takeover {
+    /// Take it.
+    AtOnce,
+    /// Wait for a while: the last holder may have work in flight.
+    Delayed,
+}
+
 /// One contender: what it knows now, and what it does about each event. See the [module](super).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
     patience: Patience,
+    takeover: Takeover,
     state: State,
 }
 
@@ -33,11 +43,13 @@ enum State {
     /// `Recover` is out: an earlier `Enter` was not answered.
     Recovering,
     /// `List` is out.
-    Looking(Own),
+    Looking(Own, Tenure),
     /// `WatchPredecessor` is out.
-    Watching(Own),
+    Watching(Own, Tenure),
     /// The predecessor is watched.
     Waiting(Own),
+    /// Nobody is lower, but somebody vanished; `Delay` is out.
+    Delaying(Own),
     /// Nobody is lower; `Confirm` is out.
     Confirming(Own),
     /// The guard is out; our own node is not watched yet.
@@ -64,19 +76,29 @@ enum State {
     Ended,
 }
 
+/// Whether somebody may have held the lock, and vanished, while we were in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Tenure {
+    /// We came with our last request but one, and had not found anybody to wait for.
+    New,
+    /// We have waited, or were out of touch.
+    Queued,
+}
+
 impl Machine {
     /// A contender that has not begun.
-    pub fn new(patience: Patience) -> Self {
-        Self { patience, state: State::Idle }
+    pub fn new(patience: Patience, takeover: Takeover) -> Self {
+        Self { patience, takeover, state: State::Idle }
     }
 
     /// The contender's own node, once it is known and until it is gone.
     pub fn own(&self) -> Option<Own> {
         use State::*;
         match self.state {
-            Looking(own)
-            | Watching(own)
+            Looking(own, _)
+            | Watching(own, _)
             | Waiting(own)
+            | Delaying(own)
             | Confirming(own)
             | Held(own)
             | Guarding(own)
@@ -114,7 +136,7 @@ impl Machine {
             (Idle, Event::Begin(look)) => Some(enter(look)),
             (Idle, Event::GiveUp) => Some(ended(End::GivenUp)),
 
-            (Entering(_), Event::Entered { own, sight }) => Some(self.admitted(own, sight)),
+            (Entering(_), Event::Entered { own, sight }) => Some(self.admitted(own, sight, Tenure::New)),
             (Entering(look), Event::NoDirectory) => Some(create_directory(*look)),
             // The create may have taken effect: a second one now could leave two nodes.
             (Entering(_), Event::Unanswered) => Some((Recovering, Some(Command::Recover))),
@@ -127,30 +149,37 @@ impl Machine {
             (CreatingDirectory(_), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
             (CreatingDirectory(_), Event::GiveUp) => Some(ended(End::GivenUp)),
 
-            (Recovering, Event::Recovered(Some(own))) => Some(self.admitted(own, Sight::Nothing)),
+            (Recovering, Event::Recovered(Some(own))) => {
+                Some(self.admitted(own, Sight::Nothing, Tenure::Queued))
+            }
             (Recovering, Event::Recovered(None)) => Some(enter(Look::Count)),
             (Recovering, Event::Unanswered) => Some((Recovering, Some(Command::Recover))),
             (Recovering, Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
             (Recovering, Event::GiveUp) => Some((RecoveringInVain, None)),
 
-            (Looking(own), Event::Listed(children)) => {
-                Some(self.placed(*own, standing(&children, own.sequence)))
+            (Looking(own, tenure), Event::Listed(children)) => {
+                Some(self.placed(*own, standing(&children, own.sequence), *tenure))
             }
-            (Looking(_), Event::NoDirectory) => Some(ended(End::NodeDeleted)),
-            (Watching(own), Event::PredecessorWatched(true)) => Some((Waiting(*own), None)),
-            (Watching(own), Event::PredecessorWatched(false)) => Some(look(*own)),
-            (Looking(own) | Watching(own), Event::Unanswered) => Some(look(*own)),
-            (Looking(own) | Watching(own), Event::Refused(refusal)) => {
+            (Looking(..), Event::NoDirectory) => Some(ended(End::NodeDeleted)),
+            (Watching(own, _), Event::PredecessorWatched(true)) => Some((Waiting(*own), None)),
+            (Watching(own, tenure), Event::PredecessorWatched(false)) => Some(look(*own, *tenure)),
+            // Whatever happened until the connection was there again, nobody told us.
+            (Looking(own, _) | Watching(own, _), Event::Unanswered) => Some(look(*own, Tenure::Queued)),
+            (Looking(own, _) | Watching(own, _), Event::Refused(refusal)) => {
                 Some(leave(*own, End::Refused(refusal)))
             }
             (Waiting(own), Event::PredecessorReleased) => Some(confirm(*own)),
-            (Waiting(own), Event::PredecessorDeleted) => Some(look(*own)),
-            (Looking(own) | Watching(own) | Waiting(own), Event::GiveUp) => Some(leave(*own, End::GivenUp)),
+            (Waiting(own), Event::PredecessorDeleted) => Some(look(*own, Tenure::Queued)),
+            (Delaying(own), Event::Delayed) => Some(confirm(*own)),
+            // By a plain deletion, while we have not held: our successor has its own delay to wait for.
+            (Looking(own, _) | Watching(own, _) | Waiting(own) | Delaying(own), Event::GiveUp) => {
+                Some(leave(*own, End::GivenUp))
+            }
 
             (Confirming(own), Event::Confirmed) => Some((Held(*own), Some(Command::Grant(*own)))),
             (Confirming(own), Event::Unanswered) => Some(confirm(*own)),
             (Confirming(own), Event::Refused(refusal)) => Some(leave(*own, End::Refused(refusal))),
-            (Watching(_) | Confirming(_), Event::OwnTouched) => Some(ended(End::NodeDeleted)),
+            (Watching(..) | Confirming(_), Event::OwnTouched) => Some(ended(End::NodeDeleted)),
             // Nobody is lower, so the successor need not list: we leave as a holder does.
             (Confirming(own), Event::GiveUp) => Some(release(*own)),
 
@@ -205,26 +234,33 @@ impl Machine {
     }
 
     /// Our node exists; the read behind its creation saw this.
-    fn admitted(&self, own: Own, sight: Sight) -> (State, Option<Command>) {
+    fn admitted(&self, own: Own, sight: Sight, tenure: Tenure) -> (State, Option<Command>) {
         if own.sequence.is_exhausted() {
             return leave(own, End::Exhausted(own.sequence));
         }
         match (sight, own.sequence.previous()) {
-            (Sight::Children(children), _) => self.placed(own, standing(&children, own.sequence)),
+            (Sight::Children(children), _) => self.placed(own, standing(&children, own.sequence), tenure),
             // The read was behind our create in the same session, so the one child is ours.
             (Sight::Count(1), _) => confirm(own),
             // Mostly our predecessor is the node created just before ours. If it is gone we list; `Try` must
             // know now, and lists at once.
-            (Sight::Count(_), Some(previous)) if self.patience == Patience::Wait => watch(own, previous),
-            (Sight::Count(_) | Sight::Nothing, _) => look(own),
+            (Sight::Count(_), Some(previous)) if self.patience == Patience::Wait => {
+                watch(own, previous, tenure)
+            }
+            (Sight::Count(_) | Sight::Nothing, _) => look(own, tenure),
         }
     }
 
     /// Our place in the queue is known.
-    fn placed(&self, own: Own, standing: Standing) -> (State, Option<Command>) {
+    fn placed(&self, own: Own, standing: Standing, tenure: Tenure) -> (State, Option<Command>) {
         match (standing, self.patience) {
+            (Standing::First, Patience::Wait)
+                if (tenure, self.takeover) == (Tenure::Queued, Takeover::Delayed) =>
+            {
+                delay(own)
+            }
             (Standing::First, _) => confirm(own),
-            (Standing::Behind(predecessor), Patience::Wait) => watch(own, predecessor),
+            (Standing::Behind(predecessor), Patience::Wait) => watch(own, predecessor, tenure),
             (Standing::Behind(_), Patience::Try) => leave(own, End::Busy),
             (Standing::Missing, _) => ended(End::NodeDeleted),
         }
@@ -239,12 +275,16 @@ fn create_directory(look: Look) -> (State, Option<Command>) {
     (State::CreatingDirectory(look), Some(Command::CreateDirectory))
 }
 
-fn look(own: Own) -> (State, Option<Command>) {
-    (State::Looking(own), Some(Command::List))
+fn look(own: Own, tenure: Tenure) -> (State, Option<Command>) {
+    (State::Looking(own, tenure), Some(Command::List))
 }
 
-fn watch(own: Own, predecessor: Sequence) -> (State, Option<Command>) {
-    (State::Watching(own), Some(Command::WatchPredecessor(predecessor)))
+fn watch(own: Own, predecessor: Sequence, tenure: Tenure) -> (State, Option<Command>) {
+    (State::Watching(own, tenure), Some(Command::WatchPredecessor(predecessor)))
+}
+
+fn delay(own: Own) -> (State, Option<Command>) {
+    (State::Delaying(own), Some(Command::Delay))
 }
 
 fn confirm(own: Own) -> (State, Option<Command>) {

@@ -14,9 +14,9 @@
 //!   Entering --------+--- somebody is lower -> Watching -> Waiting --+
 //!     |                                           ^           |      | predecessor gone
 //!     | nobody is lower                           |           |      v
-//!     |                                           +-----------|--- Looking
-//!     v                 predecessor released                  |
-//!   Confirming <----------------------------------------------+
+//!     |                                           +-----------|--- Looking --> Delaying
+//!     v                 predecessor released                  |                  |
+//!   Confirming <----------------------------------------------+------------------+
 //!     | lease valid
 //!     v            Release, GiveUp
 //!   Held ---------------------------> Releasing ---> Ended
@@ -61,4 +61,4 @@ mod machine;
 pub use command::{Command, End};
 pub use contender::{LAST_SEQUENCE, Own, PREFIX, Sequence, Standing, standing};
 pub use event::{Event, Look, Refusal, SessionEnd, Sight};
-pub use machine::{Machine, Patience};
+pub use machine::{Machine, Patience, Takeover};

@@ -1,19 +1,15 @@
-//! How a session is established.
+//! The options of a session, and its beginning.
 
 use std::fmt;
-use std::io::ErrorKind;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
-use zookeeper_client::{Client, Connector, Error};
+use zookeeper_client::{Client, Connector};
 
-use super::{Generation, Session};
-use crate::clock;
+use super::dialer::{Dialer, any_is_read_only};
+use super::{Generations, Session};
 use crate::error::ConnectError;
-use crate::lease::Lengths;
 
 /// The session timeout unless told otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -128,87 +124,40 @@ impl SessionBuilder {
             });
         }
         let patience = self.connect_timeout.unwrap_or(asked);
-        let connector = self.connector.clone().with_session_timeout(asked);
+        let dialer = Dialer {
+            servers: self.servers,
+            timeout: asked,
+            exact: self.session_timeout.is_some(),
+            tick: self.tick,
+            connector: self.connector,
+        };
         let started = Instant::now();
         let diagnosis = LONGEST_DIAGNOSIS.min(patience / 5);
-        let deadline = started.checked_add(patience - diagnosis);
-        let Some((client, connecting)) = self.establish(&connector, deadline).await? else {
-            let deadline = started.checked_add(patience);
-            return Err(self.diagnose(deadline, patience).await);
-        };
-        let granted = client.session_timeout();
-        if self.session_timeout.is_some_and(|asked| asked != granted) {
-            return Err(ConnectError::TimeoutNotGranted { asked, granted });
-        }
-        let lengths = Lengths::new(granted, self.tick).map_err(|lengths| ConnectError::LeaseTooShort {
-            timeout: lengths.timeout,
-            lag: lengths.lag,
-            margin: lengths.margin,
-            heartbeat: lengths.heartbeat,
-        })?;
-        Ok(Session::new(Generation::start(client, lengths, connecting, runtime)))
-    }
-
-    /// Tries until the deadline; `None` if nobody took us by then.
-    async fn establish(
-        &self,
-        connector: &Connector,
-        deadline: Option<Instant>,
-    ) -> Result<Option<(Client, Duration)>, ConnectError> {
-        let deadline = deadline.unwrap_or_else(far);
-        loop {
-            // The client gives up after a session timeout; our own deadline may be later.
-            let connecting = clock::now();
-            match timeout_at(deadline, self.dial(connector.clone())).await {
-                Err(_) => return Ok(None),
-                Ok(Ok(client)) => return Ok(Some((client, connecting))),
-                Ok(Err(Error::BadArguments(cause))) => {
-                    return Err(ConnectError::Servers {
-                        servers: self.servers.clone(),
-                        cause: (*cause).to_owned(),
-                    });
+        let far = started + Duration::from_secs(86_400 * 365);
+        let deadline = started.checked_add(patience - diagnosis).unwrap_or(far);
+        let established = timeout_at(deadline, async {
+            loop {
+                // The client gives up after a session timeout; our own deadline may be later.
+                match dialer.dial().await {
+                    Err(ConnectError::Unreachable { .. }) if Instant::now() < deadline => {}
+                    result => return result,
                 }
-                Ok(Err(Error::AuthFailed)) => return Err(ConnectError::AuthFailed),
-                Ok(Err(Error::Timeout | Error::NoHosts | Error::ConnectionLoss | Error::SessionExpired)) => {}
-                Ok(Err(error)) => return Err(ConnectError::Client { cause: error.to_string() }),
             }
-            if Instant::now() >= deadline {
-                return Ok(None);
+        });
+        match established.await {
+            Ok(Ok(established)) => Ok(Session::new(Generations::start(established, dialer, runtime))),
+            Err(_) | Ok(Err(ConnectError::Unreachable { .. })) => {
+                let deadline = started.checked_add(patience).unwrap_or(far);
+                let read_only = timeout_at(deadline, any_is_read_only(&dialer.servers)).await;
+                Err(if read_only == Ok(true) {
+                    ConnectError::ReadOnly { servers: dialer.servers }
+                } else {
+                    ConnectError::Unreachable { servers: dialer.servers, timeout: patience }
+                })
             }
+            Ok(Err(error)) => Err(error),
         }
     }
-
-    /// Says why nobody took us, as far as that can be found out by the deadline.
-    async fn diagnose(&self, deadline: Option<Instant>, patience: Duration) -> ConnectError {
-        let answers = self.servers.split(',').map(is_read_only);
-        let read_only = timeout_at(deadline.unwrap_or_else(far), futures::future::join_all(answers)).await;
-        if read_only.is_ok_and(|answers| answers.contains(&Ok(true))) {
-            ConnectError::ReadOnly { servers: self.servers.clone() }
-        } else {
-            ConnectError::Unreachable { servers: self.servers.clone(), timeout: patience }
-        }
-    }
-
-    async fn dial(&self, connector: Connector) -> Result<Client, Error> {
-        connector.connect(&self.servers).await
-    }
-}
-
-/// A deadline for those who have none.
-fn far() -> Instant {
-    Instant::now() + Duration::from_secs(86_400 * 365)
-}
-
-/// Asks a server of the connect string whether it takes only reads. A server that can come to that answers `isro`
-/// without being told to (`FourLetterCommands` whitelists it then).
-async fn is_read_only(server: &str) -> Result<bool, ErrorKind> {
-    let address = server.strip_prefix("tcp://").unwrap_or(server);
-    let address = address.split('/').next().unwrap_or(address);
-    let mut connection = TcpStream::connect(address).await.map_err(|error| error.kind())?;
-    connection.write_all(b"isro").await.map_err(|error| error.kind())?;
-    let mut answer = String::new();
-    connection.take(16).read_to_string(&mut answer).await.map_err(|error| error.kind())?;
-    Ok(answer.trim() == "ro")
 }
 
 impl fmt::Debug for SessionBuilder {

@@ -9,10 +9,11 @@ use futures::future::BoxFuture;
 use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::{Instant, Sleep, Timeout};
+use tokio::time::{Instant, Sleep};
 use zookeeper_client::{Client, StateWatcher};
 
-use super::keeper::Keeper;
+use super::dialer::Established;
+use super::keeper::{Keeper, Obituary};
 use super::revocable::{Registry, Revocable};
 use super::vitals::Vitals;
 use super::wire::{self, Heartbeat};
@@ -27,9 +28,8 @@ pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 /// are gone, so is the client, and with it the session.
 pub(crate) struct Generation {
     id: i64,
-    timeout: Duration,
+    lengths: Lengths,
     runtime: Handle,
-    chroot: String,
     client: Mutex<Option<Arc<Client>>>,
     requests: Arc<Registry>,
     vitals: Arc<Vitals>,
@@ -37,7 +37,7 @@ pub(crate) struct Generation {
     held: Mutex<Slab<String>>,
     /// Asks for a heartbeat at once.
     hurry: Arc<Notify>,
-    over: watch::Receiver<Option<SessionEnd>>,
+    over: watch::Receiver<Option<Obituary>>,
     kept: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
     young: Mutex<Vec<Weak<dyn Settle>>>,
 }
@@ -52,23 +52,19 @@ pub(crate) trait Settle: Send + Sync {
 }
 
 impl Generation {
-    /// Takes over a session that was asked for at `connecting` and is established since, on this runtime.
-    pub(crate) fn start(
-        client: Client,
-        lengths: Lengths,
-        connecting: Duration,
-        runtime: Handle,
-    ) -> Arc<Self> {
+    /// Takes over a session that was just established, on this runtime.
+    pub(super) fn start(established: Established, runtime: Handle) -> Arc<Self> {
+        let Established { client, lengths, connecting } = established;
         let vitals = Arc::new(Vitals::new(&client, lengths, connecting));
         let (kept, queue) = mpsc::unbounded_channel();
         let (ended, over) = watch::channel(None);
         let states = client.state_watcher();
-        runtime.spawn(Keeper::new(client.state_watcher(), vitals.clone(), ended, queue).run());
+        let keeper = Keeper::new(client.state_watcher(), vitals.clone(), lengths.timeout, ended, queue);
+        runtime.spawn(keeper.run());
         let generation = Arc::new(Self {
             id: client.session_id().0,
-            timeout: client.session_timeout(),
+            lengths,
             runtime,
-            chroot: client.path().trim_end_matches('/').to_owned(),
             client: Mutex::new(Some(Arc::new(client))),
             requests: Arc::default(),
             vitals,
@@ -87,14 +83,9 @@ impl Generation {
         self.id
     }
 
-    /// The session timeout, as the server granted it.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// The connect string's chroot; empty if it has none.
-    pub(crate) fn chroot(&self) -> &str {
-        &self.chroot
+    /// The session timeout, as the server granted it, and what follows from it.
+    pub(crate) fn lengths(&self) -> Lengths {
+        self.lengths
     }
 
     /// Starts a request. It is sent when it is first polled, and resolves to `None` once the session is closed.
@@ -117,9 +108,9 @@ impl Generation {
     }
 
     /// Registers a guard's node, so that heartbeats are quorum writes until the result is dropped.
-    pub(crate) fn hold(self: &Arc<Self>, node: String) -> Holding {
+    pub(crate) fn hold(self: &Arc<Self>, node: String, stop_margin: Duration) -> Holding {
         let key = self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
-        if !self.vitals.is_ample() {
+        if !self.vitals.is_ample(stop_margin) {
             self.hurry.notify_one();
         }
         Holding { generation: self.clone(), key }
@@ -134,12 +125,6 @@ impl Generation {
     pub(crate) fn sleep(&self, pause: Duration) -> Sleep {
         let _entered = self.runtime.enter();
         tokio::time::sleep(pause)
-    }
-
-    /// A bounded wait, likewise.
-    pub(crate) fn timeout_at<F: Future>(&self, deadline: Instant, future: F) -> Timeout<F> {
-        let _entered = self.runtime.enter();
-        tokio::time::timeout_at(deadline, future)
     }
 
     /// Has the cleanup task finish something nobody awaits any more. Never blocks, spawns or panics; once the
@@ -166,8 +151,8 @@ impl Generation {
         drop(client);
     }
 
-    /// Resolves once the session is over: how it ended, or `None` if its runtime is gone and nobody can tell.
-    pub(crate) async fn over(&self) -> Option<SessionEnd> {
+    /// Resolves once the session is over: who says so, or `None` if its runtime is gone and nobody can tell.
+    pub(crate) async fn over(&self) -> Option<Obituary> {
         let mut over = self.over.clone();
         over.wait_for(Option::is_some).await.ok().and_then(|end| *end)
     }

@@ -1,7 +1,8 @@
-//! The session's one background task: it follows the client's state into the lease, and finishes what callers
-//! left behind.
+//! The background task of one ZooKeeper session: it follows the client's state into the lease, and finishes what
+//! callers left behind.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -13,10 +14,20 @@ use super::vitals::Vitals;
 use super::wire;
 use crate::recipe::SessionEnd;
 
+/// Who says that a session is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obituary {
+    /// The server, so its nodes are gone.
+    Confirmed,
+    /// Only the client.
+    Unconfirmed,
+}
+
 pub(crate) struct Keeper {
     states: StateWatcher,
     vitals: Arc<Vitals>,
-    over: watch::Sender<Option<SessionEnd>>,
+    timeout: Duration,
+    over: watch::Sender<Option<Obituary>>,
     queue: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
     kept: FuturesUnordered<BoxFuture<'static, ()>>,
 }
@@ -25,10 +36,11 @@ impl Keeper {
     pub(crate) fn new(
         states: StateWatcher,
         vitals: Arc<Vitals>,
-        over: watch::Sender<Option<SessionEnd>>,
+        timeout: Duration,
+        over: watch::Sender<Option<Obituary>>,
         queue: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
     ) -> Self {
-        Self { states, vitals, over, queue, kept: FuturesUnordered::new() }
+        Self { states, vitals, timeout, over, queue, kept: FuturesUnordered::new() }
     }
 
     /// Runs until the session is over, or until nobody uses it any more and everything is finished. What is left
@@ -62,11 +74,16 @@ impl Keeper {
     /// ended before, by whoever closes the session and waits for this.
     fn hear(&self, state: SessionState) -> bool {
         self.vitals.follow();
-        let end = wire::end(state);
-        if end.is_some() {
-            self.over.send_replace(end);
-        }
-        end.is_some()
+        let Some(end) = wire::end(state) else { return false };
+        let obituary = match end {
+            SessionEnd::Closed => Obituary::Confirmed,
+            // The server may end the connection before its last reply is read. The client declares a session expired
+            // by itself only after hearing nothing for 7/5 of its timeout.
+            SessionEnd::Expired if self.vitals.silence() < self.timeout * 7 / 5 => Obituary::Confirmed,
+            SessionEnd::Expired | SessionEnd::AuthFailed => Obituary::Unconfirmed,
+        };
+        self.over.send_replace(Some(obituary));
+        true
     }
 }
 

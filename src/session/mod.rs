@@ -1,9 +1,12 @@
 //! Sessions: connecting, closing, and what goes on between.
 
 mod builder;
+mod dialer;
 mod generation;
+mod generations;
 mod keeper;
 mod revocable;
+mod state;
 mod vitals;
 pub(crate) mod wire;
 
@@ -11,27 +14,33 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::Stream;
+
 pub use builder::SessionBuilder;
 pub(crate) use generation::{Generation, Holding, SETTLING, Settle};
+pub(crate) use generations::{Generations, Over};
+use keeper::Obituary;
 pub(crate) use revocable::Revocable;
+pub use state::{SessionEvent, SessionState};
 pub(crate) use vitals::Vitals;
 pub(crate) use wire::Reply;
 
-use crate::clock;
 use crate::error::{CloseError, ConnectError, InvalidLock};
 use crate::lock::{Lock, LockOptions};
-use crate::recipe::SessionEnd;
 
-/// A ZooKeeper session, which any number of locks share. Cheap to clone; every clone is the same session.
+/// A session with ZooKeeper, which any number of locks share. Cheap to clone; every clone is the same session.
+///
+/// It outlives ZooKeeper's own: when the servers end that (it expired, or an operator closed it), the next one, the
+/// next *generation*, is opened in the background, with pauses of up to 10 to 20 seconds between the attempts, until
+/// there is one or the session is closed. Guards of the old generation are lost for good. Acquisitions that were
+/// waiting queue again: their new place is at the end, which is logged and counted ([`requeued`](Self::requeued)).
+/// Only [`close`](Self::close) and rejected credentials are final. [`events`](Self::events) tells.
 ///
 /// When the last clone, lock and guard of it are dropped, and the last future of them, the session is closed in the
 /// background, and its nodes go with it. [`close`](Self::close) does so at once, and tells when it is done.
 ///
 /// Needs a tokio runtime with time enabled; the one that is current in [`connect`](Self::connect) runs the
 /// session's tasks.
-///
-/// When ZooKeeper ends the session (it expired, or an operator closed it), it stays ended: acquisitions fail
-/// with [`AcquireError::SessionExpired`](crate::AcquireError::SessionExpired) until the caller connects anew.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,7 +56,7 @@ use crate::recipe::SessionEnd;
 /// ```
 #[derive(Clone)]
 pub struct Session {
-    generation: Arc<Generation>,
+    generations: Arc<Generations>,
 }
 
 impl Session {
@@ -73,8 +82,8 @@ impl Session {
         SessionBuilder::new(servers.into())
     }
 
-    fn new(generation: Arc<Generation>) -> Self {
-        Self { generation }
+    fn new(generations: Arc<Generations>) -> Self {
+        Self { generations }
     }
 
     /// The lock whose contenders queue in the directory `path`. Nothing is sent before the lock is used.
@@ -92,17 +101,49 @@ impl Session {
     ///
     /// [`InvalidLock`]: what is wrong with the path or with an option.
     pub fn lock_with(&self, path: &str, options: LockOptions) -> Result<Lock, InvalidLock> {
-        Lock::new(self.generation.clone(), path, options)
+        Lock::new(self.generations.clone(), path, options)
     }
 
-    /// The session id, as ZooKeeper's `cons` and `dump` show it in hexadecimal.
+    /// The present ZooKeeper session's id, as `cons` and `dump` show it in hexadecimal; that of the last one, while there
+    /// is none.
     pub fn id(&self) -> i64 {
-        self.generation.id()
+        self.generations.present().id()
     }
 
     /// The session timeout that the server granted.
     pub fn timeout(&self) -> Duration {
-        self.generation.timeout()
+        self.generations.present().lengths().timeout
+    }
+
+    /// Where the session stands, as far as is known here.
+    pub fn state(&self) -> SessionState {
+        self.generations.event().state
+    }
+
+    /// The session's state now, and each change of it from then on; for logs, metrics and health checks. The stream ends
+    /// after a final state, or once nobody uses the session any more: it does not keep it open. A reader that
+    /// is slower than the changes sees the latest; the generation's number tells whether a ZooKeeper session has ended
+    /// meanwhile.
+    ///
+    /// ```no_run
+    /// # async fn example(session: zklock::Session) {
+    /// use std::pin::pin;
+    ///
+    /// use futures::StreamExt;
+    ///
+    /// let mut events = pin!(session.events());
+    /// while let Some(event) = events.next().await {
+    ///     println!("{} (session {:#x})", event.state, event.id);
+    /// }
+    /// # }
+    /// ```
+    pub fn events(&self) -> impl Stream<Item = SessionEvent> + Send + Sync + 'static + use<> {
+        self.generations.events()
+    }
+
+    /// How many acquisitions had to queue again, at the end, because their ZooKeeper session ended while they waited.
+    pub fn requeued(&self) -> u64 {
+        self.generations.requeued()
     }
 
     /// Ends the session: invalidates every guard, fails every acquisition under way, and returns once the server
@@ -114,23 +155,19 @@ impl Session {
     /// # Errors
     ///
     /// [`CloseError::Unconfirmed`] if the server could not be reached. The guards are invalid all the same; nodes that
-    /// are still there stay until the session expires.
+    /// are still there stay until the session expires. An earlier ZooKeeper session of this one that the ensemble has not
+    /// expired yet is not waited for.
     ///
     /// # Cancel safety
     ///
     /// Safe: once polled, the session ends in the background whether or not this is awaited.
     pub async fn close(&self) -> Result<(), CloseError> {
-        let timeout = self.generation.timeout();
-        // The client declares a session expired by itself after hearing nothing for 7/5 of its timeout; an expiry
-        // that comes sooner is the server's word. It comes if the server ends the connection before its last reply
-        // is read.
-        let latest = (timeout * 7 / 5).saturating_sub(self.generation.vitals().silence());
-        let started = clock::now();
-        self.generation.close();
-        match self.generation.over().await {
-            Some(SessionEnd::Closed) => Ok(()),
-            Some(SessionEnd::Expired) if clock::now() - started < latest => Ok(()),
-            _ => Err(CloseError::Unconfirmed { session: self.id(), timeout }),
+        let last = self.generations.close();
+        match last.over().await {
+            Some(Obituary::Confirmed) => Ok(()),
+            Some(Obituary::Unconfirmed) | None => {
+                Err(CloseError::Unconfirmed { session: last.id(), timeout: last.lengths().timeout })
+            }
         }
     }
 }

@@ -58,9 +58,9 @@ impl Vitals {
         self.record(|lease| lease.ended(end));
     }
 
-    /// Whether the lease lasts until heartbeats have had two chances to extend it.
-    pub(crate) fn is_ample(&self) -> bool {
-        self.lease.borrow().is_ample(clock::now())
+    /// Whether the lease lasts until heartbeats have had two chances to extend it, and one before this margin begins.
+    pub(crate) fn is_ample(&self, stop_margin: Duration) -> bool {
+        self.lease.borrow().is_ample(stop_margin, clock::now())
     }
 
     /// The lease's present term, or why there is none.

@@ -3,7 +3,7 @@
 //! Contenders run the production [`Machine`]; what surrounds it follows the rules of the driver: a reply belongs to
 //! the last request, a new request drops the reply to an earlier one, a deletion drops the watch.
 
-use zklock::recipe::{Command, End, Event, Machine, Own, Patience, Sequence, Sight};
+use zklock::recipe::{Command, End, Event, Machine, Own, Patience, Sequence, Sight, Takeover};
 
 use crate::findings::{Breach, Witness};
 use crate::requests::{Change, Message, Request, Sent};
@@ -40,14 +40,15 @@ pub(crate) enum Pending {
     Request,
     /// An `Enter` whose create is answered already.
     Created(Own),
+    Delay,
     Lease,
 }
 
 impl Contender {
-    pub(crate) fn new(session: usize, patience: Patience) -> Self {
+    pub(crate) fn new(session: usize, patience: Patience, takeover: Takeover) -> Self {
         Self {
             session,
-            machine: Machine::new(patience),
+            machine: Machine::new(patience, takeover),
             patience,
             caller: Caller::Idle,
             settled: false,
@@ -65,6 +66,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         contender.caller = Caller::Gone;
         (self.witness)(match (&contender.pending, &contender.watch) {
             (Some(Pending::Lease), _) => Witness::GiveUpOnceGranted,
+            (Some(Pending::Delay), _) => Witness::GiveUpWhileDelayed,
             (_, Some(_)) => Witness::GiveUpWhileWaiting,
             _ => Witness::GiveUpWhileEntering,
         });
@@ -99,6 +101,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 Command::Delete(sequence) => {
                     self.world.contenders[party].watch = None;
                     self.request(party, Request::Delete(sequence));
+                }
+                Command::Delay => {
+                    (self.witness)(Witness::TakeoverDelayed);
+                    self.supersede(party);
+                    self.world.contenders[party].pending = Some(Pending::Delay);
                 }
                 Command::Confirm => {
                     self.witness_confirm(&cause);

@@ -36,4 +36,6 @@ pub(crate) enum Witness {
     GuardLost,
     HolderTold,
     ToldByMissingNode,
+    TakeoverDelayed,
+    GiveUpWhileDelayed,
 }

@@ -37,6 +37,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.world.contenders[party].settled = true;
                 self.handle(party, Event::Settled);
             }
+            Step::DelayOver(party) => {
+                self.world.contenders[party].pending = None;
+                self.handle(party, Event::Delayed);
+            }
             Step::Apply(session) => self.apply(session),
             Step::ApplyStray(session) => {
                 let stray = self.world.sessions[session].strays.remove(0);

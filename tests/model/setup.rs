@@ -1,12 +1,13 @@
 //! What a model consists of, what may go wrong in it, and which of its rules is broken on purpose.
 
-use zklock::recipe::{Look, Patience};
+use zklock::recipe::{Look, Patience, Takeover};
 
 /// What a model consists of, and how much may go wrong in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// Each contender's session, and whether it waits.
     pub(crate) contenders: Vec<(usize, Patience)>,
+    pub(crate) takeover: Takeover,
     pub(crate) looks: Vec<Look>,
     /// Whether the directory is there from the beginning.
     pub(crate) directory: bool,

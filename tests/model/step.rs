@@ -2,7 +2,7 @@
 
 use zklock::recipe::{Look, Sequence};
 
-use crate::contender::{Caller, Contender};
+use crate::contender::{Caller, Contender, Pending};
 use crate::server::Party;
 use crate::session::Session;
 use crate::setup::{Flaw, Setup};
@@ -16,6 +16,8 @@ pub(crate) enum Step {
     /// The holder is done, or drops a guard that it has lost.
     LetGo(Party),
     Settle(Party),
+    /// The takeover delay is over.
+    DelayOver(Party),
     /// The server applies the session's next request.
     Apply(usize),
     /// The server applies what it had received before the connection broke.
@@ -56,6 +58,7 @@ impl Step {
             | Self::OperatorWrites(_) => true,
             Self::Expire(session) => !world.sessions[session].over,
             Self::LetGo(_)
+            | Self::DelayOver(_)
             | Self::Apply(_)
             | Self::Deliver(_)
             | Self::Reconnect(_)
@@ -82,6 +85,9 @@ impl World {
                     }
                 }
                 Caller::Idle | Caller::Waiting | Caller::Gone => {}
+            }
+            if contender.pending == Some(Pending::Delay) {
+                steps.push(Step::DelayOver(party));
             }
             if session.down.iter().any(|(to, _)| *to == party) {
                 steps.push(Step::Deliver(party));

@@ -21,7 +21,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
         let sessions = setup.contenders.iter().map(|(session, _)| session + 1).max().unwrap_or(0);
-        let contender = |&(session, patience)| Contender::new(session, patience);
+        let contender = |&(session, patience)| Contender::new(session, patience, setup.takeover);
         Self {
             server: Server::new(setup.directory),
             sessions: vec![Session::new(); sessions],

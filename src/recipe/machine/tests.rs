@@ -5,6 +5,7 @@ use std::mem::discriminant;
 use super::super::contender::LAST_SEQUENCE;
 use super::super::event::{Refusal, SessionEnd};
 use super::State::*;
+use super::Tenure::*;
 use super::{Command as C, Event as E, *};
 
 const LOWEST: Sequence = Sequence(4);
@@ -41,15 +42,19 @@ fn paths() -> Vec<(State, Vec<Event>)> {
     let behind_another = vec![begin.clone(), entered(Sight::Children(behind()))];
     let first = vec![begin.clone(), entered(Sight::Count(1))];
     let after = |path: &[Event], events: &[Event]| [path, events].concat();
+    let waiting = after(&behind_another, &[E::PredecessorWatched(true)]);
     vec![
         (Idle, vec![]),
         (Entering(Look::List), vec![begin.clone()]),
         (Entering(Look::Count), vec![E::Begin(Look::Count)]),
         (CreatingDirectory(Look::List), vec![begin.clone(), E::NoDirectory]),
         (Recovering, vec![begin.clone(), E::Unanswered]),
-        (Looking(OWN), vec![begin.clone(), entered(Sight::Nothing)]),
-        (Watching(OWN), behind_another.clone()),
-        (Waiting(OWN), after(&behind_another, &[E::PredecessorWatched(true)])),
+        (Looking(OWN, New), vec![begin.clone(), entered(Sight::Nothing)]),
+        (Looking(OWN, Queued), vec![begin.clone(), E::Unanswered, E::Recovered(Some(OWN))]),
+        (Watching(OWN, New), behind_another.clone()),
+        (Watching(OWN, Queued), after(&waiting, &[E::PredecessorDeleted, E::Listed(behind())])),
+        (Waiting(OWN), waiting.clone()),
+        (Delaying(OWN), after(&waiting, &[E::PredecessorDeleted, E::Listed(alone())])),
         (Confirming(OWN), first.clone()),
         (Held(OWN), after(&first, &[E::Confirmed])),
         (Guarding(OWN), after(&first, &[E::Confirmed, E::Settled])),
@@ -85,6 +90,7 @@ fn events() -> Vec<Event> {
         E::Listed(missing()),
         E::PredecessorWatched(true),
         E::PredecessorWatched(false),
+        E::Delayed,
         E::Confirmed,
         E::Deleted,
         E::Released(true),
@@ -103,7 +109,7 @@ fn events() -> Vec<Event> {
     ]
 }
 
-/// All that a machine which waits ever does, but for the end of its session.
+/// All that a machine which waits, with a takeover delay, ever does, but for the end of its session.
 fn transitions() -> Vec<Row> {
     let own = OWN.sequence;
     let refused = || Some(C::End(End::Refused(REFUSAL)));
@@ -122,13 +128,13 @@ fn transitions() -> Vec<Row> {
             (
                 entering(),
                 entered(Sight::Children(behind())),
-                Watching(OWN),
+                Watching(OWN, New),
                 Some(C::WatchPredecessor(Sequence(5))),
             ),
             (entering(), entered(Sight::Children(missing())), Ended, node_deleted()),
             (entering(), entered(Sight::Count(1)), Confirming(OWN), Some(C::Confirm)),
-            (entering(), entered(Sight::Count(3)), Watching(OWN), Some(C::WatchPredecessor(NEXT_LOWER))),
-            (entering(), entered(Sight::Nothing), Looking(OWN), Some(C::List)),
+            (entering(), entered(Sight::Count(3)), Watching(OWN, New), Some(C::WatchPredecessor(NEXT_LOWER))),
+            (entering(), entered(Sight::Nothing), Looking(OWN, New), Some(C::List)),
             (entering(), E::NoDirectory, CreatingDirectory(look), Some(C::CreateDirectory)),
             (entering(), E::Unanswered, Recovering, Some(C::Recover)),
             (entering(), E::Refused(REFUSAL), Ended, refused()),
@@ -142,30 +148,21 @@ fn transitions() -> Vec<Row> {
         (creating(), E::Refused(REFUSAL), Ended, refused()),
         (creating(), E::GiveUp, Ended, given_up()),
         //
-        (Recovering, E::Recovered(Some(OWN)), Looking(OWN), Some(C::List)),
+        (Recovering, E::Recovered(Some(OWN)), Looking(OWN, Queued), Some(C::List)),
         (Recovering, E::Recovered(None), Entering(Look::Count), Some(C::Enter(Look::Count))),
         (Recovering, E::Unanswered, Recovering, Some(C::Recover)),
         (Recovering, E::Refused(REFUSAL), Ended, refused()),
         (Recovering, E::GiveUp, RecoveringInVain, None),
         //
-        (Looking(OWN), E::Listed(alone()), Confirming(OWN), Some(C::Confirm)),
-        (Looking(OWN), E::Listed(behind()), Watching(OWN), Some(C::WatchPredecessor(Sequence(5)))),
-        (Looking(OWN), E::Listed(missing()), Ended, node_deleted()),
-        (Looking(OWN), E::NoDirectory, Ended, node_deleted()),
-        (Looking(OWN), E::Unanswered, Looking(OWN), Some(C::List)),
-        (Looking(OWN), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
-        (Looking(OWN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
-        //
-        (Watching(OWN), E::PredecessorWatched(true), Waiting(OWN), None),
-        (Watching(OWN), E::PredecessorWatched(false), Looking(OWN), Some(C::List)),
-        (Watching(OWN), E::OwnTouched, Ended, node_deleted()),
-        (Watching(OWN), E::Unanswered, Looking(OWN), Some(C::List)),
-        (Watching(OWN), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
-        (Watching(OWN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+        (Looking(OWN, New), E::Listed(alone()), Confirming(OWN), Some(C::Confirm)),
+        (Looking(OWN, Queued), E::Listed(alone()), Delaying(OWN), Some(C::Delay)),
         //
         (Waiting(OWN), E::PredecessorReleased, Confirming(OWN), Some(C::Confirm)),
-        (Waiting(OWN), E::PredecessorDeleted, Looking(OWN), Some(C::List)),
+        (Waiting(OWN), E::PredecessorDeleted, Looking(OWN, Queued), Some(C::List)),
         (Waiting(OWN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+        //
+        (Delaying(OWN), E::Delayed, Confirming(OWN), Some(C::Confirm)),
+        (Delaying(OWN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
         //
         (Confirming(OWN), E::Confirmed, Held(OWN), Some(C::Grant(OWN))),
         (Confirming(OWN), E::Unanswered, Confirming(OWN), Some(C::Confirm)),
@@ -201,6 +198,24 @@ fn transitions() -> Vec<Row> {
         (ReleaseUnknown(OWN), E::Unanswered, ReleaseUnknown(OWN), Some(C::Recover)),
         (ReleaseUnknown(OWN), E::Refused(REFUSAL), Ended, refused()),
     ]);
+    for tenure in [New, Queued] {
+        let (looking, watching) = (|| Looking(OWN, tenure), || Watching(OWN, tenure));
+        rows.extend([
+            (looking(), E::Listed(behind()), watching(), Some(C::WatchPredecessor(Sequence(5)))),
+            (looking(), E::Listed(missing()), Ended, node_deleted()),
+            (looking(), E::NoDirectory, Ended, node_deleted()),
+            (looking(), E::Unanswered, Looking(OWN, Queued), Some(C::List)),
+            (looking(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
+            (looking(), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+            //
+            (watching(), E::PredecessorWatched(true), Waiting(OWN), None),
+            (watching(), E::PredecessorWatched(false), looking(), Some(C::List)),
+            (watching(), E::OwnTouched, Ended, node_deleted()),
+            (watching(), E::Unanswered, Looking(OWN, Queued), Some(C::List)),
+            (watching(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
+            (watching(), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+        ]);
+    }
     for sight in [Sight::Children(alone()), Sight::Children(behind()), Sight::Children(missing())] {
         rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Delete(own))));
     }
@@ -231,14 +246,14 @@ fn transitions() -> Vec<Row> {
 }
 
 fn run(patience: Patience, events: &[Event]) -> (Machine, Option<Command>) {
-    let mut machine = Machine::new(patience);
+    let mut machine = Machine::new(patience, Takeover::Delayed);
     let command = events.iter().fold(None, |_, event| machine.handle(event.clone()));
     (machine, command)
 }
 
 /// The commands that these events lead to, one after the other.
 fn commands(patience: Patience, events: &[Event]) -> Vec<Command> {
-    let mut machine = Machine::new(patience);
+    let mut machine = Machine::new(patience, Takeover::Delayed);
     events.iter().filter_map(|event| machine.handle(event.clone())).collect()
 }
 
@@ -294,9 +309,11 @@ fn every_transition_is_in_the_table_and_nothing_else_does_anything() {
 #[test]
 fn all_states_and_events_are_listed() {
     let state_kinds = |state: &State| match state {
-        Idle | Entering(_) | CreatingDirectory(_) | Recovering | Looking(_) | Watching(_) | Waiting(_)
-        | Confirming(_) | Held(_) | Guarding(_) | Guarded(_) | Lost(_) | Releasing(_) | ReleaseUnknown(_)
-        | EnteringInVain | RecoveringInVain | Leaving(..) | LeaveUnknown(..) | Ended => 19,
+        Idle | Entering(_) | CreatingDirectory(_) | Recovering | Looking(..) | Watching(..) | Waiting(_)
+        | Delaying(_) | Confirming(_) | Held(_) | Guarding(_) | Guarded(_) | Lost(_) | Releasing(_)
+        | ReleaseUnknown(_) | EnteringInVain | RecoveringInVain | Leaving(..) | LeaveUnknown(..) | Ended => {
+            20
+        }
     };
     let event_kinds = |event: &Event| match event {
         E::Begin(_)
@@ -306,6 +323,7 @@ fn all_states_and_events_are_listed() {
         | E::Recovered(_)
         | E::Listed(_)
         | E::PredecessorWatched(_)
+        | E::Delayed
         | E::Confirmed
         | E::Deleted
         | E::Released(_)
@@ -318,7 +336,7 @@ fn all_states_and_events_are_listed() {
         | E::Settled
         | E::Release
         | E::GiveUp
-        | E::SessionOver(_) => 20,
+        | E::SessionOver(_) => 21,
     };
     let states = paths().into_iter().map(|(state, _)| state).collect::<Vec<_>>();
     let mut kinds = states.iter().map(discriminant).collect::<Vec<_>>();
@@ -470,4 +488,41 @@ fn a_refusal_in_the_queue_is_told_once_the_node_is_gone() {
         commands(Patience::Wait, &events)[2..],
         [C::Delete(OWN.sequence), C::Recover, C::Delete(OWN.sequence), C::End(End::Refused(REFUSAL))],
     );
+}
+
+/// A machine without a takeover delay, or one that only tries, takes the lock wherever another one waits for the delay.
+#[test]
+fn only_who_waits_with_a_delay_is_delayed() {
+    for (patience, takeover) in [(Patience::Wait, Takeover::AtOnce), (Patience::Try, Takeover::Delayed)] {
+        let mut delays = 0;
+        for (state, path) in paths() {
+            for event in events() {
+                let (mut delayed, _) = run(Patience::Wait, &path);
+                let mut machine = Machine::new(patience, takeover);
+                machine.state = state.clone();
+                if delayed.handle(event.clone()) == Some(C::Delay) {
+                    delays += 1;
+                    assert_eq!(machine.handle(event.clone()), Some(C::Confirm), "{state:?} on {event:?}");
+                    assert_eq!(machine.state, Confirming(OWN));
+                }
+            }
+        }
+        assert_eq!(delays, 1);
+    }
+}
+
+#[test]
+fn a_release_is_no_reason_for_a_delay_whoever_vanished_before() {
+    let queued = [E::Begin(Look::List), entered(Sight::Children(behind())), E::PredecessorWatched(true)];
+    let skipped = [E::PredecessorDeleted, E::Listed(behind()), E::PredecessorWatched(true)];
+    let released = [&queued[..], &skipped, &[E::PredecessorReleased]].concat();
+    assert_eq!(run(Patience::Wait, &released).1, Some(C::Confirm));
+}
+
+#[test]
+fn whoever_vanished_before_we_had_anybody_to_wait_for_is_no_reason_for_a_delay() {
+    let gone = [E::Begin(Look::Count), entered(Sight::Count(3)), E::PredecessorWatched(false)];
+    assert_eq!(run(Patience::Wait, &[&gone[..], &[E::Listed(alone())]].concat()).1, Some(C::Confirm));
+    let unseen = [E::Begin(Look::Count), entered(Sight::Count(3)), E::Unanswered];
+    assert_eq!(run(Patience::Wait, &[&unseen[..], &[E::Listed(alone())]].concat()).1, Some(C::Delay));
 }

@@ -1,0 +1,248 @@
+//! One ZooKeeper session after the other: what a [`Session`](super::Session) is, and every lock of it.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use futures::{Stream, stream};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::{Instant, Timeout};
+use tracing::{info, warn};
+
+use super::dialer::{Dialer, Established};
+use super::generation::Generation;
+use super::state::{SessionEvent, SessionState};
+use crate::lease::Lease;
+use crate::recipe::SessionEnd;
+
+/// The ZooKeeper sessions that were opened one after the other, of which only the last one can live. When all who use
+/// them are gone, so is the last one.
+pub(crate) struct Generations {
+    runtime: Handle,
+    chroot: String,
+    present: Mutex<Arc<Generation>>,
+    /// Without the generation itself: whoever waits for an event must not keep a session open.
+    news: watch::Sender<SessionEvent>,
+    requeued: AtomicU64,
+}
+
+/// Why there will be no other generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The session was closed, or its runtime is shutting down.
+    Closed,
+    /// ZooKeeper rejected the credentials.
+    AuthFailed,
+}
+
+impl Generations {
+    /// Takes over the first session, and has this runtime open the next ones by the same dialer.
+    pub(super) fn start(first: Established, dialer: Dialer, runtime: Handle) -> Arc<Self> {
+        let chroot = first.client.path().trim_end_matches('/').to_owned();
+        let first = Generation::start(first, runtime.clone());
+        let event = SessionEvent { state: SessionState::Connected, generation: 0, id: first.id() };
+        let life = first.vitals().changes();
+        let generations = Arc::new(Self {
+            runtime: runtime.clone(),
+            chroot,
+            present: Mutex::new(first),
+            news: watch::Sender::new(event),
+            requeued: AtomicU64::new(0),
+        });
+        runtime.spawn(Successor { generations: Arc::downgrade(&generations), dialer }.run(life));
+        generations
+    }
+
+    /// The connect string's chroot; empty if it has none.
+    pub(crate) fn chroot(&self) -> &str {
+        &self.chroot
+    }
+
+    /// The present generation; the last one, if there is none.
+    pub(crate) fn present(&self) -> Arc<Generation> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The present generation, once there is one that is not known to have ended.
+    pub(crate) async fn living(&self) -> Result<Arc<Generation>, Over> {
+        let mut news = self.news.subscribe();
+        loop {
+            // First marked as seen: whatever comes after this look wakes us.
+            if let Some(over) = Over::of(news.borrow_and_update().state) {
+                return Err(over);
+            }
+            let present = self.present();
+            if present.vitals().end().is_none() {
+                return Ok(present);
+            }
+            if news.changed().await.is_err() {
+                return Err(Over::Closed);
+            }
+        }
+    }
+
+    /// Counts an acquisition that has to queue again.
+    pub(crate) fn requeue(&self) {
+        self.requeued.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many acquisitions had to queue again.
+    pub(crate) fn requeued(&self) -> u64 {
+        self.requeued.load(Ordering::Relaxed)
+    }
+
+    /// The last event.
+    pub(crate) fn event(&self) -> SessionEvent {
+        *self.news.borrow()
+    }
+
+    /// The last event, and each later one; skips what a later one has overtaken, and ends with the final one.
+    pub(crate) fn events(&self) -> impl Stream<Item = SessionEvent> + Send + Sync + use<> {
+        let mut news = self.news.subscribe();
+        news.mark_changed();
+        stream::unfold(Some(news), |news| async {
+            let mut news = news?;
+            news.changed().await.ok()?;
+            let event = *news.borrow_and_update();
+            Some((event, (!event.state.is_final()).then_some(news)))
+        })
+    }
+
+    /// A bounded wait that can be awaited outside a runtime, too.
+    pub(crate) fn timeout_at<F: Future>(&self, deadline: Instant, future: F) -> Timeout<F> {
+        let _entered = self.runtime.enter();
+        tokio::time::timeout_at(deadline, future)
+    }
+
+    /// Closes the session for good, and gives back the generation that was the last.
+    pub(crate) fn close(&self) -> Arc<Generation> {
+        // First of all: no other generation takes over from here on.
+        self.finish(SessionState::Closed);
+        let last = self.present();
+        last.close();
+        last
+    }
+
+    fn finish(&self, state: SessionState) {
+        self.tell(|event| event.state = state);
+    }
+
+    /// Tells of a change; nothing changes after a final state.
+    fn tell(&self, change: impl FnOnce(&mut SessionEvent)) {
+        self.news.send_if_modified(|event| {
+            let before = *event;
+            if !before.state.is_final() {
+                change(event);
+            }
+            *event != before
+        });
+    }
+
+    /// Makes this the present generation, unless the session is over.
+    fn take_over(&self, established: Established) -> Option<Arc<Generation>> {
+        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock, which whoever closes the session takes after saying so.
+        if self.news.borrow().state.is_final() {
+            return None;
+        }
+        let next = Generation::start(established, self.runtime.clone());
+        let last = std::mem::replace(&mut *present, next.clone());
+        drop(present);
+        // It may have been the last to use its client, whose end runs foreign code.
+        drop(last);
+        self.tell(|event| {
+            *event = SessionEvent {
+                state: SessionState::Connected,
+                generation: event.generation + 1,
+                id: next.id(),
+            };
+        });
+        Some(next)
+    }
+}
+
+impl Over {
+    fn of(state: SessionState) -> Option<Self> {
+        match state {
+            SessionState::Closed => Some(Self::Closed),
+            SessionState::AuthFailed => Some(Self::AuthFailed),
+            SessionState::Connected | SessionState::Disconnected | SessionState::Expired => None,
+        }
+    }
+}
+
+/// The session's other background task: tells of the present generation's state, and opens the next one.
+struct Successor {
+    generations: Weak<Generations>,
+    dialer: Dialer,
+}
+
+impl Successor {
+    /// Runs until the session is over, or nobody uses it any more. `life` is that of the first generation.
+    async fn run(self, mut life: watch::Receiver<Lease>) {
+        loop {
+            match self.follow(&mut life).await {
+                Some(SessionEnd::Expired) => {}
+                Some(SessionEnd::AuthFailed) => return self.finish(SessionState::AuthFailed),
+                Some(SessionEnd::Closed) | None => return,
+            }
+            let Some(next) = self.open().await else { return };
+            life = next.vitals().changes();
+        }
+    }
+
+    /// Tells of every state of a generation; how it ended, or `None` if nobody is left to tell.
+    async fn follow(&self, life: &mut watch::Receiver<Lease>) -> Option<SessionEnd> {
+        let mut connections = None;
+        loop {
+            let (end, state, connection) = {
+                let lease = life.borrow_and_update();
+                (lease.end(), SessionState::of(&lease), lease.connection())
+            };
+            let generations = self.generations.upgrade()?;
+            if connection.is_some() && connections.is_some_and(|last| Some(last) != connection) {
+                // It was lost and made again before we looked.
+                generations.tell(|event| event.state = SessionState::Disconnected);
+            }
+            connections = connection.or(connections);
+            generations.tell(|event| event.state = state);
+            drop(generations);
+            if end.is_some() {
+                return end;
+            }
+            life.changed().await.ok()?;
+        }
+    }
+
+    /// Opens the next generation; `None` if the session is over, or nobody uses it any more.
+    async fn open(&self) -> Option<Arc<Generation>> {
+        let mut news = self.generations.upgrade()?.news.subscribe();
+        let established = tokio::select! {
+            // Whether it is over, or there is nobody left to say so.
+            _ = news.wait_for(|event| event.state.is_final()) => return None,
+            established = self.dialer.redial() => established,
+        };
+        let Some(established) = established else {
+            warn!("ZooKeeper rejects the session's credentials; there will be no other session");
+            self.finish(SessionState::AuthFailed);
+            return None;
+        };
+        let next = self.generations.upgrade()?.take_over(established)?;
+        info!(id = format_args!("{:#x}", next.id()), "a new ZooKeeper session takes over");
+        Some(next)
+    }
+
+    fn finish(&self, state: SessionState) {
+        if let Some(generations) = self.generations.upgrade() {
+            generations.finish(state);
+        }
+    }
+}
+
+impl Drop for Successor {
+    /// Without this task there will be no other generation: its runtime is shutting down, or the session is over.
+    fn drop(&mut self) {
+        self.finish(SessionState::Closed);
+    }
+}

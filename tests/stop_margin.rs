@@ -1,0 +1,118 @@
+//! Holders that are told before their lease ends, so that they can wind down.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{enqueue, granted, server, session, until_nothing_is_left, within};
+use zklock::{Guard, InvalidLock, LockOptions, LostReason, Session};
+use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+
+/// With ticks of 100 ms: a lag of 75 ms, a margin of 40 ms, heartbeats of 981.25 ms.
+const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// All that the lease's length allows: 4 s less lag, margin, and two and a half heartbeats.
+const LONGEST: Duration = Duration::from_micros(1_431_875);
+
+/// A session through a link, and its guard with the longest stop margin.
+async fn held(server: &ZooKeeper) -> (Link, Session, Guard) {
+    let link = Link::start(server.connect_string()).await.expect("a link");
+    let session = Session::builder(link.address())
+        .session_timeout(TIMEOUT)
+        .tick(Duration::from_millis(100))
+        .connect()
+        .await
+        .expect("a session");
+    let lock = session.lock_with("/lock/orders", LockOptions::new().stop_margin(LONGEST)).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    (link, session, guard)
+}
+
+#[tokio::test]
+async fn tells_of_the_end_while_the_lock_is_still_held() {
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    link.black_hole();
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
+    assert!(guard.is_held());
+    assert!(guard.remaining() <= LONGEST);
+    // Whoever asks later is told as well.
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
+    support::eventually("the end", async || !guard.is_held()).await;
+    assert_eq!(guard.check().unwrap_err().reason, LostReason::Unconfirmed);
+}
+
+#[tokio::test]
+async fn the_end_that_was_told_is_not_put_off() {
+    let server = server().await;
+    let (link, session, guard) = held(&server).await;
+    link.black_hole();
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
+    link.restore();
+    // Another lock of the session is acquired anew, so its lease has been confirmed since.
+    let other = within("acquire", session.lock("/lock/bills").unwrap().acquire()).await.unwrap();
+    support::eventually("the end", async || !guard.is_held()).await;
+    assert!(other.is_held());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_holder_that_winds_down_can_still_release() {
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    let waiter = enqueue(&session(&server).await.lock("/lock/orders").unwrap()).await;
+    let held = link.hold_reply(RequestKind::Multi);
+    within("the loss", guard.lost()).await;
+    held.release();
+    within("release", guard.release()).await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn what_runs_is_dropped_in_time() {
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    link.black_hole();
+    let lost = within("the loss", guard.run(std::future::pending::<()>())).await.unwrap_err();
+    assert_eq!(lost.reason, LostReason::Unconfirmed);
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_loss_that_nobody_foresees_leaves_no_time() {
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    link.black_hole();
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
+    link.restore();
+    support::operator(&server).await.delete(&guard.node(), None).await.unwrap();
+    support::eventually("the end", async || !guard.is_held()).await;
+}
+
+#[tokio::test]
+async fn nobody_winds_down_while_heartbeats_are_answered() {
+    const HEARTBEATS: u64 = 6;
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    let before = link.requests_of(RequestKind::Multi);
+    let heartbeats = support::eventually("the heartbeats", async || {
+        link.requests_of(RequestKind::Multi) >= before + HEARTBEATS
+    });
+    tokio::select! {
+        reason = guard.lost() => panic!("lost: {reason}"),
+        () = heartbeats => {}
+    }
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_margin_that_a_lease_cannot_keep_is_refused() {
+    let server = server().await;
+    let (_link, session, _guard) = held(&server).await;
+    let stop_margin = LONGEST + Duration::from_micros(1);
+    let options = LockOptions::new().stop_margin(stop_margin);
+    let error = session.lock_with("/lock/orders", options).unwrap_err();
+    let path = "/lock/orders".to_owned();
+    assert_eq!(error, InvalidLock::StopMargin { path, stop_margin, longest: LONGEST });
+}

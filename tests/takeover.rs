@@ -1,0 +1,179 @@
+//! Waiters that wait for a delay when their predecessor vanished.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{
+    acquire, enqueue, eventually, granted, linked, monitored, operator, queue, server, session,
+    until_nothing_is_left, until_queued, within,
+};
+use zklock::{AcquireError, Lock, LockOptions, LostReason, Session};
+use zklock_testcontainers::ZooKeeper;
+
+const DELAY: Duration = Duration::from_secs(1);
+
+/// Longer than any test takes: whoever waits for it is found out.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
+fn delayed(session: &Session, delay: Duration) -> Lock {
+    session.lock_with("/lock/orders", LockOptions::new().takeover_delay(delay)).unwrap()
+}
+
+/// Waits until so many watches stand: the holder's on its own node, and each waiter's on its predecessor. Who has no watch
+/// yet is not delayed.
+async fn until_watched(server: &ZooKeeper, watches: u64) {
+    eventually("the watches", async || monitored(server, "zk_watch_count").await == watches).await;
+}
+
+#[tokio::test]
+async fn a_holder_that_dies_is_survived_by_the_delay() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let guard = delayed(&first, DELAY).acquire().await.unwrap();
+    let waiter = enqueue(&delayed(&second, DELAY)).await;
+    until_watched(&server, 2).await;
+    let started = Instant::now();
+    first.close().await.unwrap();
+    let next = granted(waiter).await;
+    assert!(started.elapsed() >= DELAY);
+    assert!(next.token() > guard.token());
+    next.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_release_hands_over_at_once() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let guard = delayed(&first, FOR_EVER).acquire().await.unwrap();
+    let waiter = enqueue(&delayed(&second, FOR_EVER)).await;
+    until_watched(&server, 2).await;
+    guard.release().await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_guard_hands_over_at_once() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let guard = delayed(&first, FOR_EVER).acquire().await.unwrap();
+    let waiter = enqueue(&delayed(&second, FOR_EVER)).await;
+    until_watched(&server, 2).await;
+    drop(guard);
+    granted(waiter).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_free_lock_is_taken_at_once() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = delayed(&session, FOR_EVER);
+    for _ in 0..3 {
+        within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
+        within("acquire", lock.try_acquire()).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_that_goes_delays_nobody_behind_it() {
+    let server = server().await;
+    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let guard = delayed(&first, FOR_EVER).acquire().await.unwrap();
+    let impatient = enqueue(&delayed(&second, FOR_EVER)).await;
+    let lock = delayed(&third, FOR_EVER);
+    let waiter = enqueue(&lock).await;
+    until_watched(&server, 3).await;
+    impatient.abort();
+    until_queued(&lock, 2).await;
+    // It looked again, and waits for the holder now.
+    support::eventually("the watches", async || support::monitored(&server, "zk_watch_count").await == 2)
+        .await;
+    guard.release().await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_operators_deletion_leaves_no_overlap() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let guard = delayed(&first, DELAY).acquire().await.unwrap();
+    let waiter = enqueue(&delayed(&second, DELAY)).await;
+    until_watched(&server, 2).await;
+    let started = Instant::now();
+    operator(&server).await.delete(&guard.node(), None).await.unwrap();
+    let next = granted(waiter).await;
+    assert!(!guard.is_held(), "two guards at once");
+    assert!(started.elapsed() >= DELAY);
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn giving_up_during_the_delay_passes_the_delay_on() {
+    let server = server().await;
+    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let observer = delayed(&third, DELAY);
+    let impatient = enqueue(&delayed(&second, FOR_EVER)).await;
+    let patient = enqueue(&observer).await;
+    until_watched(&server, 3).await;
+    first.close().await.unwrap();
+    until_queued(&observer, 2).await;
+    let started = Instant::now();
+    impatient.abort();
+    let next = granted(patient).await;
+    assert!(started.elapsed() >= DELAY);
+    next.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_deadline_ends_the_delay() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let lock = delayed(&second, FOR_EVER);
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire_timeout(DELAY).await }
+    });
+    until_watched(&server, 2).await;
+    first.close().await.unwrap();
+    assert!(within("the deadline", waiting).await.unwrap().unwrap().is_none());
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_contender_that_an_operator_deleted_meanwhile_is_not_granted() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let lock = delayed(&second, DELAY);
+    let waiter = enqueue(&lock).await;
+    until_watched(&server, 2).await;
+    first.close().await.unwrap();
+    let node = queue(&lock).await[0].path.clone();
+    operator(&server).await.delete(&node, None).await.unwrap();
+    let error = within("the error", waiter).await.unwrap().map(|guard| guard.is_held()).unwrap_err();
+    assert_eq!(error, AcquireError::NodeDeleted { path: "/lock/orders".into() });
+}
+
+#[tokio::test]
+async fn the_sessions_end_ends_the_delay() {
+    let server = server().await;
+    let first = session(&server).await;
+    let (link, second) = linked(&server, Duration::from_secs(1)).await;
+    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let observer = session(&server).await.lock("/lock/orders").unwrap();
+    let waiter = acquire(&delayed(&second, FOR_EVER));
+    until_watched(&server, 2).await;
+    first.close().await.unwrap();
+    until_queued(&observer, 1).await;
+    // Its place is lost while it waits for the delay; the new one has nobody in front of it.
+    link.black_hole();
+    until_queued(&observer, 0).await;
+    link.restore();
+    drop(granted(waiter).await);
+    assert_eq!(second.requeued(), 1);
+}
