@@ -11,8 +11,7 @@
 //! holder is told within a round trip, after its first 20 ms; until then, two may believe that they hold it. The same
 //! goes for a waiter whose node was deleted and whose predecessor then releases.
 //!
-//! **Not there yet**: a session that ZooKeeper has ended stays ended, and the caller connects anew; and a lock handed
-//! over after an unclean end is granted at once, with no delay for work that its last holder may have in flight.
+//! [`LockOptions::takeover_delay`] closes this for the waiters that are in the queue already.
 //!
 //! # What it does
 //!
@@ -26,6 +25,8 @@
 //!   release wakes one.
 //! * A free lock is acquired in one round trip, and handed over without another look at the queue.
 //! * A holder that crashes keeps the others out for a session timeout (10 seconds by default), no longer.
+//! * A [`Session`] outlives ZooKeeper's: when the servers end that, the next one is opened, and who was waiting
+//!   queues again, at the end. What was held is lost for good.
 //! * Every future may be dropped at any point: it leaves no node behind and never blocks the queue.
 //! * Every guard has a [`FencingToken`] that increases in the order of the grants.
 //!

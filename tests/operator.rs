@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::{
     enqueue, enqueue_seen_by, granted, linked, operator, queue, server, session, until_nothing_is_left,
-    within,
+    until_watched, within,
 };
 use zklock::{AcquireError, LostReason, ReleaseError};
 
@@ -44,10 +44,7 @@ async fn the_holders_data_which_releases_the_lock() {
     let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let waiter = enqueue(&second.lock("/lock/orders").unwrap()).await;
     // The holder's own watch is there, so it learns when the waiter does.
-    support::eventually("the holder's watch", async || {
-        support::monitored(&server, "zk_watch_count").await == 2
-    })
-    .await;
+    until_watched(&server, 2).await;
     operator(&server).await.set_data(&guard.node(), b"", None).await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
     granted(waiter).await.release().await.unwrap();
@@ -79,8 +76,7 @@ async fn a_waiters_node_whose_predecessor_releases() {
     let (holder, lock) = (first.lock("/lock/orders").unwrap(), second.lock("/lock/orders").unwrap());
     let guard = holder.acquire().await.unwrap();
     let evicted = enqueue(&lock).await;
-    support::eventually("both watches", async || support::monitored(&server, "zk_watch_count").await == 2)
-        .await;
+    until_watched(&server, 2).await;
     let node = queue(&lock).await[1].path.clone();
     operator(&server).await.delete(&node, None).await.unwrap();
     guard.release().await.unwrap();
@@ -108,8 +104,7 @@ async fn the_directory_while_a_waiter_is_away() {
     let holder = first.lock("/lock/orders").unwrap();
     let _lost = holder.acquire().await.unwrap();
     let waiter = enqueue_seen_by(&holder, &unlucky.lock("/lock/orders").unwrap()).await;
-    support::eventually("both watches", async || support::monitored(&server, "zk_watch_count").await == 2)
-        .await;
+    until_watched(&server, 2).await;
     link.refuse();
     link.cut();
     wipe(&server, 2).await;

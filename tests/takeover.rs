@@ -1,15 +1,15 @@
-//! Waiters that wait for a delay when their predecessor vanished.
+//! Waiters that wait for a delay when their predecessor vanished. Who has no watch on it yet does not, so each test waits
+//! for the watches first.
 
 mod support;
 
 use std::time::{Duration, Instant};
 
 use support::{
-    acquire, enqueue, eventually, granted, linked, monitored, operator, queue, server, session,
-    until_nothing_is_left, until_queued, within,
+    acquire, enqueue, granted, linked, operator, queue, server, session, until_nothing_is_left, until_queued,
+    until_watched, within,
 };
 use zklock::{AcquireError, Lock, LockOptions, LostReason, Session};
-use zklock_testcontainers::ZooKeeper;
 
 const DELAY: Duration = Duration::from_secs(1);
 
@@ -18,12 +18,6 @@ const FOR_EVER: Duration = Duration::from_secs(3600);
 
 fn delayed(session: &Session, delay: Duration) -> Lock {
     session.lock_with("/lock/orders", LockOptions::new().takeover_delay(delay)).unwrap()
-}
-
-/// Waits until so many watches stand: the holder's on its own node, and each waiter's on its predecessor. Who has no watch
-/// yet is not delayed.
-async fn until_watched(server: &ZooKeeper, watches: u64) {
-    eventually("the watches", async || monitored(server, "zk_watch_count").await == watches).await;
 }
 
 #[tokio::test]

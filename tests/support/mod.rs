@@ -122,6 +122,11 @@ pub async fn monitored(server: &ZooKeeper, key: &str) -> u64 {
     line.trim().parse().expect("a number")
 }
 
+/// Waits until so many watches stand: the holder's on its own node, and each waiter's on its predecessor.
+pub async fn until_watched(server: &ZooKeeper, watches: u64) {
+    eventually("the watches", async || monitored(server, "zk_watch_count").await == watches).await;
+}
+
 /// Waits until the server has no ephemeral node and no watch any more.
 pub async fn until_nothing_is_left(server: &ZooKeeper) {
     eventually("no ephemeral node and no watch", async || {
