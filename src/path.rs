@@ -43,29 +43,20 @@ impl LockPath {
     /// Checks a path. The rules are those of ZooKeeper's `PathUtils.validatePath`, and that a lock lives neither
     /// at the root nor in the servers' own subtree. `chroot` is the connect string's, or empty.
     pub(crate) fn parse(path: &str, chroot: &str) -> Result<Self, PathProblem> {
-        let Some(names) = path.strip_prefix('/') else {
-            return Err(if path.is_empty() { PathProblem::Empty } else { PathProblem::Relative });
-        };
-        if names.is_empty() {
+        check_node(path)?;
+        if path == "/" {
             return Err(PathProblem::Root);
-        }
-        if let Some(character) = path.chars().find(|c| !is_allowed(*c)) {
-            return Err(PathProblem::Character(character.into()));
-        }
-        if path.contains("//") {
-            return Err(PathProblem::EmptyName);
-        }
-        if path.ends_with('/') {
-            return Err(PathProblem::TrailingSlash);
-        }
-        if names.split('/').any(|name| name == "." || name == "..") {
-            return Err(PathProblem::DotName);
         }
         let absolute = format!("{chroot}{path}");
         if absolute == "/zookeeper" || absolute.starts_with("/zookeeper/") {
             return Err(PathProblem::Reserved);
         }
         Ok(Self(path.to_owned()))
+    }
+
+    /// The same directory, as a client without this chroot sees it.
+    pub(crate) fn below(&self, chroot: &str) -> Self {
+        Self(format!("{chroot}{self}"))
     }
 
     /// The directory itself.
@@ -98,6 +89,26 @@ impl fmt::Display for LockPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Checks the path of any node, the root included, by the rules of ZooKeeper's `PathUtils.validatePath`.
+pub(crate) fn check_node(path: &str) -> Result<(), PathProblem> {
+    let Some(names) = path.strip_prefix('/') else {
+        return Err(if path.is_empty() { PathProblem::Empty } else { PathProblem::Relative });
+    };
+    if let Some(character) = path.chars().find(|c| !is_allowed(*c)) {
+        return Err(PathProblem::Character(character.into()));
+    }
+    if path.contains("//") {
+        return Err(PathProblem::EmptyName);
+    }
+    if !names.is_empty() && path.ends_with('/') {
+        return Err(PathProblem::TrailingSlash);
+    }
+    if names.split('/').any(|name| name == "." || name == "..") {
+        return Err(PathProblem::DotName);
+    }
+    Ok(())
 }
 
 fn is_allowed(character: char) -> bool {
@@ -139,6 +150,13 @@ mod tests {
     fn a_chroot_does_not_open_the_servers_subtree() {
         assert_eq!(LockPath::parse("/quota", "/zookeeper"), Err(PathProblem::Reserved));
         assert!(LockPath::parse("/zookeeper", "/app").is_ok());
+    }
+
+    #[test]
+    fn a_node_may_be_the_root_or_the_servers_own() {
+        assert_eq!(check_node("/"), Ok(()));
+        assert_eq!(check_node("/zookeeper/quota"), Ok(()));
+        assert_eq!(check_node("/a/"), Err(PathProblem::TrailingSlash));
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub(crate) struct Seen {
     pub(crate) data: Option<NodeData>,
 }
 
+/// The version that every node has.
+const ANY_VERSION: i32 = -1;
+
 /// How many nodes one request reads.
 const READ_CHUNK: usize = 128;
 
@@ -324,26 +327,37 @@ pub(crate) async fn heartbeat(client: Arc<Client>, node: Option<String>) -> Hear
 
 /// Asks the quorum whether our node is there. The transaction only knows its name, so a read goes with it.
 pub(crate) async fn confirm(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
-    let path = lock.path.contender(own.sequence);
-    let (seen, checked) = join(is_there(&client, &path, own), check(&client, &path)).await;
+    confirm_version(&client, &lock.path.contender(own.sequence), own, ANY_VERSION).await.into()
+}
+
+/// As [`confirm`], for our node at `path` with this version. A server takes one session's requests in their order, so
+/// the read sees what the transaction saw, or later.
+pub(super) async fn confirm_version(client: &Client, path: &str, own: Own, version: i32) -> Event {
+    let (checked, seen) = join(check_version(client, path, version), is_there(client, path, own)).await;
     match seen {
         Ok(true) | Err(Event::Refused(Refusal::NotAuthorized)) => checked,
         Ok(false) => Event::OwnTouched,
         Err(failure) => failure,
     }
-    .into()
 }
 
 /// A transaction that checks one node: a write, which only a quorum can acknowledge, though it changes nothing.
 async fn check(client: &Client, node: &str) -> Event {
+    check_version(client, node, ANY_VERSION).await
+}
+
+/// As [`check`], and whether the node has this version.
+pub(super) async fn check_version(client: &Client, node: &str, version: i32) -> Event {
     let mut transaction = client.new_multi_writer();
-    if let Err(error) = transaction.add_check_version(node, -1) {
+    if let Err(error) = transaction.add_check_version(node, version) {
         return failure(error);
     }
     match transaction.commit().await {
         // A node that is not ours to read is there all the same.
         Ok(_) | Err(MultiWriteError::OperationFailed { source: Error::NoAuth, .. }) => Event::Confirmed,
-        Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Event::OwnTouched,
+        Err(MultiWriteError::OperationFailed { source: Error::NoNode | Error::BadVersion, .. }) => {
+            Event::OwnTouched
+        }
         Err(error) => failure(error.into()),
     }
 }
@@ -480,7 +494,7 @@ fn is_definite(error: &Error) -> bool {
     }
 }
 
-fn acls(acl: &Acl) -> Vec<zk::Acl> {
+pub(super) fn acls(acl: &Acl) -> Vec<zk::Acl> {
     let all = [
         zk::Permission::READ,
         zk::Permission::WRITE,
