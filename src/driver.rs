@@ -187,8 +187,13 @@ impl Driver {
         event
     }
 
+    /// Our node was seen, on this connection if that is known.
+    pub(crate) fn saw(&mut self, connection: Option<u64>) {
+        self.seen = connection;
+    }
+
     /// Whether what has our node's name is certainly our node.
-    fn certainty(&self) -> Certainty {
+    pub(crate) fn certainty(&self) -> Certainty {
         let present = self.generation.vitals().connection();
         if present.is_some() && self.seen == present { Certainty::Seen } else { Certainty::Unsure }
     }

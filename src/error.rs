@@ -1,7 +1,9 @@
 //! One error type an operation. Each message says what happened, to what, and what to do about it.
 
+use std::fmt;
 use std::time::Duration;
 
+use crate::fence::{FencingToken, Sequencer};
 use crate::guard::LostReason;
 pub use crate::path::PathProblem;
 use crate::recipe::{Refusal, Sequence};
@@ -283,6 +285,181 @@ pub enum ReleaseError {
         /// In the server's words.
         cause: String,
     },
+}
+
+/// Why a gate turned a token away: its holder is no longer one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the token {token} is stale, {highest} was seen before: the lock has had another holder since; drop this request and \
+     have its sender acquire the lock again"
+)]
+#[non_exhaustive]
+pub struct StaleToken {
+    /// The token that was turned away.
+    pub token: FencingToken,
+    /// The highest token that was accepted before.
+    pub highest: FencingToken,
+}
+
+/// Why a string is no sequencer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidSequencer {
+    /// It does not have four fields.
+    #[error("a sequencer has four fields, TOKEN:SESSION:NUMBER:PATH; pass it on as it was made")]
+    Fields,
+    /// Its token is none.
+    #[error(
+        "the sequencer's token, its first field, is no positive decimal number; pass it on as it was made"
+    )]
+    Token,
+    /// Its session id is none.
+    #[error(
+        "the sequencer's session id, its second field, is no hexadecimal number other than 0, in small letters and \
+         without 0x; pass it on as it was made"
+    )]
+    Session,
+    /// The number of its node is none that a holder can have.
+    #[error(
+        "the sequencer's node number, its third field, is no decimal number that a holder can have; pass it on as it was \
+         made"
+    )]
+    Number,
+    /// Its path is not one a lock can have.
+    #[error("the sequencer's path, its last field, cannot be a lock's: {0}")]
+    Path(PathProblem),
+}
+
+/// Why a sequencer was not found current. Only [`Outdated`](Self::Outdated) says that it is not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SequencerError {
+    /// Whoever made it does not hold the lock any more.
+    #[error(
+        "the sequencer {sequencer} is outdated: its holder has lost or released the lock; refuse its request"
+    )]
+    Outdated {
+        /// As it was given.
+        sequencer: Sequencer,
+    },
+    /// An ACL forbids reading the holder's node.
+    #[error(
+        "no permission to verify the sequencer {sequencer}; authenticate the session, or have the holder's ACL grant it READ"
+    )]
+    NotAuthorized {
+        /// As it was given.
+        sequencer: Sequencer,
+    },
+    /// The verifying session is over.
+    #[error("the session is over, so the sequencer {sequencer} cannot be verified; connect a new one")]
+    SessionOver {
+        /// As it was given.
+        sequencer: Sequencer,
+    },
+    /// No quorum answered before the connection was lost: nothing is known.
+    #[error(
+        "the connection was lost while the sequencer {sequencer} was verified; try again before trusting it"
+    )]
+    Disconnected {
+        /// As it was given.
+        sequencer: Sequencer,
+    },
+    /// The server refused for another reason.
+    #[error("the server refused to verify the sequencer {sequencer}: {cause}")]
+    Refused {
+        /// As it was given.
+        sequencer: Sequencer,
+        /// In the server's words.
+        cause: String,
+    },
+}
+
+/// Why a transaction was not committed, or is not known to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransactionError {
+    /// The guard was lost before anything was sent, or the server found the holder's node gone. Nothing was written.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// One of the caller's operations could not be done. Nothing was written.
+    #[error(
+        "operation {operation}, on {path}, failed: {problem}; nothing was written, look at the node and try again"
+    )]
+    Condition {
+        /// Its index among the caller's operations, from 0.
+        operation: usize,
+        /// Its path, as it was given.
+        path: String,
+        /// What is in the way.
+        problem: ConditionProblem,
+    },
+    /// One of the caller's operations cannot be asked for. Nothing was sent.
+    #[error("operation {operation}, on {path:?}, is invalid: {cause}")]
+    Invalid {
+        /// Its index among the caller's operations, from 0.
+        operation: usize,
+        /// Its path, as it was given.
+        path: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The connection, the session or the guard was lost before the answer came. All was written, or nothing.
+    #[error(
+        "the answer to a transaction under the lock {path} was lost, so it may have been committed; look at what it was to \
+         write before repeating it"
+    )]
+    Unknown {
+        /// The lock's path.
+        path: String,
+    },
+    /// The server refused for another reason. Nothing was written.
+    #[error("the server refused a transaction under the lock {path}: {cause}")]
+    Refused {
+        /// The lock's path.
+        path: String,
+        /// In the server's words.
+        cause: String,
+    },
+}
+
+/// What is in the way of one operation of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConditionProblem {
+    /// The node, or the parent of one that was to be created, does not exist.
+    NoNode,
+    /// The node that was to be created exists.
+    NodeExists,
+    /// The node has another version.
+    BadVersion,
+    /// The node that was to be deleted has children.
+    NotEmpty,
+    /// The parent is an ephemeral node, which can have no children.
+    EphemeralParent,
+    /// An ACL forbids it.
+    NotAuthorized,
+    /// The server does not accept the ACL of the node that was to be created.
+    InvalidAcl,
+    /// A quota is used up.
+    QuotaExceeded,
+    /// Anything else, in the server's words.
+    Other(String),
+}
+
+impl fmt::Display for ConditionProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoNode => "there is no such node, or no parent for it",
+            Self::NodeExists => "the node exists",
+            Self::BadVersion => "the node has another version",
+            Self::NotEmpty => "the node has children",
+            Self::EphemeralParent => "its parent is ephemeral, and can have no children",
+            Self::NotAuthorized => "an ACL forbids it",
+            Self::InvalidAcl => "the server does not accept its ACL",
+            Self::QuotaExceeded => "a quota is used up",
+            Self::Other(cause) => cause,
+        })
+    }
 }
 
 /// Why the end of a session is not confirmed.

@@ -1,5 +1,7 @@
 //! The guard: what a holder has, and how it learns that it has it no more.
 
+mod verify;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -16,11 +18,13 @@ use tracing::warn;
 use crate::clock;
 use crate::driver::{Driver, Outcome};
 use crate::error::{Lost, ReleaseError};
-use crate::fence::FencingToken;
+use crate::fence::{FencingToken, Sequencer};
 use crate::lease::{Lapse, Term};
 use crate::path::LockPath;
 use crate::recipe::{End, Event, Own, SessionEnd};
-use crate::session::{Holding, Settle, Vitals};
+use crate::session::wire::Certainty;
+use crate::session::{Generation, Holding, Settle, Vitals};
+use crate::transaction::Transaction;
 
 /// A held lock. While [`is_held`](Self::is_held) says so, no other guard of this lock does (see the crate's
 /// documentation for what is promised, and what is not yet).
@@ -118,6 +122,13 @@ impl Guard {
         FencingToken::new(self.held.own.czxid)
     }
 
+    /// A claim to the lock that others can check: see [`Sequencer`]. Costs nothing, and says nothing about whether the
+    /// lock is held.
+    pub fn sequencer(&self) -> Sequencer {
+        let generation = self.generation();
+        Sequencer::new(self.held.path.below(generation.chroot()), self.held.own, generation.id())
+    }
+
     /// Whether the lock is held at this instant. Never blocks; once false it stays false.
     pub fn is_held(&self) -> bool {
         self.check().is_ok()
@@ -146,7 +157,7 @@ impl Guard {
     ///
     /// Safe; nothing is lost.
     pub fn lost(&self) -> impl Future<Output = LostReason> + Send + Sync + 'static + use<> {
-        self.held.clone().lost()
+        self.held.clone().lost(self.held.stop_margin)
     }
 
     /// Runs `future` for as long as the lock is held. The moment the guard is lost, or a
@@ -172,7 +183,16 @@ impl Guard {
     /// # }
     /// ```
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Lost> {
-        let mut lost = pin!(self.lost());
+        self.until(self.lost(), future).await
+    }
+
+    /// Runs `future` until the guard is lost by this word.
+    async fn until<F: Future>(
+        &self,
+        lost: impl Future<Output = LostReason>,
+        future: F,
+    ) -> Result<F::Output, Lost> {
+        let mut lost = pin!(lost);
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {
             if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
@@ -182,6 +202,40 @@ impl Guard {
             future.as_mut().poll(cx).map(Ok)
         })
         .await
+    }
+
+    /// Asks a quorum whether the lock is held, for the moment before something irreversible. `Ok` says that it was held at
+    /// some instant while this was awaited, whoever deletes nodes by hand, and that it is held by its lease now.
+    ///
+    /// About one round trip, two on a slow network. What is not answered is asked again until the lease ends, so it
+    /// never takes longer than [`remaining`](Self::remaining). As with [`check`](Self::check), a process that is
+    /// paused afterwards acts on an old answer; a [`transaction`](Self::transaction) does not.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`], with the reason. The guard is lost from then on: somebody deleted its node, or wrote to it, or no
+    /// quorum answered in time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    ///
+    /// ```no_run
+    /// # async fn launch() {}
+    /// # async fn example(guard: zklock::Guard) -> Result<(), zklock::Lost> {
+    /// guard.verify().await?;
+    /// launch().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn verify(&self) -> Result<(), Lost> {
+        self.until(self.over(), self.held.confirm()).await?
+    }
+
+    /// Begins a ZooKeeper transaction that is committed only while the lock is held, by the servers' own word: see
+    /// [`Transaction`]. Nothing is sent before [`commit`](Transaction::commit).
+    pub fn transaction(&self) -> Transaction<'_> {
+        Transaction::new(self)
     }
 
     /// Gives the lock to the next contender, and returns once that is done: one round trip.
@@ -216,6 +270,33 @@ impl Guard {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// What a [`Transaction`] needs.
+impl Guard {
+    /// Resolves once the guard is lost: not before, as [`lost`](Self::lost) may, for whoever winds down still works.
+    pub(crate) fn over(&self) -> impl Future<Output = LostReason> + Send + Sync + 'static + use<> {
+        self.held.clone().lost(Duration::ZERO)
+    }
+
+    pub(crate) fn generation(&self) -> &Arc<Generation> {
+        self.held.holding.generation()
+    }
+
+    pub(crate) fn lock_path(&self) -> &LockPath {
+        &self.held.path
+    }
+
+    /// Whether what has the holder's name is certainly the holder's node.
+    pub(crate) fn certainty(&self) -> Certainty {
+        let driver = self.held.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        driver.as_ref().map_or(Certainty::Unsure, Driver::certainty)
+    }
+
+    /// A server found the holder's node gone, or written to.
+    pub(crate) fn touched(&self) -> Lost {
+        self.held.lost_for(LostReason::NodeDeleted)
     }
 }
 
@@ -275,6 +356,11 @@ impl Held {
         first
     }
 
+    /// Marks the guard as lost. The end of the session takes the node, too, and may be told second.
+    fn lost_for(&self, reason: LostReason) -> Lost {
+        self.as_lost(self.lost_by_now().unwrap_or_else(|| self.lose(reason)))
+    }
+
     fn as_lost(&self, reason: LostReason) -> Lost {
         Lost { path: self.path.to_string(), reason }
     }
@@ -284,29 +370,28 @@ impl Held {
         self.loss.borrow().map_or(lease, |loss| lease.min(loss.from.saturating_sub(clock::now())))
     }
 
-    /// Why the guard is lost, or will be before there is more time than the stop margin.
-    fn ending(&self) -> Option<LostReason> {
+    /// Why the guard is lost, or will be before there is more time than this margin.
+    fn ending(&self, margin: Duration) -> Option<LostReason> {
         if let Some(reason) = self.lost_by_now() {
             return Some(reason);
         }
         let remaining = self.remaining();
         // Whoever is told winds down, so from here on nothing prolongs it.
-        (remaining <= self.stop_margin)
-            .then(|| self.lose_from(LostReason::Unconfirmed, clock::now() + remaining))
+        (remaining <= margin).then(|| self.lose_from(LostReason::Unconfirmed, clock::now() + remaining))
     }
 
-    async fn lost(self: Arc<Self>) -> LostReason {
+    /// Resolves once the guard is lost, or will be before there is more time than this margin.
+    async fn lost(self: Arc<Self>, margin: Duration) -> LostReason {
         let mut loss = self.loss.subscribe();
         let mut lease = self.vitals().changes();
         loop {
             // Both receivers were made, or have seen a change, before this look, so none is missed.
-            if let Some(reason) = self.ending() {
+            if let Some(reason) = self.ending(margin) {
                 return reason;
             }
             // Neither sender goes away before us. The timer's clock stops while the machine is suspended; whoever
             // looks at the guard then is told by the right one.
-            let left = self.remaining().saturating_sub(self.stop_margin);
-            let end = self.holding.generation().sleep(left);
+            let end = self.holding.generation().sleep(self.remaining().saturating_sub(margin));
             let (loss, lease) = (pin!(loss.changed()), pin!(lease.changed()));
             let changed = futures::future::select(loss, lease);
             let _which = futures::future::select(changed, pin!(end)).await;

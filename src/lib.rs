@@ -78,12 +78,15 @@ mod path;
 #[doc(hidden)]
 pub mod recipe;
 mod session;
+mod transaction;
 
 pub use acl::{Acl, Permissions};
 pub use error::{
-    AcquireError, CloseError, ConnectError, InvalidLock, Lost, PathProblem, QueryError, ReleaseError,
+    AcquireError, CloseError, ConditionProblem, ConnectError, InvalidLock, InvalidSequencer, Lost,
+    PathProblem, QueryError, ReleaseError, SequencerError, StaleToken, TransactionError,
 };
-pub use fence::FencingToken;
+pub use fence::{FenceGate, FencingToken, Sequencer};
 pub use guard::{Guard, LostReason};
 pub use lock::{Contender, Lock, LockOptions};
 pub use session::{Session, SessionBuilder, SessionEvent, SessionState};
+pub use transaction::{Applied, NodeOptions, Transaction};

@@ -232,9 +232,10 @@ impl Lock {
         path: &str,
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
-        let path = LockPath::parse(path, generations.chroot())
+        let present = generations.present();
+        let path = LockPath::parse(path, present.chroot())
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        let longest = generations.present().lengths().longest_stop_margin();
+        let longest = present.lengths().longest_stop_margin();
         if options.stop_margin > longest {
             let stop_margin = options.stop_margin;
             return Err(InvalidLock::StopMargin { path: path.to_string(), stop_margin, longest });

@@ -28,6 +28,7 @@ pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 /// are gone, so is the client, and with it the session.
 pub(crate) struct Generation {
     id: i64,
+    chroot: String,
     lengths: Lengths,
     runtime: Handle,
     client: Mutex<Option<Arc<Client>>>,
@@ -63,6 +64,7 @@ impl Generation {
         runtime.spawn(keeper.run());
         let generation = Arc::new(Self {
             id: client.session_id().0,
+            chroot: client.path().trim_end_matches('/').to_owned(),
             lengths,
             runtime,
             client: Mutex::new(Some(Arc::new(client))),
@@ -81,6 +83,11 @@ impl Generation {
     /// The session id, as the server gave it.
     pub(crate) fn id(&self) -> i64 {
         self.id
+    }
+
+    /// The connect string's chroot; empty if it has none.
+    pub(crate) fn chroot(&self) -> &str {
+        &self.chroot
     }
 
     /// The session timeout, as the server granted it, and what follows from it.

@@ -20,7 +20,6 @@ use crate::recipe::SessionEnd;
 /// them are gone, so is the last one.
 pub(crate) struct Generations {
     runtime: Handle,
-    chroot: String,
     present: Mutex<Arc<Generation>>,
     /// Without the generation itself: whoever waits for an event must not keep a session open.
     news: watch::Sender<SessionEvent>,
@@ -39,24 +38,17 @@ pub(crate) enum Over {
 impl Generations {
     /// Takes over the first session, and has this runtime open the next ones by the same dialer.
     pub(super) fn start(first: Established, dialer: Dialer, runtime: Handle) -> Arc<Self> {
-        let chroot = first.client.path().trim_end_matches('/').to_owned();
         let first = Generation::start(first, runtime.clone());
         let event = SessionEvent { state: SessionState::Connected, generation: 0, id: first.id() };
         let life = first.vitals().changes();
         let generations = Arc::new(Self {
             runtime: runtime.clone(),
-            chroot,
             present: Mutex::new(first),
             news: watch::Sender::new(event),
             requeued: AtomicU64::new(0),
         });
         runtime.spawn(Successor { generations: Arc::downgrade(&generations), dialer }.run(life));
         generations
-    }
-
-    /// The connect string's chroot; empty if it has none.
-    pub(crate) fn chroot(&self) -> &str {
-        &self.chroot
     }
 
     /// The present generation; the last one, if there is none.

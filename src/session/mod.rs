@@ -2,6 +2,7 @@
 
 mod builder;
 mod dialer;
+pub(crate) mod fenced;
 mod generation;
 mod generations;
 mod keeper;
@@ -25,7 +26,8 @@ pub use state::{SessionEvent, SessionState};
 pub(crate) use vitals::Vitals;
 pub(crate) use wire::Reply;
 
-use crate::error::{CloseError, ConnectError, InvalidLock};
+use crate::error::{CloseError, ConnectError, InvalidLock, SequencerError};
+use crate::fence::Sequencer;
 use crate::lock::{Lock, LockOptions};
 
 /// A session with ZooKeeper, which any number of locks share. Cheap to clone; every clone is the same session.
@@ -102,6 +104,35 @@ impl Session {
     /// [`InvalidLock`]: what is wrong with the path or with an option.
     pub fn lock_with(&self, path: &str, options: LockOptions) -> Result<Lock, InvalidLock> {
         Lock::new(self.generations.clone(), path, options)
+    }
+
+    /// Whether a holder's claim still stands: `Ok` only if a quorum says that the very node it names is there now,
+    /// untouched and owned by the session it names. About one round trip, two on a slow network.
+    ///
+    /// A `Result` rather than a `bool`, so that an answer which is not looked at is no admission. Any session can
+    /// ask, of whichever chroot, if it may read the holder's node.
+    ///
+    /// The answer is about a moment while this was awaited. The claim may end right behind it, so a late write is
+    /// stopped only by a store that compares tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`SequencerError::Outdated`] if the claim does not stand; see there for the rest, after which nothing is known.
+    /// Waits for the answer for as long as the connection lasts.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    ///
+    /// ```no_run
+    /// # async fn example(session: zklock::Session, claim: &str) -> Result<(), Box<dyn std::error::Error>> {
+    /// session.verify_sequencer(&claim.parse()?).await?;
+    /// // Serve the request that came with the claim.
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn verify_sequencer(&self, sequencer: &Sequencer) -> Result<(), SequencerError> {
+        fenced::verify_sequencer(&self.generations, sequencer).await
     }
 
     /// The present ZooKeeper session's id, as `cons` and `dump` show it in hexadecimal; that of the last one, while there

@@ -162,6 +162,11 @@ impl<F: Future> Steps<F> {
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
+    /// Goes on to the end.
+    pub async fn finished(self) -> F::Output {
+        self.future.await
+    }
+
     /// Waits until the future asks to be polled.
     pub async fn woken(&self) {
         within("a wake-up", self.woken.0.notified()).await;

@@ -7,7 +7,8 @@ use std::str::FromStr;
 /// A number that strictly increases in the order in which a lock is granted, to whichever client.
 ///
 /// A lease cannot stop a process that is paused between asking its guard and acting. A store can: let it remember
-/// the highest token it has seen, and refuse a lower one.
+/// the highest token it has seen, and refuse a lower one. [`FenceGate`](crate::FenceGate) does that in memory, and the
+/// example `fenced_store` inside SQL.
 ///
 /// The token is the `czxid` of the holder's node, the number of the ZooKeeper transaction that created it. Unlike
 /// sequence numbers it goes on increasing when the lock's directory is created again. Rebuilding the ensemble
@@ -21,7 +22,10 @@ use std::str::FromStr;
 /// assert_eq!(token.to_string(), "4294967298");
 /// # Ok::<(), std::num::ParseIntError>(())
 /// ```
+///
+/// With the feature `serde` it is serialized as a plain number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct FencingToken(i64);
 
 impl FencingToken {
@@ -47,5 +51,18 @@ impl FromStr for FencingToken {
 
     fn from_str(token: &str) -> Result<Self, ParseIntError> {
         token.parse().map(Self)
+    }
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_a_plain_number_to_serde() {
+        let token = FencingToken::new(4_294_967_298);
+        assert_eq!(serde_json::to_string(&token).unwrap(), "4294967298");
+        assert_eq!(serde_json::from_str::<FencingToken>("4294967298").unwrap(), token);
+        assert!(serde_json::from_str::<FencingToken>("\"4294967298\"").is_err());
     }
 }

@@ -1,0 +1,9 @@
+//! Fencing: what a store, or a server, checks by itself because no lease can stop a process that is paused.
+
+mod gate;
+mod sequencer;
+mod token;
+
+pub use gate::FenceGate;
+pub use sequencer::Sequencer;
+pub use token::FencingToken;

@@ -1,0 +1,195 @@
+//! The sequencer: a holder's claim that others can check.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::token::FencingToken;
+use crate::error::InvalidSequencer;
+use crate::path::LockPath;
+use crate::recipe::{Own, Sequence};
+
+/// A holder's claim to its lock, which it hands to a server along with its request. The server asks ZooKeeper whether
+/// the claim still stands, with [`Session::verify_sequencer`](crate::Session::verify_sequencer).
+///
+/// For a server that keeps no highest token of its own, or wants to turn stale callers away early. An answer is about
+/// the moment it was given: where a late write would do harm, the store checks the [`token`](Self::token), too.
+///
+/// It names the lock by its absolute path, so that the server's session may have another chroot than the holder's.
+///
+/// Its string form is `TOKEN:SESSION:NUMBER:PATH`: the fencing token (decimal), the holder's session id (hexadecimal), the
+/// number of its node (decimal), and the path of the lock's directory. With the feature `serde` it is serialized as
+/// that string. It is no secret and proves nothing about who shows it: whoever may read the queue can write it down.
+///
+/// The idea is [Chubby's](https://research.google/pubs/the-chubby-lock-service-for-loosely-coupled-distributed-systems/).
+///
+/// ```
+/// use zklock::Sequencer;
+///
+/// let sequencer: Sequencer = "4294967298:100001c4e6f0000:42:/lock/orders".parse()?;
+/// assert_eq!(sequencer.path(), "/lock/orders");
+/// assert_eq!(sequencer.token().as_i64(), 4294967298);
+/// assert_eq!(sequencer.to_string(), "4294967298:100001c4e6f0000:42:/lock/orders");
+/// # Ok::<(), zklock::InvalidSequencer>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sequencer {
+    path: LockPath,
+    own: Own,
+    session: i64,
+}
+
+impl Sequencer {
+    /// The claim to the lock at `path`, an absolute one, by the node `own` of `session`.
+    pub(crate) fn new(path: LockPath, own: Own, session: i64) -> Self {
+        Self { path, own, session }
+    }
+
+    /// The absolute path of the lock's directory, the chroot of the holder's session included.
+    pub fn path(&self) -> &str {
+        self.path.as_str()
+    }
+
+    /// The holder's fencing token.
+    pub fn token(&self) -> FencingToken {
+        FencingToken::new(self.own.czxid)
+    }
+
+    /// The id of the holder's session.
+    pub fn session(&self) -> i64 {
+        self.session
+    }
+
+    /// The absolute path of the holder's node.
+    pub(crate) fn node(&self) -> String {
+        self.path.contender(self.own.sequence)
+    }
+}
+
+impl fmt::Display for Sequencer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, own, session } = self;
+        write!(f, "{}:{session:x}:{}:{path}", own.czxid, own.sequence.0)
+    }
+}
+
+impl FromStr for Sequencer {
+    type Err = InvalidSequencer;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSequencer> {
+        let mut fields = text.splitn(4, ':');
+        let (Some(token), Some(session), Some(number), Some(path)) =
+            (fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            return Err(InvalidSequencer::Fields);
+        };
+        // A field counts only as we would spell it, so that a claim has one string.
+        let token = token.parse::<i64>().ok().filter(|it| *it > 0 && it.to_string() == token);
+        let session = u64::from_str_radix(session, 16)
+            .ok()
+            // A node without an owner is no ephemeral one.
+            .filter(|it| *it != 0 && format!("{it:x}") == session)
+            .map(u64::cast_signed);
+        let number = number.parse::<i32>().ok().filter(|it| it.to_string() == number).map(Sequence);
+        let own = Own {
+            sequence: number.filter(|number| !number.is_exhausted()).ok_or(InvalidSequencer::Number)?,
+            czxid: token.ok_or(InvalidSequencer::Token)?,
+        };
+        let session = session.ok_or(InvalidSequencer::Session)?;
+        let path = LockPath::parse(path, "").map_err(InvalidSequencer::Path)?;
+        Ok(Self { path, own, session })
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Sequencer {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Sequencer {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::path::PathProblem;
+    use crate::recipe::LAST_SEQUENCE;
+
+    #[test]
+    fn each_bad_string_is_told_its_problem() {
+        for (text, problem) in [
+            ("", InvalidSequencer::Fields),
+            ("7:a:1", InvalidSequencer::Fields),
+            (":a:1:/lock", InvalidSequencer::Token),
+            ("0:a:1:/lock", InvalidSequencer::Token),
+            ("-7:a:1:/lock", InvalidSequencer::Token),
+            ("+7:a:1:/lock", InvalidSequencer::Token),
+            ("07:a:1:/lock", InvalidSequencer::Token),
+            ("9223372036854775808:a:1:/lock", InvalidSequencer::Token),
+            ("7::1:/lock", InvalidSequencer::Session),
+            ("7:0:1:/lock", InvalidSequencer::Session),
+            ("7:A:1:/lock", InvalidSequencer::Session),
+            ("7:0xa:1:/lock", InvalidSequencer::Session),
+            ("7:-a:1:/lock", InvalidSequencer::Session),
+            ("7:10000000000000000:1:/lock", InvalidSequencer::Session),
+            ("7:a::/lock", InvalidSequencer::Number),
+            ("7:a:-1:/lock", InvalidSequencer::Number),
+            ("7:a:01:/lock", InvalidSequencer::Number),
+            ("7:a:2147483647:/lock", InvalidSequencer::Number),
+            ("7:a:2147483648:/lock", InvalidSequencer::Number),
+            ("7:a:1:", InvalidSequencer::Path(PathProblem::Empty)),
+            ("7:a:1:lock", InvalidSequencer::Path(PathProblem::Relative)),
+            ("7:a:1:/", InvalidSequencer::Path(PathProblem::Root)),
+            ("7:a:1:/lock/", InvalidSequencer::Path(PathProblem::TrailingSlash)),
+            ("7:a:1:/lock/../a", InvalidSequencer::Path(PathProblem::DotName)),
+            ("7:a:1:/lock\n", InvalidSequencer::Path(PathProblem::Character(10))),
+            ("7:a:1:/zookeeper/lock", InvalidSequencer::Path(PathProblem::Reserved)),
+        ] {
+            assert_eq!(text.parse::<Sequencer>(), Err(problem), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn colons_belong_to_the_path() {
+        let sequencer = "7:ffffffffffffffff:0:/lock/a:b".parse::<Sequencer>().unwrap();
+        assert_eq!((sequencer.path(), sequencer.session()), ("/lock/a:b", -1));
+        assert_eq!(sequencer.node(), "/lock/a:b/lock-0000000000");
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn it_is_its_string_to_serde() {
+        let text = "\"7:a:1:/lock/orders\"";
+        let sequencer = serde_json::from_str::<Sequencer>(text).unwrap();
+        assert_eq!(serde_json::to_string(&sequencer).unwrap(), text);
+        assert!(serde_json::from_str::<Sequencer>("\"7:a:1\"").unwrap_err().to_string().contains("PATH"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_claim_survives_its_string(
+            token in 1i64..,
+            session in any::<i64>().prop_filter("a session has an id", |session| *session != 0),
+            number in 0..=LAST_SEQUENCE,
+            path in "(/[a-z:. \u{8def}]{1,4}x){1,3}",
+        ) {
+            let path = LockPath::parse(&path, "").unwrap();
+            let sequencer = Sequencer::new(path, Own { sequence: Sequence(number), czxid: token }, session);
+            prop_assert_eq!(sequencer.to_string().parse(), Ok(sequencer));
+        }
+
+        #[test]
+        fn what_parses_is_spelled_as_we_do(text in "[0-9+-]{0,3}:[0-9a-fA-F]{0,3}:[0-9+-]{0,3}:/?[a-z/.]{0,4}") {
+            if let Ok(sequencer) = text.parse::<Sequencer>() {
+                prop_assert_eq!(sequencer.to_string(), text);
+            }
+        }
+    }
+}
