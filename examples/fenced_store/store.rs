@@ -1,0 +1,67 @@
+//! The store: SQLite, with the highest token of each lock beside the data.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use zklock::FencingToken;
+
+/// How long a writer waits for another one's transaction.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A store of one note under one lock. Each process opens its own.
+pub(crate) struct Store {
+    connection: Connection,
+    lock: String,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    Yes,
+    /// The store has seen this higher token.
+    Refused {
+        highest: FencingToken,
+    },
+}
+
+impl Store {
+    pub(crate) fn open(file: &Path, lock: &str) -> rusqlite::Result<Self> {
+        let connection = Connection::open(file)?;
+        connection.busy_timeout(PATIENCE)?;
+        connection.execute_batch(
+            "CREATE TABLE IF NOT EXISTS fences (lock TEXT PRIMARY KEY, highest INTEGER NOT NULL);
+             CREATE TABLE IF NOT EXISTS notes (lock TEXT PRIMARY KEY, text TEXT NOT NULL);",
+        )?;
+        Ok(Self { connection, lock: lock.to_owned() })
+    }
+
+    /// Writes, if no higher token was seen. The comparison and the write are one transaction, so that no other writer
+    /// comes between them; and it is kept, so that it holds after a restart.
+    pub(crate) fn write(&mut self, token: FencingToken, text: &str) -> rusqlite::Result<Written> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let admitted = transaction.execute(
+            "INSERT INTO fences (lock, highest) VALUES (?1, ?2)
+             ON CONFLICT (lock) DO UPDATE SET highest = excluded.highest WHERE excluded.highest >= highest",
+            params![self.lock, token.as_i64()],
+        )?;
+        if admitted == 0 {
+            let sql = "SELECT highest FROM fences WHERE lock = ?1";
+            let highest = transaction.query_row(sql, [&self.lock], |row| row.get(0))?;
+            return Ok(Written::Refused { highest: FencingToken::new(highest) });
+        }
+        transaction.execute(
+            "INSERT INTO notes (lock, text) VALUES (?1, ?2)
+             ON CONFLICT (lock) DO UPDATE SET text = excluded.text",
+            params![self.lock, text],
+        )?;
+        transaction.commit()?;
+        Ok(Written::Yes)
+    }
+
+    /// The note, if there is one.
+    pub(crate) fn read(&self) -> rusqlite::Result<Option<String>> {
+        let sql = "SELECT text FROM notes WHERE lock = ?1";
+        self.connection.query_row(sql, [&self.lock], |row| row.get(0)).optional()
+    }
+}

@@ -1,0 +1,56 @@
+//! A writer: what every user of a fenced store does.
+
+use std::io::Write;
+use std::time::Duration;
+
+use zklock::{FencingToken, ReleaseError, Session};
+
+use crate::Part;
+use crate::store::{Store, Written};
+
+/// About as long does a writer that is stopped keep the lock.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// What a writer says to the story, one to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Word {
+    /// It holds the lock: its guard has just said so.
+    Checked { token: i64 },
+    /// Its write was accepted.
+    Wrote,
+    /// Its write was refused.
+    Refused { highest: i64 },
+    /// Its guard after the write.
+    Ended { held: bool },
+}
+
+/// Writes once, under the lock.
+pub(crate) async fn run(part: &Part) -> anyhow::Result<()> {
+    let mut store = Store::open(&part.store, &part.lock)?;
+    let session = Session::builder(&part.servers).session_timeout(SESSION_TIMEOUT).connect().await?;
+    let guard = session.lock(&part.lock)?.acquire().await?;
+
+    guard.check()?;
+    say(Word::Checked { token: guard.token().as_i64() })?;
+    // Anything may happen to a process here. The story has it wait for a word, and stops it meanwhile.
+    std::io::stdin().read_line(&mut String::new())?;
+    let written = store.write(guard.token(), &part.text)?;
+
+    say(match written {
+        Written::Yes => Word::Wrote,
+        Written::Refused { highest } => Word::Refused { highest: FencingToken::as_i64(highest) },
+    })?;
+    say(Word::Ended { held: guard.is_held() })?;
+    match guard.release().await {
+        Ok(()) | Err(ReleaseError::Lost(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn say(word: Word) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    serde_json::to_writer(&mut stdout, &word)?;
+    writeln!(stdout)?;
+    stdout.flush()?;
+    Ok(())
+}
