@@ -204,8 +204,9 @@ impl Guard {
         .await
     }
 
-    /// Asks a quorum whether the lock is held, for the moment before something irreversible. `Ok` says that it was held at
-    /// some instant while this was awaited, whoever deletes nodes by hand, and that it is held by its lease now.
+    /// Asks a quorum whether the lock is held, for the moment before something irreversible. `Ok` says that the holder's
+    /// node was there, untouched, at some instant while this was awaited, and that the lease is valid now. (A node
+    /// that an ACL hides from its own holder is known by its name only.)
     ///
     /// About one round trip, two on a slow network. What is not answered is asked again until the lease ends, so it
     /// never takes longer than [`remaining`](Self::remaining). As with [`check`](Self::check), a process that is

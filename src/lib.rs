@@ -28,7 +28,9 @@
 //! * A [`Session`] outlives ZooKeeper's: when the servers end that, the next one is opened, and who was waiting
 //!   queues again, at the end. What was held is lost for good.
 //! * Every future may be dropped at any point: it leaves no node behind and never blocks the queue.
-//! * Every guard has a [`FencingToken`] that increases in the order of the grants.
+//! * Every guard has a [`FencingToken`] that increases in the order of the grants. Writes to ZooKeeper itself can be made
+//!   to depend on the lock ([`Guard::transaction`]), and a server can have a caller's claim to it checked
+//!   ([`Session::verify_sequencer`]).
 //!
 //! # Quick start
 //!

@@ -18,7 +18,8 @@ use crate::session::wire::Certainty;
 /// kind of write that needs no fencing token.
 ///
 /// Made by [`Guard::transaction`]. Paths are absolute, from the connect string's chroot, as a lock's are. ZooKeeper takes
-/// about 1 MiB in all, unless the servers' `jute.maxbuffer` says otherwise.
+/// about 1 MiB in all, unless the servers' `jute.maxbuffer` says otherwise; upon more it ends the connection, and the
+/// transaction with [`TransactionError::Unknown`].
 ///
 /// An operator who deletes the lock's whole directory makes its numbers start over. Then the holder's name may become
 /// another contender's, which the check, by name, would take for the holder. A guard whose node was not seen on the

@@ -9,7 +9,7 @@ use zklock::{
     Acl, Applied, ConditionProblem, Guard, LockOptions, LostReason, NodeOptions, Permissions, Sequencer,
     SequencerError, Session, Transaction, TransactionError,
 };
-use zklock_testcontainers::{Ensemble, RequestKind};
+use zklock_testcontainers::{Ensemble, RequestKind, ZooKeeper};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// A guard of `/lock/orders`.
@@ -283,6 +283,46 @@ async fn a_transaction_whose_reply_was_lost_is_unknown() {
     within("the answer", guard.verify()).await.unwrap();
     assert!(!exists(&operator, "/data/b").await);
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn transactions_and_verifications_extend_the_lease() {
+    let server = server().await;
+    for verifies in [true, false] {
+        // Its heartbeats are ten seconds apart.
+        let (link, session) = linked(&server, Duration::from_secs(50)).await;
+        let guard = guard(&session).await;
+        let before = link.requests_of(RequestKind::Multi);
+        let (started, remaining) = (Instant::now(), guard.remaining());
+        let mut asked = 0;
+        support::eventually("a longer lease", async || {
+            if verifies {
+                guard.verify().await.unwrap();
+            } else {
+                guard.transaction().commit().await.unwrap();
+            }
+            asked += 1;
+            guard.remaining() + started.elapsed() > remaining + Duration::from_millis(500)
+        })
+        .await;
+        assert_eq!(link.requests_of(RequestKind::Multi) - before, asked, "no heartbeat did it");
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_too_large_is_unknown_and_leaves_the_guard() {
+    let server =
+        ZooKeeper::builder().java_property("jute.maxbuffer", "8192").start().await.expect("a server");
+    let session = session(&server).await;
+    let operator = operator(&server).await;
+    make(&operator, "/data").await;
+    let guard = guard(&session).await;
+    let large = guard.transaction().create("/data/a", "x".repeat(16 * 1024)).commit();
+    let error = within("the answer", large).await.unwrap_err();
+    assert_eq!(error, TransactionError::Unknown { path: "/lock/orders".into() });
+    let applied = within("the answer", guard.transaction().create("/data/a", "").commit()).await;
+    assert_eq!(applied, Ok(vec![Applied::Created { path: "/data/a".into() }]));
 }
 
 #[tokio::test]
