@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use support::{enqueue, granted, server, session, until_nothing_is_left, within};
-use zklock::{Guard, InvalidLock, LockOptions, LostReason, Session};
+use zklock::{Applied, Guard, InvalidLock, LockOptions, LostReason, Session};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
 
 /// With ticks of 100 ms: a lag of 75 ms, a margin of 40 ms, heartbeats of 981.25 ms.
@@ -67,6 +67,20 @@ async fn a_holder_that_winds_down_can_still_release() {
     within("release", guard.release()).await.unwrap();
     granted(waiter).await.release().await.unwrap();
     until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_holder_that_winds_down_can_still_write() {
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    let reply = link.hold_reply(RequestKind::Multi);
+    within("the loss", guard.lost()).await;
+    reply.release();
+    let written = within("the write", guard.transaction().create("/last-words", "").commit()).await;
+    assert_eq!(written, Ok(vec![Applied::Created { path: "/last-words".into() }]));
+    guard.verify().await.unwrap();
+    // Neither puts off the end that was told.
+    support::eventually("the end", async || !guard.is_held()).await;
 }
 
 #[tokio::test]
