@@ -1,6 +1,9 @@
 //! An ensemble of servers and what can be done to it.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use futures::future::{join_all, try_join_all};
 
@@ -10,11 +13,13 @@ use crate::{
     config::Options,
     mesh::Mesh,
     server::{Server, State, poll},
+    session::{self, Closing},
 };
 
 /// Ports are taken in competition with everybody else on the machine.
 const ATTEMPTS: usize = 4;
 const LEADER_WAIT: Duration = Duration::from_secs(60);
+const CLOSING_WAIT: Duration = Duration::from_secs(60);
 
 /// Several ZooKeeper servers that form one ensemble. Dropping it ends them and removes their data.
 ///
@@ -197,6 +202,44 @@ impl Ensemble {
     /// Asks server `index` a four-letter word: `srvr`, `mntr`, `wchs`, `cons`, `dump`, `ruok`; all are enabled.
     pub async fn admin(&self, index: usize, word: &str) -> Result<String, Error> {
         self.server(index)?.admin(word).await
+    }
+
+    /// Ends session `id` as an operator would: its ephemeral nodes are gone once this returns, and its client is told
+    /// that it has expired.
+    ///
+    /// The session is resumed from here and closed. If possible that is done at another server than its client's, so
+    /// that the client is told by nothing but the end itself. Servers that are killed, paused or isolated are not asked.
+    ///
+    /// # Errors
+    /// When there is no such session, or no server closes it within a minute.
+    pub async fn close_session(&self, id: i64) -> Result<(), Error> {
+        // An attempt that was not answered may have closed it.
+        let tried = AtomicBool::new(false);
+        let what = format!("a server to close session {id:#x}");
+        let closing = poll(&what, CLOSING_WAIT, || async {
+            for server in self.strangers_first(id).await {
+                match session::close(&server.node().client_address(), id).await {
+                    Ok(closing) => return Some(closing),
+                    Err(_) => tried.store(true, Ordering::SeqCst),
+                }
+            }
+            None
+        });
+        match closing.await? {
+            Closing::Unknown if !tried.load(Ordering::SeqCst) => Err(Error::NoSuchSession { id }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The servers that can be asked, last the one that session `id` is connected to.
+    async fn strangers_first(&self, id: i64) -> Vec<&Server> {
+        let mut servers = Vec::new();
+        for server in self.reachable().await {
+            let connections = server.admin("cons").await.unwrap_or_default();
+            servers.push((connections.contains(&format!("sid={id:#x},")), server));
+        }
+        servers.sort_by_key(|(connected, _)| *connected);
+        servers.into_iter().map(|(_, server)| server).collect()
     }
 
     fn server(&self, index: usize) -> Result<&Server, Error> {

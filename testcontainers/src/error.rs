@@ -49,6 +49,16 @@ pub enum Error {
         action: &'static str,
     },
 
+    /// There is no such session to close.
+    #[error(
+        "there is no session {id:#x} to close: it has ended, or it is another ensemble's; \
+         a client tells its session's id once it is connected"
+    )]
+    NoSuchSession {
+        /// The session that was asked for.
+        id: i64,
+    },
+
     /// A server ended by itself while it was starting.
     #[error("server {index} ended while starting; the end of its log:\n{log}")]
     Exited {

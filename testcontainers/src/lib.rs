@@ -61,6 +61,7 @@
 //! - [`Ensemble::isolate`] drops every byte between a server and the other servers. Its clients notice nothing: for up to
 //!   `syncLimit` ticks it serves them reads, and takes writes it cannot commit. Servers reach each other only through
 //!   proxies in the test process, so this needs neither root nor firewall rules.
+//! - [`Ensemble::close_session`] ends a client's session as an operator would: at once, whatever its client does.
 //! - A [`Link`] is between one client and one server: delay, black hole, cut, a lost or held reply, and counts of what
 //!   passed.
 //!
@@ -79,6 +80,7 @@ mod listener;
 mod mesh;
 mod ports;
 mod server;
+mod session;
 mod snapshot;
 mod zookeeper;
 

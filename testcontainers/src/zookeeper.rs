@@ -59,6 +59,14 @@ impl ZooKeeper {
         self.ensemble.unpause(0).await
     }
 
+    /// Ends a client's session as an operator would; see [`Ensemble::close_session`].
+    ///
+    /// # Errors
+    /// When there is no such session, or the server does not answer within a minute.
+    pub async fn close_session(&self, id: i64) -> Result<(), Error> {
+        self.ensemble.close_session(id).await
+    }
+
     /// Asks a four-letter word: `srvr`, `mntr`, `wchs`, `cons`, `dump`, `ruok`; all are enabled.
     pub async fn admin(&self, word: &str) -> Result<String, Error> {
         self.ensemble.admin(0, word).await

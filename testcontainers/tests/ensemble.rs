@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use common::{PERSISTENT, connect, eventually};
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 use zklock_testcontainers::{Ensemble, Error};
+use zookeeper_client::{Acls, CreateMode, SessionState};
 
 /// Servers that notice a partition within 5 x 200 ms instead of 10 s.
 async fn quick() -> Ensemble {
@@ -141,4 +142,23 @@ async fn an_isolation_shorter_than_the_limits_only_delays() {
     ensemble.heal().await.unwrap();
     common::soon("the commit", request).await.unwrap();
     assert_eq!(ensemble.leader().await.unwrap(), leader);
+}
+
+#[tokio::test]
+async fn a_session_ends_as_by_an_operator() {
+    let ensemble = quick().await;
+    // One client at each server: the one that is asked first must not be the client's own.
+    for server in 0..3 {
+        let client = connect(&ensemble.address(server)).await;
+        let mut states = client.state_watcher();
+        let node = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        client.create("/node", b"", &node).await.unwrap();
+        let id = client.session_id().0;
+        ensemble.close_session(id).await.unwrap();
+        common::soon("the expiry", async { while states.changed().await != SessionState::Expired {} }).await;
+        let other = connect(&ensemble.address(server)).await;
+        other.sync("/").await.unwrap();
+        assert_eq!(other.check_stat("/node").await.unwrap(), None);
+        assert!(matches!(ensemble.close_session(id).await, Err(Error::NoSuchSession { id: it }) if it == id));
+    }
 }

@@ -87,3 +87,15 @@ async fn options_that_cannot_work_are_refused() {
     let outside = ZooKeeper::builder().data_file("../myid", "1").start().await;
     assert!(matches!(outside, Err(Error::InvalidOption(_))), "{outside:?}");
 }
+
+#[tokio::test]
+async fn a_session_ends_at_the_only_server_there_is() {
+    let zk = ZooKeeper::start().await.unwrap();
+    let client = connect(&zk.connect_string()).await;
+    let mut states = client.state_watcher();
+    zk.close_session(client.session_id().0).await.unwrap();
+    common::soon("the expiry", async {
+        while states.changed().await != zookeeper_client::SessionState::Expired {}
+    })
+    .await;
+}
