@@ -1,0 +1,34 @@
+//! The holder's server is paused, and goes on as if no time had passed.
+
+use zklock::QueryError;
+
+use crate::contest::{Contest, ensemble, path, recover, without};
+use crate::report::{Margins, repetitions};
+use crate::support::eventually;
+
+#[tokio::test]
+async fn the_holders_server_is_paused() {
+    let ensemble = ensemble().await;
+    let mut margins = Margins::of("its server is paused for longer than the session timeout");
+    for repetition in 0..repetitions() {
+        let paused = ensemble.followers().await.unwrap()[0];
+        let path = path(repetition);
+        let mut contest = Contest::start(ensemble.address(paused), without(&ensemble, paused), &path).await;
+        ensemble.pause(paused).await.unwrap();
+        let outcome = contest.outcome().await;
+        ensemble.unpause(paused).await.unwrap();
+
+        // The server's first answers are from before; whatever it says, the old guard stays lost.
+        let lock = contest.holding.lock(&path).unwrap();
+        eventually("the server's answer to the old holder", async || {
+            assert!(!contest.guard.is_held(), "a lost guard came back");
+            matches!(lock.contenders().await, Ok(_) | Err(QueryError::SessionOver { .. }))
+        })
+        .await;
+        recover(&ensemble).await;
+        assert!(!contest.guard.is_held(), "a lost guard came back");
+        assert!(outcome.next.is_held());
+        margins.record(outcome.margin);
+    }
+    margins.print();
+}
