@@ -30,6 +30,9 @@ use crate::{
 /// its followers connect to it; refused they would try again, but hung up on they start another election.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
+/// How long a published port may take to hang up on behalf of a server that does not listen.
+const HANG_UP: Duration = Duration::from_millis(100);
+
 /// Protocol versions of the first message on an election connection: one announced address, or several.
 const FIRST_MESSAGE: [i64; 2] = [-65_536, -65_535];
 
@@ -126,6 +129,8 @@ struct Proxy {
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// Servers are reached at published ports.
+    published: bool,
     /// What the first message is to announce as its sender's address; election proxies only.
     announce: OnceLock<String>,
     state: Mutex<State>,
@@ -146,7 +151,8 @@ struct State {
 
 impl Proxy {
     fn start(host: Ipv4Addr) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        // Only proxies for servers that are elsewhere listen on every address.
+        let shared = Arc::new(Shared { published: host.is_unspecified(), ..Shared::default() });
         let listener = Listener::start(host, {
             let shared = shared.clone();
             move |client| shared.admit(client)
@@ -246,7 +252,7 @@ impl Shared {
                 (state.upstream.clone(), state.ended)
             };
             let attempt = match upstream {
-                Some(address) => TcpStream::connect(address),
+                Some(address) => TcpStream::connect(address).and_then(|server| self.taken(server)),
                 None => Err(io::ErrorKind::NotConnected.into()),
             };
             match attempt {
@@ -254,6 +260,24 @@ impl Shared {
                 result => return result,
             }
         }
+    }
+
+    /// A published port takes connections whether or not the server listens, and hangs up if it does not. A leader that is
+    /// about to listen would lose its followers by that, and wait `initLimit` for them.
+    fn taken(&self, server: TcpStream) -> io::Result<TcpStream> {
+        if self.published {
+            server.set_read_timeout(Some(HANG_UP))?;
+            match server.peek(&mut [0]) {
+                Ok(0) => return Err(io::ErrorKind::ConnectionRefused.into()),
+                Err(error)
+                    if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+                {
+                    return Err(error);
+                }
+                _ => server.set_read_timeout(None)?,
+            }
+        }
+        Ok(server)
     }
 
     /// Copies until the source ends, then ends the target's half; an error ends both sides at once.
@@ -359,5 +383,20 @@ mod tests {
         accepted.read_exact(&mut four).unwrap();
         assert_eq!(&four, b"late");
         assert!(matches!(meanwhile.read(&mut four), Ok(0) | Err(_)));
+    }
+
+    #[test]
+    fn a_published_port_that_hangs_up_is_tried_again() {
+        let mesh = Mesh::start(2, Ipv4Addr::UNSPECIFIED, "127.0.0.1").unwrap();
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        mesh.locate(1, &server.local_addr().unwrap().to_string(), "127.0.0.1:1");
+
+        let mut client =
+            TcpStream::connect(("127.0.0.1", mesh.ways[&(0, 1)].quorum.listener.port())).unwrap();
+        client.write_all(b"follower").unwrap();
+        drop(server.accept().unwrap());
+        let mut seen = [0; 8];
+        server.accept().unwrap().0.read_exact(&mut seen).unwrap();
+        assert_eq!(&seen, b"follower");
     }
 }
