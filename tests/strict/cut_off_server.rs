@@ -80,6 +80,7 @@ async fn a_holder_that_reconnects_to_a_leader_which_is_cut_off() {
         let mut contest = Contest::start(link.address(), without(&ensemble, alone), &path(repetition)).await;
 
         ensemble.isolate(alone).await.unwrap();
+        let pings = link.counts().pings;
         // It still takes itself for the leader, and resumes the session: that must not extend the lease.
         let cuts = async {
             let mut cuts = tokio::time::interval(Duration::from_millis(500));
@@ -92,6 +93,8 @@ async fn a_holder_that_reconnects_to_a_leader_which_is_cut_off() {
             outcome = contest.outcome() => margins.record(outcome.margin),
             () = cuts => unreachable!("it goes on for ever"),
         }
+        // A connection that lasts so shortly is pinged once, when the session has been resumed on it.
+        assert!(link.counts().pings > pings + 1, "the session was not resumed");
         recover(&ensemble).await;
     }
     margins.print();

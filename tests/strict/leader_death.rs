@@ -1,6 +1,6 @@
 //! The leader is killed in the middle of a request: the request was sent, and its sender cannot know what came of it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use zklock::{Lock, Session};
 use zklock_testcontainers::{Ensemble, HeldReply, HeldRequest, Link, RequestKind};
@@ -8,9 +8,6 @@ use zklock_testcontainers::{Ensemble, HeldReply, HeldRequest, Link, RequestKind}
 use crate::contest::{LONG_TIMEOUT, behind, ensemble, links, path, recover, seconds, session};
 use crate::report::{Margins, repetitions};
 use crate::support::{acquire, enqueue, eventually, granted, queue, within};
-
-/// An election and a reconnection fit into it.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How far the request came.
 #[derive(Clone, Copy)]
@@ -140,12 +137,12 @@ impl At {
     }
 }
 
-/// A link to each server, and a session that may use all of them and begins with one.
+/// A link to each server, and a session that may use all of them and begins with one. It outlives the election.
 async fn connect(ensemble: &Ensemble, at: At) -> (Vec<Link>, usize, Session) {
     let (links, server) = (links(ensemble).await, at.server(ensemble).await);
     let others = || links.iter().enumerate().filter(|(link, _)| *link != server).map(|(_, link)| link);
     others().for_each(Link::refuse);
-    let session = session(behind(&links), TIMEOUT).await;
+    let session = session(behind(&links), LONG_TIMEOUT).await;
     others().for_each(Link::accept);
     assert_eq!(links[server].connections(), 1);
     (links, server, session)

@@ -31,7 +31,7 @@ async fn the_holders_process_is_stopped() {
         let stopped = Instant::now();
         let next = granted(waiter).await;
         margins.record(seconds(stopped, Instant::now()));
-        // The next grant may come up to a heartbeat before the stop is as long as the session timeout.
+        // The next grant may come before the stop is as long as the session timeout.
         tokio::time::sleep_until((stopped + TIMEOUT).into()).await;
         // It waits for the process, which has heard of nothing else by the time it looks at its guard.
         holder.command("check").await;
