@@ -60,7 +60,7 @@ impl Generation {
         let (kept, queue) = mpsc::unbounded_channel();
         let (ended, over) = watch::channel(None);
         let states = client.state_watcher();
-        let keeper = Keeper::new(client.state_watcher(), vitals.clone(), lengths.timeout, ended, queue);
+        let keeper = Keeper::new(client.state_watcher(), vitals.clone(), lengths, ended, queue);
         runtime.spawn(keeper.run());
         let generation = Arc::new(Self {
             id: client.session_id().0,

@@ -2,17 +2,22 @@
 //! callers left behind.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval};
 use zookeeper_client::{SessionState, StateWatcher};
 
 use super::vitals::Vitals;
 use super::wire;
+use crate::lease::Lengths;
 use crate::recipe::SessionEnd;
+
+/// How many times a heartbeat the client's state is looked at, though it tells of no change: a session that is resumed
+/// counts from the last look before its connection was lost.
+const LOOKS: u32 = 4;
 
 /// Who says that a session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +31,7 @@ pub(crate) enum Obituary {
 pub(crate) struct Keeper {
     states: StateWatcher,
     vitals: Arc<Vitals>,
-    timeout: Duration,
+    lengths: Lengths,
     over: watch::Sender<Option<Obituary>>,
     queue: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
     kept: FuturesUnordered<BoxFuture<'static, ()>>,
@@ -36,11 +41,11 @@ impl Keeper {
     pub(crate) fn new(
         states: StateWatcher,
         vitals: Arc<Vitals>,
-        timeout: Duration,
+        lengths: Lengths,
         over: watch::Sender<Option<Obituary>>,
         queue: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
     ) -> Self {
-        Self { states, vitals, timeout, over, queue, kept: FuturesUnordered::new() }
+        Self { states, vitals, lengths, over, queue, kept: FuturesUnordered::new() }
     }
 
     /// Runs until the session is over, or until nobody uses it any more and everything is finished. What is left
@@ -51,6 +56,8 @@ impl Keeper {
         if self.hear(present) {
             return;
         }
+        let mut looks = interval(self.lengths.heartbeat / LOOKS);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut used = true;
         while used || !self.kept.is_empty() {
             tokio::select! {
@@ -61,6 +68,7 @@ impl Keeper {
                         return;
                     }
                 }
+                _ = looks.tick() => self.vitals.follow(),
                 future = self.queue.recv(), if used => match future {
                     Some(future) => self.kept.push(future),
                     None => used = false,
@@ -79,7 +87,9 @@ impl Keeper {
             SessionEnd::Closed => Obituary::Confirmed,
             // The server may end the connection before its last reply is read. The client declares a session expired
             // by itself only after hearing nothing for 7/5 of its timeout.
-            SessionEnd::Expired if self.vitals.silence() < self.timeout * 7 / 5 => Obituary::Confirmed,
+            SessionEnd::Expired if self.vitals.silence() < self.lengths.timeout * 7 / 5 => {
+                Obituary::Confirmed
+            }
             SessionEnd::Expired | SessionEnd::AuthFailed => Obituary::Unconfirmed,
         };
         self.over.send_replace(Some(obituary));
