@@ -90,11 +90,17 @@ pub(crate) async fn is_played() -> bool {
 async fn play(servers: &str, path: &str) {
     let session = session(servers.to_owned(), TIMEOUT).await;
     let guard = session.lock(path).unwrap().acquire().await.unwrap();
-    say(&guard.token().to_string());
+    let token = guard.token().to_string();
+    say(&token);
     let mut commands = BufReader::new(tokio::io::stdin()).lines();
     while let Some(command) = commands.next_line().await.expect("a pipe") {
         match command.as_str() {
             "check" => say(&guard.check().map_or_else(|lost| lost.reason.to_string(), |()| HELD.to_owned())),
+            "write" => {
+                let written =
+                    guard.transaction().set(format!("{path}-store"), token.as_str(), None).commit().await;
+                say(&written.map_or_else(|refused| refused.to_string(), |_| WRITTEN.to_owned()));
+            }
             other => panic!("nobody taught the holder to {other:?}"),
         }
     }
@@ -102,6 +108,9 @@ async fn play(servers: &str, path: &str) {
 
 /// The holder's answer to `check` while its guard is valid; otherwise it says why it was lost.
 pub(crate) const HELD: &str = "held";
+
+/// Its answer to `write` if its token is in the store.
+pub(crate) const WRITTEN: &str = "written";
 
 fn say(word: &str) {
     println!("{MARK}{word}");

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use zklock::FencingToken;
+use zklock::{FenceGate, FencingToken};
+use zookeeper_client::{Acls, CreateMode};
 
-use crate::contest::{LONG_TIMEOUT, TIMEOUT, ensemble, path, seconds, session};
-use crate::holder::{HELD, Holder, is_played};
+use crate::contest::{LONG_TIMEOUT, TIMEOUT, ensemble, path, plain, seconds, session};
+use crate::holder::{HELD, Holder, WRITTEN, is_played};
 use crate::report::{Margins, repetitions};
 use crate::support::{enqueue, granted};
 
@@ -26,11 +27,21 @@ async fn the_holders_process_is_stopped() {
         let waiter = enqueue(&waiting.lock(&path).unwrap()).await;
         holder.command("check").await;
         assert_eq!(holder.says().await, HELD);
+        // What the lock protects: a node that is written under the lock only, and a store that compares tokens.
+        let store = plain(&ensemble.connect_string(), LONG_TIMEOUT).await;
+        let node = format!("{path}-store");
+        store.create(&node, b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+        let mut gate = FenceGate::new();
+        holder.command("write").await;
+        assert_eq!(holder.says().await, WRITTEN);
+        gate.admit(token).unwrap();
 
         holder.stop().await;
         let stopped = Instant::now();
         let next = granted(waiter).await;
         margins.record(seconds(stopped, Instant::now()));
+        next.transaction().set(node.as_str(), "the next holder's", None).commit().await.unwrap();
+        gate.admit(next.token()).unwrap();
         // The next grant may come before the stop is as long as the session timeout.
         tokio::time::sleep_until((stopped + TIMEOUT).into()).await;
         // It waits for the process, which has heard of nothing else by the time it looks at its guard.
@@ -40,6 +51,10 @@ async fn the_holders_process_is_stopped() {
         println!("a process that was stopped says of its guard: {answer}");
         assert_ne!(answer, HELD, "two guards at once");
         assert!(token < next.token());
+        holder.command("write").await;
+        assert_ne!(holder.says().await, WRITTEN);
+        assert_eq!(store.get_data(&node).await.unwrap().0, b"the next holder's");
+        gate.admit(token).unwrap_err();
         assert!(next.is_held());
     }
     margins.print();
