@@ -2,7 +2,13 @@
 
 mod support;
 
-use support::{enqueue, granted, queue, server, session, until_nothing_is_left, within};
+use std::time::{Duration, Instant};
+
+use support::{
+    enqueue, eventually, granted, queue, server, session, until_nothing_is_left, until_watched, within,
+};
+use zklock::Session;
+use zklock_testcontainers::{Link, RequestKind};
 
 #[tokio::test]
 async fn two_locks_of_one_session_are_independent() {
@@ -59,4 +65,41 @@ async fn the_last_handle_closes_the_session() {
     drop(guard);
     support::eventually("the session's end", async || sessions().await == 0).await;
     until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn twenty_guards_share_one_heartbeat() {
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let session = Session::builder(link.address())
+        .session_timeout(Duration::from_secs(4))
+        .tick(Duration::from_millis(100))
+        .connect()
+        .await
+        .unwrap();
+    let mut guards = Vec::new();
+    for number in 0..20 {
+        guards.push(session.lock(&format!("/lock/orders-{number}")).unwrap().acquire().await.unwrap());
+    }
+    // Each holder sets its own watch once; then only heartbeats are left.
+    until_watched(&server, 20).await;
+    beats_by(&link, RequestKind::Multi).await;
+    assert!(guards.iter().all(zklock::Guard::is_held));
+    drop(guards);
+    until_nothing_is_left(&server).await;
+    // Without a guard no quorum need be asked.
+    beats_by(&link, RequestKind::Exists).await;
+}
+
+/// Waits for some heartbeats: nothing but requests of one kind, each a heartbeat after the other.
+async fn beats_by(link: &Link, kind: RequestKind) {
+    const BEATS: u32 = 4;
+    // A quarter of 4 s less the lag of 75 ms.
+    let heartbeat = Duration::from_micros(981_250);
+    link.reset_counts();
+    let started = Instant::now();
+    eventually("the heartbeats", async || link.counts().requests >= u64::from(BEATS)).await;
+    // The first one may have been due, and the last one is seen soon after it was sent.
+    assert!(started.elapsed() > heartbeat * (BEATS - 2), "{:?}", started.elapsed());
+    assert_eq!(link.requests_of(kind), link.counts().requests);
 }
