@@ -41,8 +41,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
             // lock from us. Then stand by again.
             Err(lost) = guard.run(serve(guard.token())) => println!("{lost}"),
             () = &mut stop => {
-                // Confirmed, and the next one has taken over by then.
-                guard.release().await?;
+                // Confirmed, and the next one has taken over by then; unless the lock was just lost.
+                if let Err(error) = guard.release().await {
+                    println!("{error}");
+                }
                 break;
             }
         }

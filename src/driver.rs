@@ -14,7 +14,7 @@ use crate::clock;
 use crate::lease::Term;
 use crate::lock::Settings;
 use crate::node::NodeData;
-use crate::recipe::{Command, End, Event, Machine, Own, Patience, SessionEnd, Sight, Takeover};
+use crate::recipe::{Command, End, Event, Machine, Own, Patience, SessionEnd, Sight, Takeover, Tenure};
 use crate::session::wire::{self, Certainty};
 use crate::session::{Generation, Reply, Revocable, SETTLING};
 
@@ -58,10 +58,15 @@ pub(crate) enum Outcome {
 
 impl Driver {
     /// A contender for `lock` that has not begun.
-    pub(crate) fn new(generation: Arc<Generation>, lock: Arc<Settings>, patience: Patience) -> Self {
+    pub(crate) fn new(
+        generation: Arc<Generation>,
+        lock: Arc<Settings>,
+        patience: Patience,
+        tenure: Tenure,
+    ) -> Self {
         let takeover = if lock.takeover_delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
         Self {
-            machine: Machine::new(patience, takeover),
+            machine: Machine::new(patience, takeover, tenure),
             generation,
             lock,
             id: Uuid::new_v4(),
@@ -82,6 +87,12 @@ impl Driver {
     /// The lock it contends for.
     pub(crate) fn lock(&self) -> &Arc<Settings> {
         &self.lock
+    }
+
+    /// How long before the lease's end its holder is told: as long as this session allows, which may have been granted a
+    /// shorter timeout than the one before.
+    pub(crate) fn stop_margin(&self) -> Duration {
+        self.lock.stop_margin.min(self.generation.lengths().longest_stop_margin())
     }
 
     /// True once the node is old enough for its holder to watch it.
@@ -134,8 +145,17 @@ impl Driver {
     }
 
     /// Leaves the queue, or releases the lock, in the background.
-    pub(crate) fn abandon(mut self) {
-        if let Some(Outcome::Ended(_)) = self.handle(Event::GiveUp) {
+    pub(crate) fn abandon(self) {
+        self.finish_by(Event::GiveUp);
+    }
+
+    /// Leaves a lock that was lost, in the background; whoever has a takeover delay observes it.
+    pub(crate) fn forfeit(self) {
+        self.finish_by(Event::Forfeit);
+    }
+
+    fn finish_by(mut self, event: Event) {
+        if let Some(Outcome::Ended(_)) = self.handle(event) {
             return;
         }
         if !self.machine.is_ended() {
@@ -262,7 +282,7 @@ impl Driver {
     /// first.
     fn confirm(&mut self) -> Option<Outcome> {
         match (self.generation.vitals().term(), self.certainty()) {
-            (Ok(term), Certainty::Seen) if self.generation.vitals().is_ample(self.lock.stop_margin) => {
+            (Ok(term), Certainty::Seen) if self.generation.vitals().is_ample(self.stop_margin()) => {
                 self.term = Some(term);
                 self.handle(Event::Confirmed)
             }

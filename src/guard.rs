@@ -87,13 +87,14 @@ impl Guard {
             // A contender that waited for long may have been deleted meanwhile: it makes sure at once.
             driver.handle(Event::Settled);
         }
-        let (generation, lock) = (driver.generation().clone(), driver.lock());
+        let (generation, lock, stop_margin) =
+            (driver.generation().clone(), driver.lock(), driver.stop_margin());
         let held = Arc::new(Held {
-            holding: generation.hold(lock.path.contender(own.sequence), lock.stop_margin),
+            holding: generation.hold(lock.path.contender(own.sequence), stop_margin),
             path: lock.path.clone(),
             own,
             term,
-            stop_margin: lock.stop_margin,
+            stop_margin,
             loss: watch::Sender::new(None),
             driver: Mutex::new(Some(driver)),
             keeper: AtomicWaker::new(),
@@ -303,9 +304,12 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        let lost = !self.is_held();
         self.held.lose(LostReason::Released);
-        if let Some(driver) = self.held.take() {
-            driver.abandon();
+        match self.held.take() {
+            Some(driver) if lost => driver.forfeit(),
+            Some(driver) => driver.abandon(),
+            None => {}
         }
     }
 }

@@ -64,8 +64,8 @@ impl Lengths {
         if left.saturating_sub(margin) >= heartbeat * 3 { Ok(lengths) } else { Err(lengths) }
     }
 
-    /// What a lease never falls below while every heartbeat is answered within half of one: a confirmation is up to two
-    /// heartbeats behind, one for the last touch it confirms and one until the next.
+    /// What a lease never falls below while every heartbeat is answered within a quarter of one: a confirmation is up to
+    /// two heartbeats behind, one for the last touch it confirms and one until the next, and waits for both their replies.
     pub(crate) fn longest_stop_margin(&self) -> Duration {
         (self.timeout - self.lag - self.margin).saturating_sub(self.heartbeat * 5 / 2)
     }

@@ -17,7 +17,7 @@ use crate::fence::FencingToken;
 use crate::guard::Guard;
 use crate::node::NodeData;
 use crate::path::LockPath;
-use crate::recipe::{End, Event, Look, Patience, Refusal};
+use crate::recipe::{End, Event, Look, Patience, Refusal, Tenure};
 use crate::session::wire::{self, Node};
 use crate::session::{Generations, Over};
 
@@ -140,8 +140,9 @@ impl LockOptions {
     /// operator's deletion, the end of the ZooKeeper session) leaves no such time.
     ///
     /// A lease lasts a session timeout, less what it takes for the ensemble to confirm it, so there is a longest stop
-    /// margin: 3.1 seconds with the default session timeout of 10 seconds and tick of 2 seconds, 8 seconds
-    /// with a session timeout of 23. [`Session::lock_with`](crate::Session::lock_with) refuses a longer one.
+    /// margin: 3 seconds with the default session timeout of 10 seconds and tick of 2 seconds, 8 seconds with a session
+    /// timeout of 24. [`Session::lock_with`](crate::Session::lock_with) refuses a longer one. Should the servers grant a
+    /// shorter session timeout later on, the margin is cut to what that allows.
     pub fn stop_margin(mut self, margin: Duration) -> Self {
         self.stop_margin = margin;
         self
@@ -158,11 +159,12 @@ impl LockOptions {
     ///   20 ms if it has just been granted. With a delay of the session timeout or more this holds for a holder that
     ///   is cut off at that moment, too.
     ///
-    /// It does not cover a contender that comes to the queue after the holder vanished, or a round trip before, and
+    /// It does not cover a contender that comes to the queue after the holder vanished, or a few round trips before, and
     /// finds nobody there; nor a process that is paused for longer.
     ///
-    /// Closing a session whose guards are not released counts as vanishing. So does what may have gone unseen while the
-    /// connection was lost. [`try_acquire`](Lock::try_acquire) never waits.
+    /// Closing a session whose guards are not released counts as vanishing, and so does dropping a guard that was lost.
+    /// So does what may have gone unseen while the connection was lost, or until the next ZooKeeper session was there.
+    /// [`try_acquire`](Lock::try_acquire) never waits.
     pub fn takeover_delay(mut self, delay: Duration) -> Self {
         self.takeover_delay = delay;
         self
@@ -357,15 +359,17 @@ impl Lock {
 
     /// Contends until the lock is held, or something ends it: in one ZooKeeper session after the other.
     async fn contend(&self, patience: Patience) -> Result<Guard, Unsuccessful> {
+        let mut tenure = Tenure::New;
         loop {
             let generation = self.generations.living().await.map_err(Unsuccessful::Over)?;
-            let mut driver = Driver::new(generation, self.settings.clone(), patience);
+            if tenure == Tenure::Queued {
+                warn!(path = self.path(), "the ZooKeeper session ended; queueing again, at the end");
+                self.generations.requeue();
+            }
+            let mut driver = Driver::new(generation, self.settings.clone(), patience, tenure);
             driver.handle(Event::Begin(self.settings.look()));
             match (Contention { driver: Some(driver) }).await {
-                Err(End::SessionOver(_)) => {
-                    warn!(path = self.path(), "the ZooKeeper session ended; queueing again, at the end");
-                    self.generations.requeue();
-                }
+                Err(End::SessionOver(_)) => tenure = Tenure::Queued,
                 result => return result.map_err(Unsuccessful::Ended),
             }
         }

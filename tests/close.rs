@@ -44,6 +44,7 @@ async fn nothing_is_left_when_it_returns() {
     assert!(support::queue(&observer).await.is_empty());
     let error = within("the error", waiter).await.unwrap().unwrap_err();
     assert_eq!(error, AcquireError::SessionClosed { path: "/lock/orders".into() });
+    assert_eq!(first.requeued(), 0);
     drop(guard);
     until_nothing_is_left(&server).await;
 }

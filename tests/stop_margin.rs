@@ -121,6 +121,39 @@ async fn nobody_winds_down_while_heartbeats_are_answered() {
 }
 
 #[tokio::test]
+async fn the_margins_that_the_documentation_names() {
+    let server = server().await;
+    for (timeout, margin) in [(10, 3), (24, 8)] {
+        let builder = Session::builder(server.connect_string()).session_timeout(Duration::from_secs(timeout));
+        let session = builder.connect().await.unwrap();
+        let options = LockOptions::new().stop_margin(Duration::from_secs(margin));
+        session.lock_with("/lock/orders", options).unwrap();
+    }
+}
+
+/// The server that takes over grants a shorter session timeout than the one before, and so a shorter lease.
+#[tokio::test]
+async fn a_margin_is_cut_to_what_the_next_session_allows() {
+    const WORK: u64 = 4;
+    let generous = server().await;
+    let short = ZooKeeper::builder().tick_time(Duration::from_millis(100)).max_session_timeout(TIMEOUT);
+    let short = short.start().await.unwrap();
+    let link = Link::start(generous.connect_string()).await.unwrap();
+    let session = Session::connect(link.address()).await.unwrap();
+    let lock =
+        session.lock_with("/lock/orders", LockOptions::new().stop_margin(Duration::from_secs(3))).unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    link.redirect(short.connect_string());
+    link.cut();
+    support::eventually("the next session", async || session.timeout() == TIMEOUT).await;
+    let guard = within("acquire", lock.acquire()).await.unwrap();
+    let before = link.requests_of(RequestKind::Multi);
+    let work =
+        support::eventually("the heartbeats", async || link.requests_of(RequestKind::Multi) >= before + WORK);
+    guard.run(work).await.expect("nothing is wrong");
+}
+
+#[tokio::test]
 async fn a_margin_that_a_lease_cannot_keep_is_refused() {
     let server = server().await;
     let (_link, session, _guard) = held(&server).await;

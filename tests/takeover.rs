@@ -3,13 +3,16 @@
 
 mod support;
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use support::{
-    acquire, enqueue, granted, linked, operator, queue, server, session, until_nothing_is_left, until_queued,
-    until_watched, within,
+    acquire, enqueue, enqueue_seen_by, eventually, granted, linked, operator, queue, server, session,
+    until_nothing_is_left, until_queued, until_watched, within,
 };
 use zklock::{AcquireError, Lock, LockOptions, LostReason, Session};
+use zklock_testcontainers::RequestKind;
 
 const DELAY: Duration = Duration::from_secs(1);
 
@@ -164,10 +167,93 @@ async fn the_sessions_end_ends_the_delay() {
     until_watched(&server, 2).await;
     first.close().await.unwrap();
     until_queued(&observer, 1).await;
-    // Its place is lost while it waits for the delay; the new one has nobody in front of it.
+    // Its place is lost while it waits for the delay, and a new one is taken without waiting for that.
     link.black_hole();
     until_queued(&observer, 0).await;
     link.restore();
-    drop(granted(waiter).await);
+    until_queued(&observer, 1).await;
     assert_eq!(second.requeued(), 1);
+    assert!(!waiter.is_finished(), "it waits for the delay again");
+    waiter.abort();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_waiter_that_queues_again_is_delayed_though_it_finds_nobody() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(2)).await;
+    let observer = support::session(&server).await.lock("/lock/orders").unwrap();
+    let lock = delayed(&session, DELAY);
+    let _lost = lock.acquire().await.unwrap();
+    let waiter = enqueue_seen_by(&observer, &lock).await;
+    // Both of the same session, which ends with the holder's work in flight.
+    eventually("both watches", async || link.requests_of(RequestKind::GetData) >= 2).await;
+    link.black_hole();
+    until_queued(&observer, 0).await;
+    let started = Instant::now();
+    link.restore();
+    drop(granted(waiter).await);
+    assert!(started.elapsed() >= DELAY);
+}
+
+#[tokio::test]
+async fn a_waiter_that_was_out_of_touch_until_its_session_ended_is_delayed() {
+    let server = server().await;
+    let first = session(&server).await;
+    let (link, second) = linked(&server, Duration::from_secs(2)).await;
+    let observer = session(&server).await.lock("/lock/orders").unwrap();
+    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let waiter = enqueue_seen_by(&observer, &delayed(&second, DELAY)).await;
+    until_watched(&server, 2).await;
+    link.black_hole();
+    until_queued(&observer, 1).await;
+    first.close().await.unwrap();
+    let started = Instant::now();
+    link.restore();
+    drop(granted(waiter).await);
+    assert!(started.elapsed() >= DELAY);
+}
+
+#[tokio::test]
+async fn a_contender_whose_first_look_was_lost_is_delayed() {
+    let server = server().await;
+    let first = session(&server).await;
+    let (link, second) = linked(&server, Duration::from_secs(20)).await;
+    let observer = session(&server).await.lock("/lock/orders").unwrap();
+    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    // A contender that does not know the directory yet enters by a create and a look at the directory.
+    let lost = link.lose_reply(RequestKind::Exists);
+    link.refuse();
+    let waiter = acquire(&delayed(&second, DELAY));
+    within("the lost look", lost.happened()).await;
+    until_queued(&observer, 2).await;
+    first.close().await.unwrap();
+    until_queued(&observer, 1).await;
+    let started = Instant::now();
+    link.accept();
+    drop(granted(waiter).await);
+    assert!(started.elapsed() >= DELAY);
+    assert_eq!(second.requeued(), 0);
+}
+
+#[tokio::test]
+async fn a_holder_that_drops_a_lost_guard_has_vanished() {
+    let server = server().await;
+    let (link, first) = linked(&server, Duration::from_secs(4)).await;
+    let second = session(&server).await;
+    // Told early, so that the link is there again before ZooKeeper expires the session.
+    let options = LockOptions::new().stop_margin(Duration::from_millis(800));
+    let guard = first.lock_with("/lock/orders", options).unwrap().acquire().await.unwrap();
+    let waiter = enqueue(&delayed(&second, DELAY)).await;
+    until_watched(&server, 2).await;
+    link.black_hole();
+    within("the loss", guard.lost()).await;
+    link.restore();
+    eventually("the end", async || !guard.is_held()).await;
+    let started = Instant::now();
+    drop(guard);
+    drop(granted(waiter).await);
+    assert!(started.elapsed() >= DELAY);
+    let mut events = pin!(first.events());
+    assert_eq!(events.next().await.map(|event| event.generation), Some(0), "its session lives");
 }

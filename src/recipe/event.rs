@@ -111,6 +111,8 @@ pub enum Event {
     Release,
     /// Nobody waits for the lock, or holds its guard, any more.
     GiveUp,
+    /// Nobody holds the guard any more, which was lost by the lease while it was held.
+    Forfeit,
     /// The session is over, and the node with it.
     SessionOver(SessionEnd),
 }

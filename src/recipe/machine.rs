@@ -22,11 +22,22 @@ pub enum Takeover {
     Delayed,
 }
 
+/// Whether somebody may have held the lock, and vanished, since a contender came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tenure {
+    /// It has just come, and found nobody to wait for yet.
+    New,
+    /// It has waited, or was out of touch; or it comes again, because the session in which it queued has ended.
+    Queued,
+}
+
 /// One contender: what it knows now, and what it does about each event. See the [module](super).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
     patience: Patience,
     takeover: Takeover,
+    /// What it was when it came.
+    tenure: Tenure,
     state: State,
 }
 
@@ -76,19 +87,10 @@ enum State {
     Ended,
 }
 
-/// Whether somebody may have held the lock, and vanished, while we were in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Tenure {
-    /// We came with our last request but one, and had not found anybody to wait for.
-    New,
-    /// We have waited, or were out of touch.
-    Queued,
-}
-
 impl Machine {
     /// A contender that has not begun.
-    pub fn new(patience: Patience, takeover: Takeover) -> Self {
-        Self { patience, takeover, state: State::Idle }
+    pub fn new(patience: Patience, takeover: Takeover, tenure: Tenure) -> Self {
+        Self { patience, takeover, tenure, state: State::Idle }
     }
 
     /// The contender's own node, once it is known and until it is gone.
@@ -136,7 +138,7 @@ impl Machine {
             (Idle, Event::Begin(look)) => Some(enter(look)),
             (Idle, Event::GiveUp) => Some(ended(End::GivenUp)),
 
-            (Entering(_), Event::Entered { own, sight }) => Some(self.admitted(own, sight, Tenure::New)),
+            (Entering(_), Event::Entered { own, sight }) => Some(self.admitted(own, sight, self.tenure)),
             (Entering(look), Event::NoDirectory) => Some(create_directory(*look)),
             // The create may have taken effect: a second one now could leave two nodes.
             (Entering(_), Event::Unanswered) => Some((Recovering, Some(Command::Recover))),
@@ -192,10 +194,12 @@ impl Machine {
             (Guarded(own), Event::OwnTouched) => Some(lose(*own)),
             // A node that was written to is still there, though its successor has been granted; one that was
             // deleted may have left its name to another contender.
-            (Lost(own), Event::Release | Event::GiveUp) => {
+            (Lost(own), Event::Release | Event::GiveUp | Event::Forfeit) => {
                 Some((LeaveUnknown(*own, End::NodeDeleted), Some(Command::Recover)))
             }
             (Held(own) | Guarding(own) | Guarded(own), Event::Release | Event::GiveUp) => Some(release(*own)),
+            // By a plain deletion: to the successor it has vanished.
+            (Held(own) | Guarding(own) | Guarded(own), Event::Forfeit) => Some(leave(*own, End::GivenUp)),
 
             (Releasing(_), Event::Released(true)) => Some(ended(End::Released)),
             (Releasing(_), Event::Released(false)) => Some(ended(End::NodeDeleted)),
@@ -241,13 +245,15 @@ impl Machine {
         match (sight, own.sequence.previous()) {
             (Sight::Children(children), _) => self.placed(own, standing(&children, own.sequence), tenure),
             // The read was behind our create in the same session, so the one child is ours.
-            (Sight::Count(1), _) => confirm(own),
+            (Sight::Count(1), _) => self.placed(own, Standing::First, tenure),
             // Mostly our predecessor is the node created just before ours. If it is gone we list; `Try` must
             // know now, and lists at once.
             (Sight::Count(_), Some(previous)) if self.patience == Patience::Wait => {
                 watch(own, previous, tenure)
             }
-            (Sight::Count(_) | Sight::Nothing, _) => look(own, tenure),
+            (Sight::Count(_), _) => look(own, tenure),
+            // Whatever happened until the connection was there again, nobody told us.
+            (Sight::Nothing, _) => look(own, Tenure::Queued),
         }
     }
 

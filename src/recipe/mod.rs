@@ -20,6 +20,8 @@
 //!     | lease valid
 //!     v            Release, GiveUp
 //!   Held ---------------------------> Releasing ---> Ended
+//!     |    \ Forfeit
+//!     |     +-----------------------> Leaving -----> Ended
 //!     | own node touched
 //!     v            Release, GiveUp
 //!   Lost ---------------------------> Leaving -----> Ended
@@ -61,4 +63,4 @@ mod machine;
 pub use command::{Command, End};
 pub use contender::{LAST_SEQUENCE, Own, PREFIX, Sequence, Standing, standing};
 pub use event::{Event, Look, Refusal, SessionEnd, Sight};
-pub use machine::{Machine, Patience, Takeover};
+pub use machine::{Machine, Patience, Takeover, Tenure};

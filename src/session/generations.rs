@@ -133,16 +133,19 @@ impl Generations {
 
     /// Makes this the present generation, unless the session is over.
     fn take_over(&self, established: Established) -> Option<Arc<Generation>> {
+        let next = Generation::start(established, self.runtime.clone());
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock, which whoever closes the session takes after saying so.
         if self.news.borrow().state.is_final() {
+            drop(present);
+            next.close();
             return None;
         }
-        let next = Generation::start(established, self.runtime.clone());
         let last = std::mem::replace(&mut *present, next.clone());
         drop(present);
-        // It may have been the last to use its client, whose end runs foreign code.
-        drop(last);
+        // Its lease has ended, perhaps by a server's word that its client has not heard yet: whatever still uses it is
+        // to hear of it.
+        last.close();
         self.tell(|event| {
             *event = SessionEvent {
                 state: SessionState::Connected,

@@ -152,7 +152,7 @@ impl Session {
     }
 
     /// The session's state now, and each change of it from then on; for logs, metrics and health checks. The stream ends
-    /// after a final state, or once nobody uses the session any more: it does not keep it open. A reader that
+    /// after a final state, or once no `Session`, lock and acquisition of it is left: it does not keep it open. A reader that
     /// is slower than the changes sees the latest; the generation's number tells whether a ZooKeeper session has ended
     /// meanwhile.
     ///

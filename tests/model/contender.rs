@@ -3,7 +3,7 @@
 //! Contenders run the production [`Machine`]; what surrounds it follows the rules of the driver: a reply belongs to
 //! the last request, a new request drops the reply to an earlier one, a deletion drops the watch.
 
-use zklock::recipe::{Command, End, Event, Machine, Own, Patience, Sequence, Sight, Takeover};
+use zklock::recipe::{Command, End, Event, Machine, Own, Patience, Sequence, Sight, Takeover, Tenure};
 
 use crate::findings::{Breach, Witness};
 use crate::requests::{Change, Message, Request, Sent};
@@ -48,7 +48,7 @@ impl Contender {
     pub(crate) fn new(session: usize, patience: Patience, takeover: Takeover) -> Self {
         Self {
             session,
-            machine: Machine::new(patience, takeover),
+            machine: Machine::new(patience, takeover, Tenure::New),
             patience,
             caller: Caller::Idle,
             settled: false,
@@ -77,7 +77,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let contender = &mut self.world.contenders[party];
         let valid = contender.caller == Caller::Holding { valid: true };
         contender.caller = Caller::Gone;
-        self.handle(party, if valid { Event::Release } else { Event::GiveUp });
+        self.handle(party, if valid { Event::Release } else { Event::Forfeit });
     }
 }
 

@@ -49,8 +49,8 @@ fn paths() -> Vec<(State, Vec<Event>)> {
         (Entering(Look::Count), vec![E::Begin(Look::Count)]),
         (CreatingDirectory(Look::List), vec![begin.clone(), E::NoDirectory]),
         (Recovering, vec![begin.clone(), E::Unanswered]),
-        (Looking(OWN, New), vec![begin.clone(), entered(Sight::Nothing)]),
-        (Looking(OWN, Queued), vec![begin.clone(), E::Unanswered, E::Recovered(Some(OWN))]),
+        (Looking(OWN, New), after(&behind_another, &[E::PredecessorWatched(false)])),
+        (Looking(OWN, Queued), vec![begin.clone(), entered(Sight::Nothing)]),
         (Watching(OWN, New), behind_another.clone()),
         (Watching(OWN, Queued), after(&waiting, &[E::PredecessorDeleted, E::Listed(behind())])),
         (Waiting(OWN), waiting.clone()),
@@ -105,6 +105,7 @@ fn events() -> Vec<Event> {
         E::Settled,
         E::Release,
         E::GiveUp,
+        E::Forfeit,
         E::SessionOver(SessionEnd::Expired),
     ]
 }
@@ -134,7 +135,7 @@ fn transitions() -> Vec<Row> {
             (entering(), entered(Sight::Children(missing())), Ended, node_deleted()),
             (entering(), entered(Sight::Count(1)), Confirming(OWN), Some(C::Confirm)),
             (entering(), entered(Sight::Count(3)), Watching(OWN, New), Some(C::WatchPredecessor(NEXT_LOWER))),
-            (entering(), entered(Sight::Nothing), Looking(OWN, New), Some(C::List)),
+            (entering(), entered(Sight::Nothing), Looking(OWN, Queued), Some(C::List)),
             (entering(), E::NoDirectory, CreatingDirectory(look), Some(C::CreateDirectory)),
             (entering(), E::Unanswered, Recovering, Some(C::Recover)),
             (entering(), E::Refused(REFUSAL), Ended, refused()),
@@ -173,6 +174,7 @@ fn transitions() -> Vec<Row> {
         (Held(OWN), E::Settled, Guarding(OWN), Some(C::WatchOwn(own))),
         (Held(OWN), E::Release, Releasing(OWN), Some(C::Release(own))),
         (Held(OWN), E::GiveUp, Releasing(OWN), Some(C::Release(own))),
+        (Held(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Delete(own))),
         //
         (Guarding(OWN), E::OwnWatched(true), Guarded(OWN), None),
         (Guarding(OWN), E::OwnWatched(false), Lost(OWN), Some(C::Lose)),
@@ -180,13 +182,16 @@ fn transitions() -> Vec<Row> {
         (Guarding(OWN), E::Refused(REFUSAL), Guarded(OWN), None),
         (Guarding(OWN), E::Release, Releasing(OWN), Some(C::Release(own))),
         (Guarding(OWN), E::GiveUp, Releasing(OWN), Some(C::Release(own))),
+        (Guarding(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Delete(own))),
         //
         (Guarded(OWN), E::OwnTouched, Lost(OWN), Some(C::Lose)),
         (Guarded(OWN), E::Release, Releasing(OWN), Some(C::Release(own))),
         (Guarded(OWN), E::GiveUp, Releasing(OWN), Some(C::Release(own))),
+        (Guarded(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Delete(own))),
         //
         (Lost(OWN), E::Release, LeaveUnknown(OWN, End::NodeDeleted), Some(C::Recover)),
         (Lost(OWN), E::GiveUp, LeaveUnknown(OWN, End::NodeDeleted), Some(C::Recover)),
+        (Lost(OWN), E::Forfeit, LeaveUnknown(OWN, End::NodeDeleted), Some(C::Recover)),
         //
         (Releasing(OWN), E::Released(true), Ended, Some(C::End(End::Released))),
         (Releasing(OWN), E::Released(false), Ended, node_deleted()),
@@ -246,14 +251,14 @@ fn transitions() -> Vec<Row> {
 }
 
 fn run(patience: Patience, events: &[Event]) -> (Machine, Option<Command>) {
-    let mut machine = Machine::new(patience, Takeover::Delayed);
+    let mut machine = Machine::new(patience, Takeover::Delayed, New);
     let command = events.iter().fold(None, |_, event| machine.handle(event.clone()));
     (machine, command)
 }
 
 /// The commands that these events lead to, one after the other.
 fn commands(patience: Patience, events: &[Event]) -> Vec<Command> {
-    let mut machine = Machine::new(patience, Takeover::Delayed);
+    let mut machine = Machine::new(patience, Takeover::Delayed, New);
     events.iter().filter_map(|event| machine.handle(event.clone())).collect()
 }
 
@@ -336,7 +341,8 @@ fn all_states_and_events_are_listed() {
         | E::Settled
         | E::Release
         | E::GiveUp
-        | E::SessionOver(_) => 21,
+        | E::Forfeit
+        | E::SessionOver(_) => 22,
     };
     let states = paths().into_iter().map(|(state, _)| state).collect::<Vec<_>>();
     let mut kinds = states.iter().map(discriminant).collect::<Vec<_>>();
@@ -498,7 +504,7 @@ fn only_who_waits_with_a_delay_is_delayed() {
         for (state, path) in paths() {
             for event in events() {
                 let (mut delayed, _) = run(Patience::Wait, &path);
-                let mut machine = Machine::new(patience, takeover);
+                let mut machine = Machine::new(patience, takeover, New);
                 machine.state = state.clone();
                 if delayed.handle(event.clone()) == Some(C::Delay) {
                     delays += 1;
@@ -525,4 +531,19 @@ fn whoever_vanished_before_we_had_anybody_to_wait_for_is_no_reason_for_a_delay()
     assert_eq!(run(Patience::Wait, &[&gone[..], &[E::Listed(alone())]].concat()).1, Some(C::Confirm));
     let unseen = [E::Begin(Look::Count), entered(Sight::Count(3)), E::Unanswered];
     assert_eq!(run(Patience::Wait, &[&unseen[..], &[E::Listed(alone())]].concat()).1, Some(C::Delay));
+}
+
+/// It had its place in the session that ended, and somebody may have vanished since.
+#[test]
+fn whoever_comes_again_is_delayed_though_it_finds_nobody() {
+    for sight in [Sight::Count(1), Sight::Children(alone())] {
+        let mut machine = Machine::new(Patience::Wait, Takeover::Delayed, Queued);
+        machine.handle(E::Begin(Look::Count));
+        assert_eq!(machine.handle(entered(sight)), Some(C::Delay));
+    }
+    let mut machine = Machine::new(Patience::Wait, Takeover::Delayed, Queued);
+    for event in [E::Begin(Look::Count), entered(Sight::Count(3)), E::PredecessorWatched(true)] {
+        machine.handle(event);
+    }
+    assert_eq!(machine.handle(E::PredecessorReleased), Some(C::Confirm));
 }
