@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use support::{
-    acquire, enqueue, enqueue_seen_by, eventually, granted, linked, operator, queue, server, session,
+    Waiter, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, operator, queue, server, session,
     until_nothing_is_left, until_queued, until_watched, within,
 };
-use zklock::{AcquireError, Lock, LockOptions, LostReason, Session};
-use zklock_testcontainers::RequestKind;
+use zklock::{AcquireError, Guard, Lock, LockOptions, LostReason, Session};
+use zklock_testcontainers::{RequestKind, ZooKeeper};
 
 const DELAY: Duration = Duration::from_secs(1);
 
@@ -23,13 +23,19 @@ fn delayed(session: &Session, delay: Duration) -> Lock {
     session.lock_with("/lock/orders", LockOptions::new().takeover_delay(delay)).unwrap()
 }
 
+/// A holder, and a waiter behind it with this delay.
+async fn contest(server: &ZooKeeper, first: &Session, second: &Session, delay: Duration) -> (Guard, Waiter) {
+    let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let waiter = enqueue(&delayed(second, delay)).await;
+    until_watched(server, 2).await;
+    (guard, waiter)
+}
+
 #[tokio::test]
 async fn a_holder_that_dies_is_survived_by_the_delay() {
     let server = server().await;
     let (first, second) = (session(&server).await, session(&server).await);
-    let guard = delayed(&first, DELAY).acquire().await.unwrap();
-    let waiter = enqueue(&delayed(&second, DELAY)).await;
-    until_watched(&server, 2).await;
+    let (guard, waiter) = contest(&server, &first, &second, DELAY).await;
     let started = Instant::now();
     first.close().await.unwrap();
     let next = granted(waiter).await;
@@ -43,9 +49,7 @@ async fn a_holder_that_dies_is_survived_by_the_delay() {
 async fn a_release_hands_over_at_once() {
     let server = server().await;
     let (first, second) = (session(&server).await, session(&server).await);
-    let guard = delayed(&first, FOR_EVER).acquire().await.unwrap();
-    let waiter = enqueue(&delayed(&second, FOR_EVER)).await;
-    until_watched(&server, 2).await;
+    let (guard, waiter) = contest(&server, &first, &second, FOR_EVER).await;
     guard.release().await.unwrap();
     granted(waiter).await.release().await.unwrap();
 }
@@ -54,9 +58,7 @@ async fn a_release_hands_over_at_once() {
 async fn a_dropped_guard_hands_over_at_once() {
     let server = server().await;
     let (first, second) = (session(&server).await, session(&server).await);
-    let guard = delayed(&first, FOR_EVER).acquire().await.unwrap();
-    let waiter = enqueue(&delayed(&second, FOR_EVER)).await;
-    until_watched(&server, 2).await;
+    let (guard, waiter) = contest(&server, &first, &second, FOR_EVER).await;
     drop(guard);
     granted(waiter).await.release().await.unwrap();
 }
@@ -94,9 +96,7 @@ async fn a_waiter_that_goes_delays_nobody_behind_it() {
 async fn an_operators_deletion_leaves_no_overlap() {
     let server = server().await;
     let (first, second) = (session(&server).await, session(&server).await);
-    let guard = delayed(&first, DELAY).acquire().await.unwrap();
-    let waiter = enqueue(&delayed(&second, DELAY)).await;
-    until_watched(&server, 2).await;
+    let (guard, waiter) = contest(&server, &first, &second, DELAY).await;
     let started = Instant::now();
     operator(&server).await.delete(&guard.node(), None).await.unwrap();
     let next = granted(waiter).await;

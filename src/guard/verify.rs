@@ -3,7 +3,8 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::{Held, LostReason};
+use super::LostReason;
+use super::held::Held;
 use crate::clock;
 use crate::error::Lost;
 use crate::recipe::Event;

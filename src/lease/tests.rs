@@ -38,6 +38,26 @@ fn a_lease_that_heartbeats_cannot_keep_is_refused() {
     assert!(Lengths::new(T, Some(Duration::from_secs(15))).is_err());
 }
 
+proptest! {
+    #[test]
+    fn prompt_heartbeats_keep_the_lease_above_the_longest_stop_margin(
+        timeout in 500u64..60_000,
+        tick in 1u64..4_000,
+        quarters in prop::collection::vec(0u32..=1_000, 40),
+    ) {
+        let lengths = Lengths::new(Duration::from_millis(timeout), Some(Duration::from_millis(tick)));
+        prop_assume!(lengths.is_ok());
+        let lengths = lengths.unwrap();
+        let mut lease = Lease::established(lengths, at(0));
+        for (beat, quarter) in (1u32..).zip(quarters) {
+            let sent = at(0) + lengths.heartbeat * beat;
+            let answered = sent + lengths.heartbeat / 4 * quarter / 1_000;
+            prop_assert!(lease.deadline() >= answered + lengths.longest_stop_margin());
+            lease.confirmed(sent, answered);
+        }
+    }
+}
+
 #[test]
 fn a_new_lease_counts_from_before_it_was_asked_for() {
     let lease = established();

@@ -178,9 +178,8 @@ impl Successor {
     async fn run(self, mut life: watch::Receiver<Lease>) {
         loop {
             match self.follow(&mut life).await {
-                Some(SessionEnd::Expired) => {}
-                Some(SessionEnd::AuthFailed) => return self.finish(SessionState::AuthFailed),
-                Some(SessionEnd::Closed) | None => return,
+                Some(SessionEnd::Expired | SessionEnd::Closed) => {}
+                Some(SessionEnd::AuthFailed) | None => return,
             }
             let Some(next) = self.open().await else { return };
             life = next.vitals().changes();

@@ -27,11 +27,11 @@ pub enum SessionState {
 }
 
 impl SessionState {
-    /// That of a session with this lease.
+    /// That of a session with this lease. Whoever closes it for good says so beforehand; a generation that was closed
+    /// otherwise is succeeded like any other.
     pub(super) fn of(lease: &Lease) -> Self {
         match (lease.end(), lease.connection()) {
-            (Some(SessionEnd::Expired), _) => Self::Expired,
-            (Some(SessionEnd::Closed), _) => Self::Closed,
+            (Some(SessionEnd::Expired | SessionEnd::Closed), _) => Self::Expired,
             (Some(SessionEnd::AuthFailed), _) => Self::AuthFailed,
             (None, Some(_)) => Self::Connected,
             (None, None) => Self::Disconnected,

@@ -1,33 +1,29 @@
-//! The guard: what a holder has, and how it learns that it has it no more.
+//! The guard: what a holder has.
 
+mod held;
 mod verify;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use futures::task::AtomicWaker;
-use tokio::sync::watch;
-use tracing::warn;
+use held::{Held, lost_reason};
 
-use crate::clock;
 use crate::driver::{Driver, Outcome};
 use crate::error::{Lost, ReleaseError};
 use crate::fence::{FencingToken, Sequencer};
 use crate::lease::{Lapse, Term};
 use crate::path::LockPath;
 use crate::recipe::{End, Event, Own, SessionEnd};
+use crate::session::Generation;
 use crate::session::wire::Certainty;
-use crate::session::{Generation, Holding, Settle, Vitals};
 use crate::transaction::Transaction;
 
 /// A held lock. While [`is_held`](Self::is_held) says so, no other guard of this lock does (see the crate's
-/// documentation for what is promised, and what is not yet).
+/// documentation for the limits of that promise).
 ///
 /// Dropping the guard releases the lock in the background, on any thread, inside or outside a runtime. The release
 /// is then neither awaited nor confirmed: if the runtime is shutting down, the lock stays taken until the session
@@ -58,54 +54,9 @@ pub enum LostReason {
     Released,
 }
 
-/// What the guard and the session's cleanup task share.
-struct Held {
-    holding: Holding,
-    path: LockPath,
-    own: Own,
-    term: Term,
-    stop_margin: Duration,
-    loss: watch::Sender<Option<Loss>>,
-    /// Gone once the lock is being released.
-    driver: Mutex<Option<Driver>>,
-    /// The cleanup task, while it looks after the driver.
-    keeper: AtomicWaker,
-}
-
-/// The guard's end, once it is certain.
-#[derive(Clone, Copy, Debug)]
-struct Loss {
-    reason: LostReason,
-    /// The instant, since boot, from which on it is lost.
-    from: Duration,
-}
-
 impl Guard {
-    pub(crate) fn new(mut driver: Driver, own: Own, term: Term) -> Self {
-        let settled = driver.is_settled();
-        if settled {
-            // A contender that waited for long may have been deleted meanwhile: it makes sure at once.
-            driver.handle(Event::Settled);
-        }
-        let (generation, lock, stop_margin) =
-            (driver.generation().clone(), driver.lock(), driver.stop_margin());
-        let held = Arc::new(Held {
-            holding: generation.hold(lock.path.contender(own.sequence), stop_margin),
-            path: lock.path.clone(),
-            own,
-            term,
-            stop_margin,
-            loss: watch::Sender::new(None),
-            driver: Mutex::new(Some(driver)),
-            keeper: AtomicWaker::new(),
-        });
-        if settled {
-            generation.keep(held.clone().watch());
-        } else {
-            let weak: Weak<Held> = Arc::downgrade(&held);
-            generation.keep_settled(weak);
-        }
-        Self { held }
+    pub(crate) fn new(driver: Driver, own: Own, term: Term) -> Self {
+        Self { held: Held::new(driver, own, term) }
     }
 
     /// The lock's path.
@@ -324,129 +275,6 @@ impl fmt::Debug for Guard {
     }
 }
 
-impl Held {
-    fn check(&self) -> Result<(), Lost> {
-        match self.lost_by_now() {
-            Some(reason) => Err(self.as_lost(reason)),
-            None => Ok(()),
-        }
-    }
-
-    fn lost_by_now(&self) -> Option<LostReason> {
-        let loss = *self.loss.borrow();
-        match loss {
-            Some(loss) if loss.from <= clock::now() => Some(loss.reason),
-            _ => self.vitals().check(self.term).err().map(|lapse| self.lose(lapse.into())),
-        }
-    }
-
-    /// Marks the guard as lost from now on; the first reason stays.
-    fn lose(&self, reason: LostReason) -> LostReason {
-        self.lose_from(reason, clock::now())
-    }
-
-    /// Marks the guard as lost from this instant on, unless it is already.
-    fn lose_from(&self, reason: LostReason, from: Duration) -> LostReason {
-        let mut first = reason;
-        self.loss.send_if_modified(|loss| match *loss {
-            Some(earlier) if earlier.from <= from => {
-                first = earlier.reason;
-                false
-            }
-            _ => {
-                *loss = Some(Loss { reason, from });
-                true
-            }
-        });
-        first
-    }
-
-    /// Marks the guard as lost. The end of the session takes the node, too, and may be told second.
-    fn lost_for(&self, reason: LostReason) -> Lost {
-        self.as_lost(self.lost_by_now().unwrap_or_else(|| self.lose(reason)))
-    }
-
-    fn as_lost(&self, reason: LostReason) -> Lost {
-        Lost { path: self.path.to_string(), reason }
-    }
-
-    fn remaining(&self) -> Duration {
-        let lease = self.vitals().remaining();
-        self.loss.borrow().map_or(lease, |loss| lease.min(loss.from.saturating_sub(clock::now())))
-    }
-
-    /// Why the guard is lost, or will be before there is more time than this margin.
-    fn ending(&self, margin: Duration) -> Option<LostReason> {
-        if let Some(reason) = self.lost_by_now() {
-            return Some(reason);
-        }
-        let remaining = self.remaining();
-        // Whoever is told winds down, so from here on nothing prolongs it.
-        (remaining <= margin).then(|| self.lose_from(LostReason::Unconfirmed, clock::now() + remaining))
-    }
-
-    /// Resolves once the guard is lost, or will be before there is more time than this margin.
-    async fn lost(self: Arc<Self>, margin: Duration) -> LostReason {
-        let mut loss = self.loss.subscribe();
-        let mut lease = self.vitals().changes();
-        loop {
-            // Both receivers were made, or have seen a change, before this look, so none is missed.
-            if let Some(reason) = self.ending(margin) {
-                return reason;
-            }
-            // Neither sender goes away before us. The timer's clock stops while the machine is suspended; whoever
-            // looks at the guard then is told by the right one.
-            let end = self.holding.generation().sleep(self.remaining().saturating_sub(margin));
-            let (loss, lease) = (pin!(loss.changed()), pin!(lease.changed()));
-            let changed = futures::future::select(loss, lease);
-            let _which = futures::future::select(changed, pin!(end)).await;
-        }
-    }
-
-    fn vitals(&self) -> &Vitals {
-        self.holding.generation().vitals()
-    }
-
-    /// Takes the driver from the cleanup task, or from the guard.
-    fn take(&self) -> Option<Driver> {
-        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.keeper.wake();
-        driver
-    }
-
-    /// Looks after the driver until the lock is released or lost.
-    fn watch(self: Arc<Self>) -> BoxFuture<'static, ()> {
-        std::future::poll_fn(move |cx| {
-            self.keeper.register(cx.waker());
-            let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(driver) = slot.as_mut() else { return Poll::Ready(()) };
-            let outcome = std::task::ready!(driver.poll(cx));
-            let driver = slot.take();
-            drop(slot);
-            if let Some(reason) = lost_reason(&outcome) {
-                // The end of the session takes the node, too, and may be told second.
-                let reason = self.lost_by_now().unwrap_or_else(|| self.lose(reason));
-                warn!(path = %self.path, %reason, "the lock is lost");
-            }
-            driver.into_iter().for_each(Driver::abandon);
-            Poll::Ready(())
-        })
-        .boxed()
-    }
-}
-
-impl Settle for Held {
-    fn is_due(&self) -> bool {
-        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        driver.as_ref().is_none_or(Driver::is_settled)
-    }
-
-    fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
-        self.driver.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.handle(Event::Settled);
-        Some(self.watch())
-    }
-}
-
 /// A release with a caller; without one it goes on in the background.
 struct Releasing {
     driver: Option<Driver>,
@@ -468,15 +296,6 @@ impl Drop for Releasing {
         if let Some(driver) = self.driver.take() {
             driver.abandon();
         }
-    }
-}
-
-/// What a holder has lost by this outcome; `None` if it is as the holder wanted.
-fn lost_reason(outcome: &Outcome) -> Option<LostReason> {
-    match outcome {
-        Outcome::Lost | Outcome::Ended(End::NodeDeleted) => Some(LostReason::NodeDeleted),
-        Outcome::Ended(End::SessionOver(end)) => Some((*end).into()),
-        Outcome::Ended(_) | Outcome::Granted(..) => None,
     }
 }
 

@@ -1,0 +1,201 @@
+//! A lock that is held, and how its holder learns that it is no more.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::task::AtomicWaker;
+use tokio::sync::watch;
+use tracing::warn;
+
+use super::LostReason;
+use crate::clock;
+use crate::driver::{Driver, Outcome};
+use crate::error::Lost;
+use crate::lease::Term;
+use crate::path::LockPath;
+use crate::recipe::{End, Event, Own};
+use crate::session::{Holding, Settle, Vitals};
+
+/// What the guard and the session's cleanup task share.
+pub(super) struct Held {
+    pub(super) holding: Holding,
+    pub(super) path: LockPath,
+    pub(super) own: Own,
+    term: Term,
+    pub(super) stop_margin: Duration,
+    pub(super) loss: watch::Sender<Option<Loss>>,
+    /// Gone once the lock is being released.
+    pub(super) driver: Mutex<Option<Driver>>,
+    /// The cleanup task, while it looks after the driver.
+    keeper: AtomicWaker,
+}
+
+/// The guard's end, once it is certain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss {
+    reason: LostReason,
+    /// The instant, since boot, from which on it is lost.
+    from: Duration,
+}
+
+impl Held {
+    pub(super) fn new(mut driver: Driver, own: Own, term: Term) -> Arc<Self> {
+        let settled = driver.is_settled();
+        if settled {
+            // A contender that waited for long may have been deleted meanwhile: it makes sure at once.
+            driver.handle(Event::Settled);
+        }
+        let (generation, lock, stop_margin) =
+            (driver.generation().clone(), driver.lock(), driver.stop_margin());
+        let held = Arc::new(Self {
+            holding: generation.hold(lock.path.contender(own.sequence), stop_margin),
+            path: lock.path.clone(),
+            own,
+            term,
+            stop_margin,
+            loss: watch::Sender::new(None),
+            driver: Mutex::new(Some(driver)),
+            keeper: AtomicWaker::new(),
+        });
+        if settled {
+            generation.keep(held.clone().watch());
+        } else {
+            let weak: Weak<Self> = Arc::downgrade(&held);
+            generation.keep_settled(weak);
+        }
+        held
+    }
+
+    pub(super) fn check(&self) -> Result<(), Lost> {
+        match self.lost_by_now() {
+            Some(reason) => Err(self.as_lost(reason)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn lost_by_now(&self) -> Option<LostReason> {
+        let loss = *self.loss.borrow();
+        match loss {
+            Some(loss) if loss.from <= clock::now() => Some(loss.reason),
+            _ => self.vitals().check(self.term).err().map(|lapse| self.lose(lapse.into())),
+        }
+    }
+
+    /// Marks the guard as lost from now on; the first reason stays.
+    pub(super) fn lose(&self, reason: LostReason) -> LostReason {
+        self.lose_from(reason, clock::now())
+    }
+
+    /// Marks the guard as lost from this instant on, unless it is already.
+    fn lose_from(&self, reason: LostReason, from: Duration) -> LostReason {
+        let mut first = reason;
+        self.loss.send_if_modified(|loss| match *loss {
+            Some(earlier) if earlier.from <= from => {
+                first = earlier.reason;
+                false
+            }
+            _ => {
+                *loss = Some(Loss { reason, from });
+                true
+            }
+        });
+        first
+    }
+
+    /// Marks the guard as lost. The end of the session takes the node, too, and may be told second.
+    pub(super) fn lost_for(&self, reason: LostReason) -> Lost {
+        self.as_lost(self.lost_by_now().unwrap_or_else(|| self.lose(reason)))
+    }
+
+    pub(super) fn as_lost(&self, reason: LostReason) -> Lost {
+        Lost { path: self.path.to_string(), reason }
+    }
+
+    pub(super) fn remaining(&self) -> Duration {
+        let lease = self.vitals().remaining();
+        self.loss.borrow().map_or(lease, |loss| lease.min(loss.from.saturating_sub(clock::now())))
+    }
+
+    /// Why the guard is lost, or will be before there is more time than this margin.
+    fn ending(&self, margin: Duration) -> Option<LostReason> {
+        if let Some(reason) = self.lost_by_now() {
+            return Some(reason);
+        }
+        let remaining = self.remaining();
+        // Whoever is told winds down, so from here on nothing prolongs it.
+        (remaining <= margin).then(|| self.lose_from(LostReason::Unconfirmed, clock::now() + remaining))
+    }
+
+    /// Resolves once the guard is lost, or will be before there is more time than this margin.
+    pub(super) async fn lost(self: Arc<Self>, margin: Duration) -> LostReason {
+        let mut loss = self.loss.subscribe();
+        let mut lease = self.vitals().changes();
+        loop {
+            // Both receivers were made, or have seen a change, before this look, so none is missed.
+            if let Some(reason) = self.ending(margin) {
+                return reason;
+            }
+            // Neither sender goes away before us. The timer's clock stops while the machine is suspended; whoever
+            // looks at the guard then is told by the right one.
+            let end = self.holding.generation().sleep(self.remaining().saturating_sub(margin));
+            let (loss, lease) = (pin!(loss.changed()), pin!(lease.changed()));
+            let changed = futures::future::select(loss, lease);
+            let _which = futures::future::select(changed, pin!(end)).await;
+        }
+    }
+
+    pub(super) fn vitals(&self) -> &Vitals {
+        self.holding.generation().vitals()
+    }
+
+    /// Takes the driver from the cleanup task, or from the guard.
+    pub(super) fn take(&self) -> Option<Driver> {
+        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.keeper.wake();
+        driver
+    }
+
+    /// Looks after the driver until the lock is released or lost.
+    fn watch(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        std::future::poll_fn(move |cx| {
+            self.keeper.register(cx.waker());
+            let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(driver) = slot.as_mut() else { return Poll::Ready(()) };
+            let outcome = std::task::ready!(driver.poll(cx));
+            let driver = slot.take();
+            drop(slot);
+            if let Some(reason) = lost_reason(&outcome) {
+                let reason = self.lost_for(reason).reason;
+                warn!(path = %self.path, %reason, "the lock is lost");
+            }
+            driver.into_iter().for_each(Driver::abandon);
+            Poll::Ready(())
+        })
+        .boxed()
+    }
+}
+
+impl Settle for Held {
+    fn is_due(&self) -> bool {
+        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        driver.as_ref().is_none_or(Driver::is_settled)
+    }
+
+    fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.handle(Event::Settled);
+        Some(self.watch())
+    }
+}
+
+/// What a holder has lost by this outcome; `None` if it is as the holder wanted.
+pub(super) fn lost_reason(outcome: &Outcome) -> Option<LostReason> {
+    match outcome {
+        Outcome::Lost | Outcome::Ended(End::NodeDeleted) => Some(LostReason::NodeDeleted),
+        Outcome::Ended(End::SessionOver(end)) => Some((*end).into()),
+        Outcome::Ended(_) | Outcome::Granted(..) => None,
+    }
+}
