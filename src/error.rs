@@ -380,7 +380,7 @@ pub enum SequencerError {
 pub enum TransactionError {
     /// The guard was lost before anything was sent, or the server found the holder's node gone. Nothing was written.
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Lost(Lost),
     /// One of the caller's operations could not be done. Nothing was written.
     #[error(
         "operation {operation}, on {path}, failed: {problem}; nothing was written, look at the node and try again"
@@ -403,17 +403,22 @@ pub enum TransactionError {
         /// What is wrong with it.
         cause: String,
     },
-    /// The connection, the session or the guard was lost before the answer came. All was written, or nothing.
+    /// The connection, the session or the guard was lost before the answer came. All was written, or nothing, or it may
+    /// still come to be written.
+    ///
+    /// It is decided, for whoever looks then, once [`Guard::verify`](crate::Guard::verify) says that this guard is still
+    /// held, or else once the lock has been acquired anew by anybody. What may be repeated without a look is what cannot
+    /// take effect twice: a set of a certain version, a create of a certain name.
     #[error(
-        "the answer to a transaction under the lock {path} was lost, so it may have been committed; look at what it was to \
-         write before repeating it"
+        "the answer to a transaction under the lock {path} was lost, so it may have been committed, or be yet; \
+         verify the guard, or acquire the lock again, and look before repeating it"
     )]
     Unknown {
         /// The lock's path.
         path: String,
     },
     /// The server refused for another reason. Nothing was written.
-    #[error("the server refused a transaction under the lock {path}: {cause}")]
+    #[error("a transaction under the lock {path} was refused: {cause}")]
     Refused {
         /// The lock's path.
         path: String,

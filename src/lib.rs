@@ -8,7 +8,7 @@
 //! the store that the lock protects, and nothing else.
 //!
 //! **An operator who deletes nodes** in a lock's directory, or writes to them, takes the lock from its holder. The
-//! holder is told within a round trip, after its first 20 ms; until then, two may believe that they hold it. With
+//! holder is told within a round trip, after its first 40 ms; until then, two may believe that they hold it. With
 //! [`LockOptions::takeover_delay`] a waiter that is in the queue already lets the holder hear of it first. The same goes,
 //! delay or not, for a waiter whose node was deleted and whose predecessor then releases.
 //!

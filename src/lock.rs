@@ -156,7 +156,7 @@ impl LockOptions {
     /// * what the last holder has in flight when it dies or loses the lock (a request on its way to a store that
     ///   knows no fencing tokens), if that has arrived by then;
     /// * an operator who deletes the holder's node, or closes its session: the holder is told within a round trip, and
-    ///   20 ms if it has just been granted. With a delay of the session timeout or more this holds for a holder that
+    ///   40 ms if it has just been granted. With a delay of the session timeout or more this holds for a holder that
     ///   is cut off at that moment, too.
     ///
     /// It does not cover a contender that comes to the queue after the holder vanished, or a few round trips before, and

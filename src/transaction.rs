@@ -7,7 +7,7 @@ use futures::future::{Either, select};
 use crate::acl::Acl;
 use crate::clock;
 use crate::error::TransactionError;
-use crate::guard::Guard;
+use crate::guard::{Guard, LostReason};
 use crate::path::check_node;
 use crate::recipe::PREFIX;
 use crate::session::fenced::{self, Verdict};
@@ -24,8 +24,8 @@ use crate::session::wire::Certainty;
 /// An operator who deletes the lock's whole directory makes its numbers start over. Then the holder's name may become
 /// another contender's, which the check, by name, would take for the holder. A guard whose node was not seen on the
 /// present connection therefore looks at it first ([`Guard::verify`], which costs a round trip more), and is told of a
-/// deletion later on. What remains is the time from that look, or until that word arrives, to the commit; a connection
-/// that breaks just when the transaction is handed to it prolongs that until the next one is there.
+/// deletion later on, though not in its first 40 ms. What remains is the time from that look, or until that word arrives, to
+/// the commit; a connection that breaks just when the transaction is handed to it prolongs that until the next one is there.
 ///
 /// ```no_run
 /// # async fn example(guard: zklock::Guard) -> Result<(), zklock::TransactionError> {
@@ -168,7 +168,8 @@ impl<'guard> Transaction<'guard> {
     /// Sends the transaction, and returns once it is committed: what each operation did, in the order in which they were
     /// asked for. One round trip. Without operations it checks that the lock is held, and that is all.
     ///
-    /// Returns at the latest when the guard is lost.
+    /// Returns at the latest when the guard's lease is over. Do not put it into [`Guard::run`], whose
+    /// [`Lost`](crate::Lost) would say nothing about the write.
     ///
     /// # Errors
     ///
@@ -187,10 +188,11 @@ impl<'guard> Transaction<'guard> {
                 cause,
             })?;
         }
-        if guard.certainty() == Certainty::Unsure {
-            guard.verify().await?;
+        // The connection may break again meanwhile; each round takes a quorum's answer, and the lease ends some time.
+        while guard.certainty() == Certainty::Unsure {
+            guard.verify().await.map_err(TransactionError::Lost)?;
         }
-        guard.check()?;
+        guard.check().map_err(TransactionError::Lost)?;
         let paths = operations.iter().map(|operation| operation.path.clone()).collect::<Vec<_>>();
         let (lock, node) = (guard.lock_path().to_string(), guard.node());
         let request = guard.generation().request(|client| async move {
@@ -200,6 +202,15 @@ impl<'guard> Transaction<'guard> {
         // The answer counts if it is there, lost or not.
         let answer = match select(request, pin!(guard.over())).await {
             Either::Left((answer, _)) => answer,
+            // The word of a deletion arrives before the answer, on the same connection: a moment later that is there, too.
+            Either::Right((LostReason::NodeDeleted, request)) => {
+                let generation = guard.generation();
+                let lapse = pin!(generation.sleep(generation.vitals().remaining()));
+                match select(request, lapse).await {
+                    Either::Left((answer, _)) => answer,
+                    Either::Right(_) => None,
+                }
+            }
             // The client may yet send it, or has.
             Either::Right(_) => None,
         };
@@ -208,7 +219,7 @@ impl<'guard> Transaction<'guard> {
                 guard.generation().vitals().confirmed(sent);
                 Ok(applied)
             }
-            Some((_, Verdict::NotHeld)) => Err(guard.touched().into()),
+            Some((_, Verdict::NotHeld)) => Err(TransactionError::Lost(guard.touched())),
             Some((_, Verdict::Failed(operation, problem))) => Err(TransactionError::Condition {
                 operation,
                 path: paths.into_iter().nth(operation).unwrap_or_default(),
@@ -238,6 +249,9 @@ impl Operation {
             );
         }
         match self.task {
+            Task::Set { .. } if path == guard.lock_path().as_str() => {
+                Err("it is the lock's directory, whose data zklock overwrites; use a node of your own".into())
+            }
             // With a chroot, a sequential one would end up beside it.
             Task::Delete { .. } | Task::Create { .. } if path == "/" => {
                 Err("it is the root, which always is there; name a node below it".into())

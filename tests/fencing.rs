@@ -136,6 +136,7 @@ async fn what_cannot_be_asked_for_is_not_sent() {
         (guard.transaction().delete("/data", Some(-1)), "/data"),
         (guard.transaction().check("/data", Some(-1)), "/data"),
         (guard.transaction().delete(&node, None), &node),
+        (guard.transaction().set("/lock/orders", "precious", None), "/lock/orders"),
         (guard.transaction().create_with("/lock/orders/lock-", "", sequential), "/lock/orders/lock-"),
     ] {
         let transaction = transaction.check("/", None);
@@ -188,8 +189,6 @@ async fn a_transaction_against_an_operator() {
                 assert_eq!(lost.reason, LostReason::NodeDeleted);
                 assert!(!guard.is_held() && !exists(&operator, &path).await);
             }
-            // The loss was told first.
-            Err(TransactionError::Unknown { .. }) => assert!(!guard.is_held()),
             Err(error) => panic!("{error}"),
         }
     }
@@ -211,11 +210,8 @@ async fn nothing_is_written_after_an_operator_touched_the_node() {
         } else {
             operator.set_data(&node, b"", None).await.unwrap();
         }
-        match guard.transaction().create("/data/a", "").commit().await.unwrap_err() {
-            TransactionError::Lost(lost) => assert_eq!(lost.reason, LostReason::NodeDeleted),
-            // The holder's own watch was quicker than the answer.
-            error => assert_eq!(error, TransactionError::Unknown { path: "/lock/orders".into() }),
-        }
+        // Whether the holder's own watch is quicker than the answer, or not.
+        assert!(is_lost(guard.transaction().create("/data/a", "").commit().await, LostReason::NodeDeleted));
         assert!(!guard.is_held());
         assert!(!exists(&operator, "/data/a").await);
         assert!(is_lost(guard.transaction().create("/data/a", "").commit().await, LostReason::NodeDeleted));
@@ -425,6 +421,33 @@ async fn the_holders_name_in_a_directory_that_was_made_anew_is_not_taken_for_its
     assert!(!exists(&operator, "/data/a").await);
     assert_eq!(present.verify().await, Ok(()));
     assert_eq!(other.verify_sequencer(&present.sequencer()).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_loser_spares_the_contender_that_has_its_name() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let (other, operator) = (session(&server).await, operator(&server).await);
+    for released in [true, false] {
+        let away = guard(&unlucky).await;
+        operator.delete(&away.node(), None).await.unwrap();
+        operator.delete("/lock/orders", None).await.unwrap();
+        let present = guard(&other).await;
+        assert_eq!(present.node(), away.node());
+        // Told by its question, before its own watch stands perhaps.
+        assert_eq!(away.verify().await.unwrap_err().reason, LostReason::NodeDeleted);
+        let before = link.counts().requests;
+        if released {
+            away.release().await.unwrap_err();
+        } else {
+            drop(away);
+        }
+        support::eventually("a look at what has its name", async || link.counts().requests > before).await;
+        assert_eq!(link.requests_of(RequestKind::Delete), 0);
+        assert_eq!(present.verify().await, Ok(()), "the loser removed the holder's node");
+        present.release().await.unwrap();
+        let _reaped = operator.delete("/lock/orders", None).await;
+    }
 }
 
 /// Whether a claim is told to be outdated.

@@ -12,7 +12,7 @@ use std::str::FromStr;
 ///
 /// The token is the `czxid` of the holder's node, the number of the ZooKeeper transaction that created it. Unlike
 /// sequence numbers it goes on increasing when the lock's directory is created again. Rebuilding the ensemble
-/// from nothing starts it over.
+/// from nothing starts it over: then a store that remembers a highest token refuses every holder until it is told to forget.
 ///
 /// ```
 /// use zklock::FencingToken;

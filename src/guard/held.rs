@@ -111,6 +111,15 @@ impl Held {
         self.as_lost(self.lost_by_now().unwrap_or_else(|| self.lose(reason)))
     }
 
+    /// A server found our node gone, or written to: whatever has its name may be another contender's by now, so whoever
+    /// removes it looks first.
+    pub(super) fn touched(&self) -> Lost {
+        let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        driver.iter_mut().for_each(|driver| driver.saw(None));
+        drop(driver);
+        self.lost_for(LostReason::NodeDeleted)
+    }
+
     pub(super) fn as_lost(&self, reason: LostReason) -> Lost {
         Lost { path: self.path.to_string(), reason }
     }

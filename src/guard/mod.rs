@@ -115,6 +115,9 @@ impl Guard {
     /// Runs `future` for as long as the lock is held. The moment the guard is lost, or a
     /// [`stop_margin`](crate::LockOptions::stop_margin) before the end of its lease, `future` is dropped, unfinished.
     ///
+    /// A [`transaction`](Self::transaction) watches the guard by itself, and knows better what became of it than the `Lost`
+    /// of a `run` around it.
+    ///
     /// `future` is stopped where it awaits; code that computes for long between two awaits should ask
     /// [`check`](Self::check) now and then.
     ///
@@ -249,7 +252,7 @@ impl Guard {
 
     /// A server found the holder's node gone, or written to.
     pub(crate) fn touched(&self) -> Lost {
-        self.held.lost_for(LostReason::NodeDeleted)
+        self.held.touched()
     }
 }
 

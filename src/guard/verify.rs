@@ -36,7 +36,7 @@ impl Held {
                     drop(driver);
                     return self.check();
                 }
-                Some((_, Event::OwnTouched)) => return Err(self.lost_for(LostReason::NodeDeleted)),
+                Some((_, Event::OwnTouched)) => return Err(self.touched()),
                 Some((_, Event::SessionOver(end))) => return Err(self.lost_for(end.into())),
                 Some(_) => {}
                 None => return Err(self.lost_for(LostReason::SessionClosed)),

@@ -113,7 +113,8 @@ impl Session {
     /// ask, of whichever chroot, if it may read the holder's node.
     ///
     /// The answer is about a moment while this was awaited. The claim may end right behind it, so a late write is
-    /// stopped only by a store that compares tokens.
+    /// stopped only by a store that compares tokens. That the node ever held the lock is not checked: accept claims from
+    /// those only whom you trust to pass on what [`Guard::sequencer`](crate::Guard::sequencer) gave them.
     ///
     /// # Errors
     ///

@@ -479,7 +479,6 @@ fn is_definite(error: &Error) -> bool {
     match error {
         Error::BadArguments(_)
         | Error::BadVersion
-        | Error::MarshallingError
         | Error::NoNode
         | Error::NodeExists
         | Error::NotEmpty
@@ -487,6 +486,7 @@ fn is_definite(error: &Error) -> bool {
         | Error::QuotaExceeded
         | Error::ReconfigDisabled
         | Error::Unimplemented => true,
+        // Not `MarshallingError`: the server says so, too, if it fails to answer what it has done.
         // API errors are below -100 (`KeeperException.Code`); -122 is the server giving up on a request that
         // may still be under way.
         Error::UnexpectedErrorCode(code) => *code < -100 && *code != -122,
