@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test verify fix image servers nextest bench strict
+.PHONY: help demo test verify fix image servers nextest bench model strict
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -35,6 +35,9 @@ nextest:
 
 bench: servers ## Measure zklock against zookeeper-client (docs/PERFORMANCE.md)
 	scripts/bench.sh
+
+model: nextest ## Explore the protocol's largest models, of millions of states
+	cargo nextest run --release -p zklock --test model --profile model
 
 strict: servers nextest ## Measure who is told first when something fails (docs/STRICTNESS.md)
 	scripts/strictness.sh

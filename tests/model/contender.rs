@@ -9,7 +9,6 @@ use crate::findings::{Breach, Witness};
 use crate::requests::{Change, Message, Request, Sent};
 use crate::run::Run;
 use crate::server::{Kind, Party};
-use crate::setup::Flaw;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contender {
@@ -87,7 +86,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let mut next = Some(event);
         while let Some(event) = next.take() {
             let cause = event.clone();
-            let Some(command) = self.world.contenders[party].machine.handle(event) else { return };
+            let machine = &mut self.world.contenders[party].machine;
+            let command = match self.setup.mutant {
+                Some(mutant) => mutant.handle(machine, event),
+                None => machine.handle(event),
+            };
+            let Some(command) = command else { return };
             match command {
                 Command::Enter(look) => self.request(party, Request::Create(look)),
                 Command::CreateDirectory => self.request(party, Request::CreateDirectory),
@@ -110,7 +114,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 Command::Confirm => {
                     self.witness_confirm(&cause);
                     let lease = self.world.sessions[self.world.contenders[party].session].lease;
-                    if lease || self.setup.flaw == Some(Flaw::LeaseIsNotChecked) {
+                    if lease {
                         next = Some(Event::Confirmed);
                     } else {
                         self.supersede(party);

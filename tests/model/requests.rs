@@ -3,8 +3,9 @@
 use zklock::recipe::{Event, Look, Own, Sequence, Sight};
 
 use crate::findings::{Breach, Witness};
+use crate::mutant::Mutant;
 use crate::run::Run;
-use crate::server::{Kind, Party, Watch};
+use crate::server::{Kind, Node, Party, Watch};
 use crate::setup::Flaw;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -106,11 +107,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 Message::Reply(Event::Released(self.remove_for(party, sequence, Change::Written)))
             }
             Request::Delete(sequence) => {
-                let change = match self.setup.flaw {
-                    Some(Flaw::LeavingLooksLikeRelease) => Change::Written,
-                    _ => Change::Deleted,
-                };
-                self.remove_for(party, sequence, change);
+                self.remove_for(party, sequence, Change::Deleted);
                 Message::Reply(Event::Deleted)
             }
         };
@@ -130,12 +127,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     fn recover(&self, party: Party) -> Option<Own> {
         let removing = self.world.contenders[party].machine.own();
-        let found = self.world.server.node_of(party).map(|node| node.own);
-        match (self.setup.flaw, removing) {
-            (Some(Flaw::CreateIsNotLookedFor), None) => return None,
-            (Some(Flaw::RemovalIsRepeatedBlindly), Some(own)) => return Some(own),
-            _ => {}
-        }
+        let session = self.world.contenders[party].session;
+        let found = match (self.setup.mutant, removing) {
+            (Some(Mutant::AdoptsAnothersNode), None) => {
+                let of_session = |node: &&Node| self.world.contenders[node.creator].session == session;
+                self.world.server.nodes.iter().find(of_session)
+            }
+            _ => self.world.server.node_of(party),
+        };
+        let found = found.map(|node| node.own);
         (self.witness)(match (removing, found) {
             (None, Some(_)) => Witness::RecoveryFindsNode,
             (None, None) => Witness::RecoveryFindsNone,

@@ -1,6 +1,8 @@
-//! What a model consists of, what may go wrong in it, and which of its rules is broken on purpose.
+//! What a model consists of, what may go wrong in it, and which rule of the world or of the machine is broken on purpose.
 
 use zklock::recipe::{Look, Patience, Takeover};
+
+use crate::mutant::Mutant;
 
 /// What a model consists of, and how much may go wrong in it.
 #[derive(Clone, Debug)]
@@ -15,6 +17,7 @@ pub(crate) struct Setup {
     pub(crate) giving_up: bool,
     pub(crate) faults: Faults,
     pub(crate) flaw: Option<Flaw>,
+    pub(crate) mutant: Option<Mutant>,
 }
 
 /// How often each may still happen.
@@ -34,14 +37,6 @@ pub(crate) struct Faults {
 /// A rule of the world that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// The watcher of a contender that leaves is told that it released.
-    LeavingLooksLikeRelease,
-    /// A create with a lost reply is taken to have failed.
-    CreateIsNotLookedFor,
-    /// A release or deletion with a lost reply is repeated without a look whether the node is still there.
-    RemovalIsRepeatedBlindly,
-    /// The lease is reported valid though it has lapsed.
-    LeaseIsNotChecked,
     /// The server expires a session whose lease is still valid.
     LeaseIsTooLong,
     /// Watches are not set again after a reconnection.
