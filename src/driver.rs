@@ -1,12 +1,11 @@
 //! Runs one [`Machine`]: its commands become requests, their replies become its events.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, Either};
+use futures::future::BoxFuture;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
@@ -266,16 +265,9 @@ impl Driver {
     /// Lets the takeover delay pass, or the session end. What was seen of our node before is old by then.
     fn delay(&mut self) {
         self.seen = None;
-        let delay = self.generation.sleep(self.lock.takeover_delay);
-        let mut lease = self.generation.vitals().changes();
-        self.pending = Some(self.generation.request(|_client| async move {
-            let over = pin!(async { lease.wait_for(|lease| lease.end().is_some()).await.ok()?.end() });
-            match futures::future::select(over, pin!(delay)).await {
-                Either::Left((Some(end), _)) => Event::SessionOver(end),
-                Either::Left((None, _)) | Either::Right(_) => Event::Delayed,
-            }
-            .into()
-        }));
+        let delay = self.generation.pause(self.lock.takeover_delay);
+        let delayed = delay.map(|over| over.map_or(Event::Delayed, Event::SessionOver).into());
+        self.pending = Some(self.generation.request(|_client| delayed));
     }
 
     /// Grants at once while the lease is valid, and for some time, and our node certain; otherwise asks the quorum
@@ -298,15 +290,12 @@ impl Driver {
     where
         F: Future<Output = Reply> + Send + 'static,
     {
-        let pause = self.pause().map(|pause| self.generation.sleep(pause));
-        let mut lease = self.generation.vitals().changes();
+        let pause = self.pause().map(|pause| self.generation.pause(pause));
         self.pending = Some(self.generation.request(|client| {
             let request = request(client);
             async move {
                 if let Some(pause) = pause {
-                    // Without a runtime there is no timer either; the lease ends before that.
-                    let over = pin!(lease.wait_for(|lease| lease.end().is_some()));
-                    let _which = futures::future::select(over, pin!(pause)).await;
+                    pause.await;
                 }
                 let sent = clock::now();
                 Reply { sent, ..request.await }

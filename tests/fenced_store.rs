@@ -1,19 +1,12 @@
 //! The example `fenced_store`: the story it tells is true.
 
-use std::path::PathBuf;
-use std::process::Command;
+mod support;
 
-/// Where Cargo puts the example, beside the directory of this test. It is built with the tests, unless only some are.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let program = test.ancestors().nth(2).unwrap().join("examples/fenced_store");
-    assert!(program.exists(), "build it first: cargo build --example fenced_store");
-    program
-}
+use std::process::Command;
 
 #[test]
 fn the_stale_write_is_refused() {
-    let output = Command::new(program()).output().unwrap();
+    let output = Command::new(support::example("fenced_store")).output().unwrap();
     let story = String::from_utf8_lossy(&output.stdout);
     println!("{story}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());

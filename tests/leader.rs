@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{server, session, until_nothing_is_left, until_queued, within};
+use support::{example, server, session, until_nothing_is_left, until_queued, within};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use zklock_testcontainers::ZooKeeper;
@@ -22,17 +22,12 @@ struct Service {
 
 impl Service {
     fn start(server: &ZooKeeper) -> Self {
-        // Cargo builds examples with the tests, beside them.
-        let mut program = std::env::current_exe().unwrap();
-        program.pop();
-        program.pop();
-        program.push("examples/leader");
-        let mut process = Command::new(program)
+        let mut process = Command::new(example("leader"))
             .args([&server.connect_string(), "/lock/leader"])
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .expect("cargo builds the example with all targets");
+            .expect("a process");
         let said = BufReader::new(process.stdout.take().unwrap()).lines();
         Self { process, said }
     }

@@ -1,11 +1,12 @@
 //! One ZooKeeper session: its client, its lease, its requests, and what it does in the background.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
@@ -132,6 +133,22 @@ impl Generation {
     pub(crate) fn sleep(&self, pause: Duration) -> Sleep {
         let _entered = self.runtime.enter();
         tokio::time::sleep(pause)
+    }
+
+    /// A pause that the session's end cuts short, and then tells. Without a runtime there is no timer either; the lease
+    /// ends before that.
+    pub(crate) fn pause(
+        &self,
+        length: Duration,
+    ) -> impl Future<Output = Option<SessionEnd>> + Send + 'static + use<> {
+        let (timer, mut lease) = (self.sleep(length), self.vitals.changes());
+        async move {
+            let over = pin!(lease.wait_for(|lease| lease.end().is_some()));
+            match select(over, pin!(timer)).await {
+                Either::Left((lease, _)) => lease.ok().and_then(|lease| lease.end()),
+                Either::Right(_) => None,
+            }
+        }
     }
 
     /// Has the cleanup task finish something nobody awaits any more. Never blocks, spawns or panics; once the

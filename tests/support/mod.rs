@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub, reason = "shared by test crates that use different parts")]
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
@@ -133,6 +134,15 @@ pub async fn until_nothing_is_left(server: &ZooKeeper) {
         monitored(server, "zk_ephemerals_count").await == 0 && monitored(server, "zk_watch_count").await == 0
     })
     .await;
+}
+
+/// The program of an example: Cargo puts it beside the directory of the tests, and builds it with them unless only some
+/// are built.
+pub fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("this program");
+    let program = test.ancestors().nth(2).expect("two folders up").join("examples").join(name);
+    assert!(program.exists(), "build it first: cargo build --example {name}");
+    program
 }
 
 /// A future that is polled by hand, to stop at each of its await points.
