@@ -158,6 +158,27 @@ impl Ensemble {
         Ok(())
     }
 
+    /// Holds back all that server `from` sends to server `to`, as a network does that loses those packets: TCP sends them
+    /// again. What `to` sends still reaches `from`. Election messages are held back, too.
+    pub async fn stall(&self, from: usize, to: usize) -> Result<(), Error> {
+        self.server(from)?;
+        self.server(to)?;
+        if let Some(mesh) = &self.mesh {
+            mesh.stall(from, to);
+        }
+        Ok(())
+    }
+
+    /// Passes on what [`stall`](Self::stall) held back, and whatever comes; as [`heal`](Self::heal) does for all.
+    pub async fn flow(&self, from: usize, to: usize) -> Result<(), Error> {
+        self.server(from)?;
+        self.server(to)?;
+        if let Some(mesh) = &self.mesh {
+            mesh.flow(from, to);
+        }
+        Ok(())
+    }
+
     /// Connects all servers again. Returns at once; [`wait_until_serving`](Self::wait_until_serving) waits for the
     /// servers to find together.
     pub async fn heal(&self) -> Result<(), Error> {

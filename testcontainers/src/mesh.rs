@@ -7,6 +7,8 @@
 //! smaller one connects, the larger hangs up and connects back to the address the smaller has *announced* in its first
 //! message. So the election proxy `i -> j` rewrites that address to the proxy `j -> i`.
 //!
+//! One direction between two servers can be stalled, too, as by a network that loses what one of them sends.
+//!
 //! What an isolated connection's ends send is kept, as TCP would retransmit it, and arrives after healing if they still
 //! care. Connections attempted meanwhile are accepted, get nothing, and are closed by healing: on a real network they
 //! would not have come about, and dozens of them arriving late would disturb the next election.
@@ -102,6 +104,24 @@ impl Mesh {
         }
     }
 
+    /// Holds back what server `from` sends to server `to`, on whichever side's connection.
+    pub(crate) fn stall(&self, from: usize, to: usize) {
+        self.set_stalled(from, to, true);
+    }
+
+    /// Passes on what was held back.
+    pub(crate) fn flow(&self, from: usize, to: usize) {
+        self.set_stalled(from, to, false);
+    }
+
+    fn set_stalled(&self, from: usize, to: usize, stalled: bool) {
+        for (ends, direction) in [((from, to), Direction::There), ((to, from), Direction::Back)] {
+            for proxy in self.ways.get(&ends).iter().flat_map(|way| [&way.quorum, &way.election]) {
+                proxy.shared.set_stalled(direction, stalled);
+            }
+        }
+    }
+
     /// Connects everybody again.
     pub(crate) fn heal(&self) {
         self.isolated().clear();
@@ -137,10 +157,19 @@ struct Shared {
     changed: Condvar,
 }
 
+/// Of bytes on a connection, as seen by who opened it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    There,
+    Back,
+}
+
 #[derive(Debug, Default)]
 struct State {
     upstream: Option<String>,
     blocked: bool,
+    /// There, and back.
+    stalled: [bool; 2],
     ended: bool,
     next_id: u64,
     /// Both ends of every connection, to end them with.
@@ -186,6 +215,7 @@ impl Shared {
     fn unblock(&self) {
         let mut state = self.lock();
         state.blocked = false;
+        state.stalled = [false; 2];
         for client in state.stillborn.drain(..) {
             abort(&client);
         }
@@ -193,9 +223,16 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits until bytes may pass; false when there is no more proxy.
-    fn wait_open(&self) -> bool {
-        let state = self.changed.wait_while(self.lock(), |state| state.blocked && !state.ended);
+    fn set_stalled(&self, direction: Direction, stalled: bool) {
+        self.lock().stalled[direction as usize] = stalled;
+        self.changed.notify_all();
+    }
+
+    /// Waits until bytes may pass in this direction; false when there is no more proxy.
+    fn wait_open(&self, direction: Direction) -> bool {
+        let state = self.changed.wait_while(self.lock(), |state| {
+            (state.blocked || state.stalled[direction as usize]) && !state.ended
+        });
         !state.unwrap_or_else(PoisonError::into_inner).ended
     }
 
@@ -230,16 +267,16 @@ impl Shared {
         }
         let back = spawn("zk-peer-back", {
             let (shared, client, server) = (self.clone(), client.clone(), server.clone());
-            move || shared.pump(&server, &client)
+            move || shared.pump(&server, &client, Direction::Back)
         })?;
         if let Some(address) = self.announce.get() {
             let message = read_first_message(client, address)?;
-            if !self.wait_open() {
+            if !self.wait_open(Direction::There) {
                 return Ok(());
             }
             (&*server).write_all(&message)?;
         }
-        self.pump(client, &server);
+        self.pump(client, &server, Direction::There);
         let _ = back.join();
         Ok(())
     }
@@ -281,11 +318,11 @@ impl Shared {
     }
 
     /// Copies until the source ends, then ends the target's half; an error ends both sides at once.
-    fn pump(&self, mut source: &TcpStream, mut target: &TcpStream) {
+    fn pump(&self, mut source: &TcpStream, mut target: &TcpStream, direction: Direction) {
         let mut chunk = vec![0; 64 * 1024];
         loop {
             let read = source.read(&mut chunk);
-            if !self.wait_open() {
+            if !self.wait_open(direction) {
                 return;
             }
             let written = match read {
@@ -383,6 +420,29 @@ mod tests {
         accepted.read_exact(&mut four).unwrap();
         assert_eq!(&four, b"late");
         assert!(matches!(meanwhile.read(&mut four), Ok(0) | Err(_)));
+    }
+
+    #[test]
+    fn a_stalled_direction_is_kept_back_and_the_other_is_not() {
+        let mesh = Mesh::start(2, Ipv4Addr::LOCALHOST, "127.0.0.1").unwrap();
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        mesh.locate(1, &server.local_addr().unwrap().to_string(), "127.0.0.1:1");
+        let mut there = TcpStream::connect(("127.0.0.1", mesh.ways[&(0, 1)].quorum.listener.port())).unwrap();
+        let mut back = server.accept().unwrap().0;
+
+        mesh.stall(1, 0);
+        back.write_all(b"late").unwrap();
+        there.write_all(b"ping").unwrap();
+        let mut four = [0; 4];
+        back.read_exact(&mut four).unwrap();
+        assert_eq!(&four, b"ping");
+        there.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        assert!(there.read(&mut four).is_err(), "bytes came through a stall");
+
+        there.set_read_timeout(None).unwrap();
+        mesh.flow(1, 0);
+        there.read_exact(&mut four).unwrap();
+        assert_eq!(&four, b"late");
     }
 
     #[test]
