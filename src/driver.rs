@@ -195,8 +195,9 @@ impl Driver {
                 match vitals.term() {
                     Ok(term) => self.term = Some(term),
                     Err(_) => {
-                        // It was answered, and only has to be older: ask again, at a steady pace.
-                        self.unanswered = STEADY;
+                        // It takes two confirmations, so the second is asked for at once. Then what was answered only
+                        // has to be older: ask again, at a steady pace.
+                        self.unanswered = if self.unanswered == 0 { 0 } else { STEADY };
                         return Event::Unanswered;
                     }
                 }

@@ -43,8 +43,8 @@ pub enum ConnectError {
     },
     /// Heartbeats could not keep a lease this short: what the session timeout leaves must take three of them.
     #[error(
-        "a session timeout of {timeout:?} is too short for these servers: less {lag:?} for a heartbeat to reach the \
-         leader and {margin:?} for clocks, it does not take three heartbeats of {heartbeat:?}; ask for a longer one, or \
+        "a session timeout of {timeout:?} is too short for these servers: less {lag:?} for the leader to ask for \
+         a heartbeat and {margin:?} for clocks, it does not take three heartbeats of {heartbeat:?}; ask for a longer one, or \
          set a shorter `tick` if the servers have one"
     )]
     LeaseTooShort {

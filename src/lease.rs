@@ -10,11 +10,15 @@
 //!
 //! 1. A *touch* is a request that was answered on the present connection. It counts from when it was sent, and had
 //!    reached the server by when it was answered.
-//! 2. A *confirmation* is an acknowledged quorum write, sent at `s2`: then the leader that the connection's server
-//!    follows is a real one, and has heard of every touch that was answered by `s2 - lag`. `lag` is the half tick
-//!    between reports, and slack for pings that come late.
-//! 3. Establishing a session is a quorum write that touches at the leader: it counts from before it was asked for.
-//! 4. Resuming one touches at whatever takes itself for the leader, which need not be one any more. It counts from
+//! 2. A *sync* is a request that only the leader can answer: ZooKeeper's own, or a quorum write. If it was sent a `lag`
+//!    after a touch was answered, the leader has sent the server a ping in between, and on their way to the server that
+//!    ping precedes the answer. So when the sync is answered the server has reported the touch. `lag` is the half tick
+//!    between pings, and a quarter for a leader that is late.
+//! 3. A *confirmation* is an acknowledged quorum write: the leader that the connection's server follows is a real one. The
+//!    reports that the server had sent by then precede it on their way to the leader, so the leader has heard of every
+//!    touch that a sync asked for which was answered before the write was sent.
+//! 4. Establishing a session is a quorum write that touches at the leader: it counts from before it was asked for.
+//! 5. Resuming one touches at whatever takes itself for the leader, which need not be one any more. It counts from
 //!    the last look at the client's state that found it as before, because the loss of the old connection, and then
 //!    the request for the new one, came after that; and only once a quorum write was acknowledged on the same
 //!    connection: the server still follows, or is, the one that resumed the session, because a server that changes
@@ -42,7 +46,7 @@ const DEFAULT_TICK: Duration = Duration::from_secs(2);
 pub(crate) struct Lengths {
     /// The session timeout the server granted.
     pub(crate) timeout: Duration,
-    /// How long a touch takes to reach the leader at most: half a tick, and a quarter for its way.
+    /// How long it takes at most until the leader asks for a touch: half a tick, and a quarter should it be late.
     pub(crate) lag: Duration,
     /// For clocks that run at different speeds: 1% of the session timeout.
     pub(crate) margin: Duration,
@@ -91,6 +95,15 @@ struct Touch {
     answered: Duration,
 }
 
+/// A touch that the leader has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Asked {
+    /// When the touch was sent.
+    touch: Duration,
+    /// By when the server had reported it.
+    reported: Duration,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Connection {
     Up,
@@ -101,8 +114,10 @@ enum Connection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     lengths: Lengths,
-    /// Answered requests of the present connection that the leader may not have heard of, oldest first.
+    /// Answered requests of the present connection that the leader may not have asked for, oldest first.
     touches: VecDeque<Touch>,
+    /// Those that it has asked for, and of which it may not have heard, oldest first.
+    asked: VecDeque<Asked>,
     /// What was last heard of the connection.
     connection: Connection,
     /// How many connections there have been.
@@ -125,6 +140,7 @@ impl Lease {
         Self {
             lengths,
             touches: VecDeque::new(),
+            asked: VecDeque::new(),
             connection: Connection::Up,
             connections: 0,
             since: connecting,
@@ -137,7 +153,7 @@ impl Lease {
     }
 
     /// A request that was sent at `sent` has been answered by `now`.
-    pub(crate) fn touched(&mut self, sent: Duration, now: Duration) {
+    fn touched(&mut self, sent: Duration, now: Duration) {
         if sent < self.since || self.touches.back().is_some_and(|last| last.sent >= sent) {
             return;
         }
@@ -155,17 +171,31 @@ impl Lease {
             return None;
         }
         let mut known = self.known.max(self.resumed.take().unwrap_or_default());
-        while let Some(touch) = self.touches.front().filter(|touch| touch.answered + self.lengths.lag <= sent)
-        {
-            known = known.max(touch.sent);
-            self.touches.pop_front();
+        while let Some(asked) = self.asked.front().filter(|asked| asked.reported <= sent) {
+            known = known.max(asked.touch);
+            self.asked.pop_front();
         }
         if now >= self.deadline() && known > self.known {
             self.term.0 += 1;
         }
         self.known = known;
-        self.touched(sent, now);
+        self.synced(sent, now);
         self.connection()
+    }
+
+    /// The leader has answered, by `now`, what was sent at `sent`.
+    pub(crate) fn synced(&mut self, sent: Duration, now: Duration) {
+        if sent < self.since {
+            return;
+        }
+        let mut asked = None;
+        while let Some(touch) = self.touches.front().filter(|touch| touch.answered + self.lengths.lag <= sent)
+        {
+            asked = Some(Asked { touch: touch.sent, reported: now });
+            self.touches.pop_front();
+        }
+        self.asked.extend(asked);
+        self.touched(sent, now);
     }
 
     /// The client's state has been looked at after `before`, and was the one that was told last.
@@ -195,6 +225,7 @@ impl Lease {
 
     fn renew(&mut self, since: Duration) {
         self.touches.clear();
+        self.asked.clear();
         self.since = since;
         self.resumed = Some(self.unchanged);
         self.connections += 1;

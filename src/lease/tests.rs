@@ -53,7 +53,9 @@ proptest! {
             let sent = at(0) + lengths.heartbeat * beat;
             let answered = sent + lengths.heartbeat / 4 * quarter / 1_000;
             prop_assert!(lease.deadline() >= answered + lengths.longest_stop_margin());
-            lease.confirmed(sent, answered);
+            let synced = sent + (answered - sent) / 2;
+            lease.synced(sent, synced);
+            lease.confirmed(synced, answered);
         }
     }
 }
@@ -67,18 +69,24 @@ fn a_new_lease_counts_from_before_it_was_asked_for() {
 }
 
 #[test]
-fn touches_count_once_they_are_confirmed_a_lag_later() {
+fn touches_count_once_they_are_confirmed_twice_the_first_time_a_lag_later() {
     let mut lease = established();
     lease.touched(at(2_000), at(2_000));
-    assert_eq!(lease.deadline(), at(9_900), "the leader may not have heard of it");
     lease.confirmed(at(3_499), at(3_600));
-    assert_eq!(lease.deadline(), at(9_900), "nor by now");
-    lease.confirmed(at(3_500), at(3_600));
+    lease.confirmed(at(3_600), at(3_700));
+    assert_eq!(
+        lease.deadline(),
+        at(9_900),
+        "the leader need not have asked for it when the first write was sent"
+    );
+    lease.confirmed(at(3_699), at(3_800));
+    assert_eq!(lease.deadline(), at(9_900), "nor the server have reported it before the third one was sent");
+    lease.confirmed(at(3_700), at(3_800));
     assert_eq!(lease.deadline(), at(11_900));
-    lease.confirmed(at(5_000), at(5_100));
-    assert_eq!(lease.deadline(), at(11_900), "a quorum write is a touch itself, from when it was answered");
     lease.confirmed(at(5_100), at(5_200));
-    assert_eq!(lease.deadline(), at(13_400));
+    assert_eq!(lease.deadline(), at(11_900), "a quorum write is a touch itself, and asked for by now");
+    lease.confirmed(at(5_200), at(5_300));
+    assert_eq!(lease.deadline(), at(13_399));
 }
 
 #[test]
@@ -87,6 +95,8 @@ fn a_lapse_ends_the_term_and_a_confirmation_starts_another() {
     let first = lease.term(at(1)).unwrap();
     lease.touched(at(8_000), at(8_000));
     assert_eq!(lease.check(first, at(9_900)), Err(Lapse::Unconfirmed));
+    lease.confirmed(at(9_940), at(9_950));
+    assert_eq!(lease.term(at(9_950)), Err(Lapse::Unconfirmed));
     lease.confirmed(at(9_950), at(9_960));
     assert_eq!(lease.deadline(), at(17_900));
     assert_eq!(lease.check(first, at(9_970)), Err(Lapse::Unconfirmed), "loss is final");
@@ -100,7 +110,21 @@ fn a_confirmation_in_time_keeps_the_term() {
     let term = lease.term(at(1)).unwrap();
     lease.touched(at(5_000), at(5_000));
     lease.confirmed(at(7_000), at(7_100));
+    lease.confirmed(at(7_100), at(7_200));
     assert_eq!(lease.check(term, at(14_000)), Ok(()));
+}
+
+/// Found while the argument was modelled, then on servers (tests/strict/stalled_server.rs): one confirmation was taken for
+/// enough. But the server may hear the leader's pings late, together with the acknowledgement, and be cut off before
+/// its report arrives.
+#[test]
+fn one_confirmation_is_not_enough() {
+    let mut lease = established();
+    for beat in [1_000, 2_000, 3_000, 4_000] {
+        lease.touched(at(beat), at(beat));
+    }
+    lease.confirmed(at(6_000), at(8_000));
+    assert_eq!(lease.deadline(), at(9_900));
 }
 
 #[test]
@@ -130,6 +154,8 @@ fn a_connection_made_unseen_counts_from_its_own_requests_only() {
     lease.confirmed(at(6_000), at(6_000));
     assert_eq!(lease.deadline(), at(9_900));
     lease.confirmed(at(7_500), at(7_510));
+    assert_eq!(lease.deadline(), at(9_900));
+    lease.confirmed(at(7_510), at(7_520));
     assert_eq!(lease.deadline(), at(15_900));
 }
 
@@ -163,107 +189,216 @@ fn touches_do_not_pile_up() {
         lease.touched(at(beat * 100), at(beat * 100));
     }
     assert!(lease.touches.len() <= 17, "{} of them", lease.touches.len());
+    for beat in 1_000..2_000 {
+        lease.confirmed(at(beat * 100), at(beat * 100 + 10));
+    }
+    let kept = lease.touches.len() + lease.asked.len();
+    assert!(kept <= 20, "{kept} of them");
 }
 
-/// The least that an ensemble guarantees: the leader hears of a touch a lag later, if the server is not cut off.
+/// The leader, and the server that the client is connected to: the leader itself, or a follower with a stream to it
+/// and one from it. Both can take any time.
 struct Ensemble {
     now: Duration,
-    /// The last touch the leader is bound to know of from earlier connections.
-    base: Duration,
-    /// What reached the present server.
-    touches: Vec<Duration>,
-    /// Since when the present server has been cut off from the others.
-    cut: Option<Duration>,
+    /// The last touch that the leader knows of.
+    known: Duration,
+    /// When the leader last pinged, which it does a lag after the last time at the latest.
+    pinged: Duration,
+    server: Server,
 }
 
-impl Ensemble {
-    fn known(&self) -> Duration {
-        let heard = self.cut.unwrap_or(self.now).saturating_sub(lengths().lag);
-        let touches = self.touches.iter().filter(|touch| **touch <= heard);
-        touches.copied().fold(self.base, Duration::max)
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Server {
+    Leader,
+    /// With the last touch that it will report.
+    Follower(Duration),
+    /// A leader that has no quorum any more, and does not know it.
+    Deposed,
+}
+
+/// What goes from the leader to a follower.
+#[derive(Clone, Copy, Debug)]
+enum Down {
+    Ping,
+    /// To the write that was sent then.
+    Acknowledgement(Duration),
+}
+
+/// What goes from a follower to the leader.
+#[derive(Clone, Copy, Debug)]
+enum Up {
+    Report(Duration),
+    /// Sent by the client then.
+    Write(Duration),
 }
 
 #[derive(Clone, Debug)]
 enum Step {
     /// Time passes.
     Wait(u64),
-    /// A read is answered that was sent so long ago, and took so many percent of that to reach the server.
-    Read(u64, u64),
-    /// A write likewise, if the server has a quorum.
-    Write(u64, u64),
+    /// A read reaches the server that was sent so long ago, and is answered.
+    Read(u64),
+    /// A write likewise; the leader will hear of it.
+    Write(u64),
+    Ping,
+    /// The leader hears so much of what the follower has sent.
+    Up(usize),
+    /// The follower hears so much of what the leader has sent.
+    Down(usize),
     /// The client looks, and finds its connection as before.
     Look,
-    /// The present server is cut off from the others.
-    CutOff,
     /// The connection is lost, and the client sees that at once or not at all.
-    Lose { seen: bool },
-    /// A connection is made, to a server that is cut off (and takes itself for the leader) or not.
-    Connect { cut_off: bool },
+    Lose {
+        seen: bool,
+    },
+    Connect(Server),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (1u64..3_000).prop_map(Step::Wait),
-        4 => (0u64..2_000, 0u64..=100).prop_map(|(ago, way)| Step::Read(ago, way)),
-        4 => (0u64..2_000, 0u64..=100).prop_map(|(ago, way)| Step::Write(ago, way)),
+        5 => (1u64..1_500).prop_map(Step::Wait),
+        4 => (0u64..2_000).prop_map(Step::Read),
+        5 => (0u64..2_000).prop_map(Step::Write),
+        3 => Just(Step::Ping),
+        4 => (1usize..4).prop_map(Step::Up),
+        4 => (1usize..4).prop_map(Step::Down),
         2 => Just(Step::Look),
-        1 => Just(Step::CutOff),
         1 => any::<bool>().prop_map(|seen| Step::Lose { seen }),
-        2 => any::<bool>().prop_map(|cut_off| Step::Connect { cut_off }),
+        2 => prop_oneof![
+            1 => Just(Server::Leader),
+            3 => Just(Server::Follower(Duration::ZERO)),
+            1 => Just(Server::Deposed),
+        ].prop_map(Step::Connect),
     ]
+}
+
+/// A client, its lease and the ensemble.
+struct World {
+    lease: Lease,
+    ensemble: Ensemble,
+    up: VecDeque<Up>,
+    down: VecDeque<Down>,
+    connected: bool,
+    connected_at: Duration,
+}
+
+impl World {
+    fn new(server: Server) -> Self {
+        Self {
+            lease: established(),
+            ensemble: Ensemble { now: at(0), known: at(0), pinged: at(0), server },
+            up: VecDeque::new(),
+            down: VecDeque::new(),
+            connected: true,
+            connected_at: at(0),
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        let now = self.ensemble.now;
+        // Sent on the present connection: no earlier than that was made.
+        let sent = |ago: u64| now.saturating_sub(Duration::from_millis(ago)).max(self.connected_at);
+        match step {
+            Step::Wait(milliseconds) => {
+                let until = now + Duration::from_millis(milliseconds);
+                while self.ensemble.pinged + lengths().lag <= until {
+                    self.ensemble.pinged += lengths().lag;
+                    self.down.push_back(Down::Ping);
+                }
+                self.ensemble.now = until;
+            }
+            Step::Ping => {
+                self.ensemble.pinged = now;
+                self.down.push_back(Down::Ping);
+            }
+            Step::Read(ago) if self.connected => {
+                let sent = sent(ago);
+                self.reach();
+                self.lease.touched(sent, now);
+            }
+            Step::Write(ago) if self.connected => {
+                let sent = sent(ago);
+                self.reach();
+                match self.ensemble.server {
+                    Server::Leader => drop(self.lease.confirmed(sent, now)),
+                    Server::Follower(_) => self.up.push_back(Up::Write(sent)),
+                    Server::Deposed => {}
+                }
+            }
+            Step::Up(number) => (0..number).for_each(|_| self.hear_follower()),
+            Step::Down(number) => (0..number).for_each(|_| self.hear_leader()),
+            Step::Look if self.connected => self.lease.unchanged(now),
+            Step::Lose { seen } if self.connected => {
+                self.connected = false;
+                if seen {
+                    self.lease.disconnected(now);
+                }
+            }
+            Step::Connect(server) if !self.connected => self.connect(server),
+            _ => {}
+        }
+    }
+
+    /// A request reaches the server, and touches the session there.
+    fn reach(&mut self) {
+        match &mut self.ensemble.server {
+            Server::Leader => self.ensemble.known = self.ensemble.now,
+            Server::Follower(touch) => *touch = self.ensemble.now,
+            Server::Deposed => {}
+        }
+    }
+
+    fn hear_follower(&mut self) {
+        match self.up.pop_front() {
+            Some(Up::Report(touch)) => self.ensemble.known = self.ensemble.known.max(touch),
+            Some(Up::Write(sent)) => self.down.push_back(Down::Acknowledgement(sent)),
+            None => {}
+        }
+    }
+
+    fn hear_leader(&mut self) {
+        let Server::Follower(touch) = self.ensemble.server else { return };
+        match self.down.pop_front() {
+            Some(Down::Ping) => self.up.push_back(Up::Report(touch)),
+            Some(Down::Acknowledgement(sent)) if self.connected => {
+                self.lease.confirmed(sent, self.ensemble.now);
+            }
+            Some(Down::Acknowledgement(_)) | None => {}
+        }
+    }
+
+    /// The session is resumed by what takes itself for the leader. A follower that is new to the client has streams of
+    /// its own; what the last one has reported is on its way no more.
+    fn connect(&mut self, server: Server) {
+        let now = self.ensemble.now;
+        self.up.clear();
+        self.down.clear();
+        self.ensemble.server = server;
+        match &mut self.ensemble.server {
+            Server::Leader => self.ensemble.known = now,
+            Server::Follower(touch) => (*touch, self.ensemble.known) = (now, now),
+            Server::Deposed => {}
+        }
+        (self.connected, self.connected_at) = (true, now);
+        self.lease.connected(now);
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_lease_never_outlasts_what_the_ensemble_guarantees(steps in prop::collection::vec(step(), 1..60)) {
-        let mut lease = established();
-        let mut ensemble = Ensemble { now: at(0), base: at(0), touches: Vec::new(), cut: None };
-        let (mut up, mut heard, mut connected_at) = (true, true, at(0));
+    fn the_lease_never_outlasts_what_the_ensemble_guarantees(
+        follows in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let mut world = World::new(if follows { Server::Follower(at(0)) } else { Server::Leader });
         for step in steps {
-            let now = ensemble.now;
-            // Sent on the present connection: no earlier than that was made.
-            let sent = |ago: u64| now.saturating_sub(Duration::from_millis(ago)).max(connected_at);
-            let reached = |ago: u64, way: u64| sent(ago) + (now - sent(ago)) * u32::try_from(way).unwrap() / 100;
-            match step {
-                Step::Look if up && heard => lease.unchanged(now),
-                Step::Wait(milliseconds) => ensemble.now += Duration::from_millis(milliseconds),
-                Step::Read(ago, way) if up => {
-                    ensemble.touches.push(reached(ago, way));
-                    lease.touched(sent(ago), now);
-                }
-                // Touches that reached the server by the time the write did are heard of a lag later at most, and
-                // the write is behind them; it was forwarded before any cut.
-                Step::Write(ago, way) if up && ensemble.cut.is_none() => {
-                    ensemble.touches.push(reached(ago, way));
-                    lease.confirmed(sent(ago), now);
-                }
-                Step::CutOff if up && ensemble.cut.is_none() => ensemble.cut = Some(now),
-                Step::Lose { seen } if up => {
-                    ensemble.base = ensemble.known();
-                    ensemble.touches.clear();
-                    (up, heard) = (false, false);
-                    if seen {
-                        lease.disconnected(now);
-                    }
-                }
-                Step::Connect { cut_off } if !up => {
-                    if cut_off {
-                        ensemble.cut = Some(Duration::ZERO);
-                    } else {
-                        ensemble.cut = None;
-                        ensemble.base = now;
-                    }
-                    (up, heard, connected_at) = (true, true, now);
-                    lease.connected(now);
-                }
-                _ => {}
-            }
+            world.take(step);
+            let session = world.ensemble.known + T;
             prop_assert!(
-                lease.deadline() <= ensemble.known() + T,
-                "lease until {:?}, session until {:?}", lease.deadline(), ensemble.known() + T
+                world.lease.deadline() <= session,
+                "lease until {:?}, session until {session:?}", world.lease.deadline(),
             );
         }
     }

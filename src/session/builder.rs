@@ -74,7 +74,7 @@ impl SessionBuilder {
         self
     }
 
-    /// The servers' `tickTime`, on which depends how soon the leader hears of this session's heartbeats. The default is
+    /// The servers' `tickTime`, on which depends how soon the leader asks for this session's heartbeats. The default is
     /// the smaller of 2 seconds (the servers' default) and half the session timeout (which is the most a server with
     /// default limits can have). Set it if the servers have `minSessionTimeout` below two ticks: a tick that is
     /// longer than reckoned with makes guards valid for too long.

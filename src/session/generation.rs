@@ -17,7 +17,7 @@ use super::dialer::Established;
 use super::keeper::{Keeper, Obituary};
 use super::revocable::{Registry, Revocable};
 use super::vitals::Vitals;
-use super::wire::{self, Heartbeat};
+use super::wire;
 use crate::clock;
 use crate::lease::Lengths;
 use crate::recipe::SessionEnd;
@@ -208,8 +208,8 @@ impl Drop for Holding {
     }
 }
 
-/// Touches the session every heartbeat, and whenever it is connected anew: by a quorum write while it has a guard, by a
-/// cheap read otherwise. One small request a session, however many guards and waiters it has.
+/// Touches the session every heartbeat, and whenever it is connected anew, by a sync; then confirms it by a quorum write
+/// while it has a guard. So much a session, however many guards and waiters it has.
 async fn beat(generation: Weak<Generation>, mut states: StateWatcher, heartbeat: Duration) {
     let Some(hurry) = generation.upgrade().map(|generation| generation.hurry.clone()) else { return };
     let mut next = Instant::now() + heartbeat;
@@ -220,19 +220,28 @@ async fn beat(generation: Weak<Generation>, mut states: StateWatcher, heartbeat:
             _ = states.changed() => {}
             () = hurry.notified() => {}
         }
-        let Some(generation) = generation.upgrade() else { return };
-        let node = generation.held_node();
-        let vitals = generation.vitals.clone();
         // From when it is sent: an answer that took long must not delay the next one.
         next = Instant::now() + heartbeat;
         let sent = clock::now();
-        let request = generation.request(|client| wire::heartbeat(client, node));
-        drop(generation);
-        match request.await {
+        let Some(sync) = generation.upgrade().map(|generation| generation.request(wire::sync)) else {
+            return;
+        };
+        match sync.await {
             None => return,
-            Some(Heartbeat::Confirmed) => drop(vitals.confirmed(sent)),
-            Some(Heartbeat::Answered) => vitals.touched(sent),
-            Some(Heartbeat::Unanswered) => {}
+            Some(false) => continue,
+            Some(true) => {}
+        }
+        let Some(generation) = generation.upgrade() else { return };
+        generation.vitals.synced(sent);
+        let Some(node) = generation.held_node() else { continue };
+        let vitals = generation.vitals.clone();
+        let sent = clock::now();
+        let confirmation = generation.request(|client| wire::heartbeat(client, node));
+        drop(generation);
+        match confirmation.await {
+            None => return,
+            Some(false) => {}
+            Some(true) => drop(vitals.confirmed(sent)),
         }
     }
 }

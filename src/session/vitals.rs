@@ -42,9 +42,9 @@ impl Vitals {
         tell(news);
     }
 
-    /// A request that was sent at `sent` has been answered.
-    pub(crate) fn touched(&self, sent: Duration) {
-        self.record(|lease| lease.touched(sent, clock::now()));
+    /// The leader has answered what was sent at `sent`.
+    pub(crate) fn synced(&self, sent: Duration) {
+        self.record(|lease| lease.synced(sent, clock::now()));
     }
 
     /// A quorum write that was sent at `sent` has been acknowledged; on the present connection, if that is told by its

@@ -301,28 +301,14 @@ pub(crate) async fn release(
     .into()
 }
 
-/// What a heartbeat has shown.
-pub(crate) enum Heartbeat {
-    /// A quorum has acknowledged it.
-    Confirmed,
-    /// The server has answered it.
-    Answered,
-    /// Nothing is known.
-    Unanswered,
+/// Has the leader answer; false if it is not known to have.
+pub(crate) async fn sync(client: Arc<Client>) -> bool {
+    client.sync("/").await.is_ok()
 }
 
-/// Touches the session: with a node of ours by a quorum write, otherwise by a cheap read.
-pub(crate) async fn heartbeat(client: Arc<Client>, node: Option<String>) -> Heartbeat {
-    match node {
-        Some(node) => match check(&client, &node).await {
-            Event::Confirmed | Event::OwnTouched => Heartbeat::Confirmed,
-            _ => Heartbeat::Unanswered,
-        },
-        None => match client.check_stat("/").await.map_err(failure) {
-            Ok(_) | Err(Event::Refused(_)) => Heartbeat::Answered,
-            Err(_) => Heartbeat::Unanswered,
-        },
-    }
+/// Has a quorum acknowledge a transaction that names a node of ours; false if it is not known to have.
+pub(crate) async fn heartbeat(client: Arc<Client>, node: String) -> bool {
+    matches!(check(&client, &node).await, Event::Confirmed | Event::OwnTouched)
 }
 
 /// Asks the quorum whether our node is there. The transaction only knows its name, so a read goes with it.

@@ -17,4 +17,5 @@ mod paused_server;
 mod peer;
 mod report;
 mod rolling_restart;
+mod stalled_server;
 mod stopped_process;
