@@ -1,15 +1,15 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test verify fix image servers nextest bench model strict
+.PHONY: help demo test verify fix image servers redis nextest bench model strict strictness
 
 help: ## Say what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: servers ## Five processes contend for a lock while its holder and a server are killed
 	cargo run --release --example contend
 
-test: servers nextest ## Run every test, on real ZooKeeper servers
+test: servers redis nextest ## Run every test, on real ZooKeeper servers
 	cargo test --quiet --workspace --doc
 	cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
 
@@ -30,6 +30,9 @@ image: ## Have the container image zookeeper:3.9, pulled or built
 servers:
 	scripts/have-servers.sh
 
+redis:
+	scripts/have-redis.sh
+
 nextest:
 	scripts/have-nextest.sh
 
@@ -41,3 +44,6 @@ model: nextest ## Explore the protocol's largest models, of millions of states
 
 strict: servers nextest ## Measure who is told first when something fails (docs/STRICTNESS.md)
 	scripts/strictness.sh
+
+strictness: servers redis ## Show what five Redis locks do under the same faults (docs/STRICTNESS.md)
+	cargo run --release --example strictness

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::kind::Kind;
 use crate::scenario::Scenario;
@@ -54,22 +54,15 @@ pub(crate) struct Show {
     /// Only these scenarios.
     #[arg(long = "scenario", value_name = "SCENARIO", value_enum, default_values_t = Scenario::ALL)]
     pub(crate) scenarios: Vec<Scenario>,
-    /// How to print what was measured.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    /// Print the tables in Markdown, for docs/STRICTNESS.md.
+    #[arg(long)]
+    pub(crate) markdown: bool,
+    /// Print every cell, for programs.
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) json: bool,
     /// Print everything that every process said, on standard error.
     #[arg(long)]
     pub(crate) trace: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Tables for a terminal.
-    Text,
-    /// Tables for docs/STRICTNESS.md.
-    Markdown,
-    /// Every cell, for programs.
-    Json,
 }
 
 /// What one contender is to do.

@@ -43,7 +43,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 
-use args::{Arguments, Format, Role, Show};
+use args::{Arguments, Role, Show};
 use kind::Kind;
 use servers::Servers;
 use table::Tables;
@@ -73,7 +73,7 @@ async fn conduct(show: &Show) -> anyhow::Result<bool> {
     eprintln!("Disturbing them ..");
     let cells = measure::cells(show, &servers).await?;
     let strict = cells.iter().filter(|cell| cell.lock == Kind::Zklock).all(measure::Cell::is_strict);
-    if show.format == Format::Json {
+    if show.json {
         println!("{}", serde_json::json!({ "cells": cells, "speeds": speeds }));
     } else {
         Tables { show, servers: servers.description(), cells: &cells, speeds: &speeds }.print();

@@ -11,9 +11,12 @@ use tokio::task::JoinSet;
 use crate::args::Show;
 use crate::history::Findings;
 use crate::kind::Kind;
-use crate::scenario::{Outcome, Scenario};
+use crate::scenario::{Outcome, Scenario, Told};
 use crate::servers::Servers;
-use crate::stage::Stage;
+use crate::stage::{Spoiled, Stage};
+
+/// How often a run is repeated that a busy machine has spoiled.
+const ATTEMPTS: usize = 5;
 
 /// One lock in one scenario: the worst of all runs.
 #[derive(Clone, Debug, Serialize)]
@@ -26,13 +29,16 @@ pub(crate) struct Cell {
     pub(crate) double_holds: usize,
     /// The longest of them.
     pub(crate) longest: Duration,
+    /// Writes of former holders that the store accepted.
     pub(crate) late_writes: usize,
+    /// Writes that it refused.
+    pub(crate) refused: usize,
     /// How many runs ended with a lock that nobody could get any more.
     pub(crate) stuck: u16,
     /// From the fault to the next grant, at the longest.
     pub(crate) recovery: Option<Duration>,
-    /// How the former holder was told, if it was.
-    pub(crate) told: Vec<String>,
+    /// How the former holder was told that it holds the lock no more: the worst way.
+    pub(crate) told: Option<Told>,
 }
 
 impl Cell {
@@ -44,24 +50,22 @@ impl Cell {
             double_holds: 0,
             longest: Duration::ZERO,
             late_writes: 0,
+            refused: 0,
             stuck: 0,
             recovery: None,
-            told: Vec::new(),
+            told: None,
         }
     }
 
-    fn add(&mut self, findings: Findings, outcome: Outcome) {
+    fn add(&mut self, Run { findings, refused, outcome }: Run) {
         self.runs += 1;
         self.double_holds = self.double_holds.max(findings.double_holds);
         self.longest = self.longest.max(findings.longest);
         self.late_writes = self.late_writes.max(findings.late_writes);
+        self.refused = self.refused.max(refused);
         self.stuck += u16::from(outcome.stuck);
         self.recovery = self.recovery.max(outcome.recovery);
-        for told in outcome.told {
-            if !self.told.contains(&told) {
-                self.told.push(told);
-            }
-        }
+        self.told = self.told.max(outcome.told);
     }
 
     /// Whether nobody held the lock beside another, nothing was written late, and the lock was free again.
@@ -91,26 +95,42 @@ pub(crate) async fn cells(show: &Show, servers: &Arc<Servers>) -> anyhow::Result
         }
     }
     while let Some(run) = runs.join_next().await {
-        let (index, (findings, outcome)) = run??;
+        let (index, run) = run??;
         if let Some(cell) = cells.get_mut(index) {
-            cell.add(findings, outcome);
+            cell.add(run);
         }
     }
     Ok(cells)
 }
 
+/// One run.
+struct Run {
+    findings: Findings,
+    /// How many writes the store refused.
+    refused: usize,
+    outcome: Outcome,
+}
+
+/// Runs until a run shows something.
 async fn run(
     lock: Kind,
     scenario: Scenario,
     ttl: Duration,
     servers: Arc<Servers>,
     trace: bool,
-) -> anyhow::Result<(Findings, Outcome)> {
-    let stage = Stage::set(lock, ttl, servers).await?;
-    let outcome = scenario.play(&stage).await;
-    let findings = stage.findings();
-    if trace || outcome.is_err() {
-        eprintln!("{}: {}: {findings:?}\n{}", lock.title(), scenario.title(), stage.account());
+) -> anyhow::Result<Run> {
+    let mut attempts = 1..=ATTEMPTS;
+    loop {
+        let attempt = attempts.next();
+        let stage = Stage::set(lock, ttl, servers.clone()).await?;
+        let outcome = scenario.play(&stage).await;
+        let (findings, refused) = (stage.findings(), stage.refused());
+        if trace || outcome.is_err() {
+            eprintln!("{}: {}: {findings:?}\n{}", lock.title(), scenario.title(), stage.account());
+        }
+        match outcome {
+            Err(error) if error.is::<Spoiled>() && attempt.is_some() => {}
+            outcome => return Ok(Run { findings, refused, outcome: outcome? }),
+        }
     }
-    Ok((findings, outcome?))
 }

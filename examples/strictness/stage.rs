@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use thiserror::Error;
 use uuid::Uuid;
 
 use crate::args::Part;
@@ -27,6 +28,16 @@ pub(crate) struct Stage {
     store: Store,
     socket: PathBuf,
     history: Arc<Mutex<History>>,
+}
+
+/// The machine was too busy for this run to show what it is about.
+#[derive(Debug, Error)]
+#[error("the machine is too busy: what takes milliseconds took longer than the TTL")]
+pub(crate) struct Spoiled;
+
+/// Far more than a TTL and what clocks differ by.
+pub(crate) fn bound(ttl: Duration) -> Duration {
+    ttl * 5 + Duration::from_secs(2)
 }
 
 /// A contender on the stage, and its way to the servers.
@@ -96,20 +107,30 @@ impl Stage {
         Ok(Actor { player, wire })
     }
 
+    /// Unless so little time has passed since a lock was acquired that it cannot have expired, the run shows nothing.
+    pub(crate) fn fresh(&self, acquired: Instant, now: Instant) -> anyhow::Result<()> {
+        if now.since(acquired) < self.ttl { Ok(()) } else { Err(Spoiled.into()) }
+    }
+
     /// How long both of two holders work on at the same time, if they believe that they hold the lock.
     pub(crate) fn work(&self) -> Duration {
         self.ttl / 4
     }
 
-    /// Who has not got the lock by then never will: far more than a TTL and what the clocks differ by.
+    /// Who has not got the lock by then never will.
     pub(crate) fn bound(&self) -> Duration {
-        self.ttl * 5 + Duration::from_secs(2)
+        bound(self.ttl)
     }
 
     /// What the run comes to.
     pub(crate) fn findings(&self) -> Findings {
         let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.findings(&self.store.accepted())
+    }
+
+    /// How many writes the store refused.
+    pub(crate) fn refused(&self) -> usize {
+        self.store.refused()
     }
 
     /// Everything that happened, for people.
@@ -207,15 +228,14 @@ impl Actor {
         Ok(self.player.prompt(|word| matches!(word, Word::Releasing)).await?.at)
     }
 
-    /// Waits for the end of its release; why it failed, if it did.
-    pub(crate) async fn released(&mut self) -> anyhow::Result<Option<String>> {
+    /// Waits for the end of its release; whether it succeeded.
+    pub(crate) async fn released(&mut self) -> anyhow::Result<bool> {
         let ended = |word: &Word| matches!(word, Word::Released | Word::NotReleased { .. });
-        let record = self.player.prompt(ended).await?;
-        Ok(if let Word::NotReleased { error } = record.word { Some(error) } else { None })
+        Ok(self.player.prompt(ended).await?.word == Word::Released)
     }
 
-    /// Releases; why that failed, if it did.
-    pub(crate) async fn release(&mut self) -> anyhow::Result<Option<String>> {
+    /// Releases; whether that succeeded.
+    pub(crate) async fn release(&mut self) -> anyhow::Result<bool> {
         self.begin_to_release().await?;
         self.released().await
     }

@@ -35,6 +35,7 @@ struct Shelf {
     /// `None` for a store that looks at no token.
     gate: Option<FenceGate>,
     accepted: Vec<Write>,
+    refused: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -53,7 +54,7 @@ impl Store {
     pub(crate) fn open(fenced: bool) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("strictness-").tempdir()?;
         let listener = UnixListener::bind(directory.path().join("store")).context("cannot open a store")?;
-        let shelf = Arc::new(Mutex::new(Shelf { gate: fenced.then(FenceGate::new), accepted: Vec::new() }));
+        let shelf = Arc::new(Mutex::new(Shelf { gate: fenced.then(FenceGate::new), ..Shelf::default() }));
         let server = tokio::spawn(serve(listener, shelf.clone()));
         Ok(Self { directory, shelf, server })
     }
@@ -65,6 +66,11 @@ impl Store {
     /// The writes that were accepted, in order.
     pub(crate) fn accepted(&self) -> Vec<Write> {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner).accepted.clone()
+    }
+
+    /// How many writes were refused.
+    pub(crate) fn refused(&self) -> usize {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner).refused
     }
 }
 
@@ -98,6 +104,7 @@ impl Shelf {
         if let (Some(gate), Some(token)) = (&mut self.gate, request.token)
             && gate.admit(FencingToken::new(token)).is_err()
         {
+            self.refused += 1;
             return false;
         }
         self.accepted.push(Write { contender: request.contender, at: Instant::now() });

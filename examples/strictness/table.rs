@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::args::{Format, Show};
+use crate::args::Show;
 use crate::kind::Kind;
 use crate::measure::Cell;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Told};
 use crate::speed::Speed;
 
 /// What is shown of everything that was measured.
@@ -39,7 +39,37 @@ impl Tables<'_> {
             (0, None) => String::new(),
             _ => self.bad("never"),
         });
+        self.scenarios("the former holder is told", |cell| match cell.told {
+            None => String::new(),
+            Some(Told::Waits) => "waits on".into(),
+            Some(Told::AcquireFails) => "acquire fails".into(),
+            Some(Told::Check) => "first check".into(),
+            Some(Told::IfItAsks) => "if it asks".into(),
+            Some(Told::ReleaseFails) => "release fails".into(),
+            Some(Told::Nothing) => self.bad("nothing"),
+        });
         self.speed();
+        self.notes();
+    }
+
+    /// What the tables' words mean.
+    fn notes(&self) {
+        let Show { ttl, scenarios, locks, .. } = self.show;
+        let applicable =
+            |scenario: &Scenario| locks.iter().filter_map(|lock| scenario.does_not_apply(*lock)).next();
+        let mut notes: Vec<String> = Vec::new();
+        for (scenario, why) in scenarios.iter().filter_map(|it| applicable(it).map(|why| (it, why))) {
+            notes.push(format!("-, where {}: {why}.", scenario.title()));
+        }
+        notes.push(format!("never: not within {}.", seconds(crate::stage::bound(*ttl))));
+        notes.push(format!(
+            "Who holds the lock beside another works on for {} and then releases; left alone it would work on for longer.",
+            seconds(*ttl / 4)
+        ));
+        notes.push(
+            "if it asks: the servers say so if it asks them; if it does not ask, its release fails.".into(),
+        );
+        notes.iter().for_each(|note| println!("{}{note}", if self.show.markdown { "- " } else { "" }));
     }
 
     fn scenarios(&self, title: &str, text: impl Fn(&Cell) -> String) {
@@ -73,7 +103,7 @@ impl Tables<'_> {
     fn table(&self, title: &str, rows: &[Vec<String>]) {
         let locks = self.show.locks.iter().map(|lock| Kind::title(*lock).to_owned());
         let head: Vec<_> = std::iter::once(title.to_owned()).chain(locks).collect();
-        let markdown = self.show.format == Format::Markdown;
+        let markdown = self.show.markdown;
         let width = |column| {
             let texts = std::iter::once(&head).chain(rows).filter_map(move |row| row.get(column));
             texts.map(String::len).max().unwrap_or(0)
@@ -98,10 +128,7 @@ impl Tables<'_> {
 
     /// What must not be.
     fn bad(&self, text: &str) -> String {
-        match self.show.format {
-            Format::Markdown => format!("**{text}**"),
-            Format::Text | Format::Json => text.to_owned(),
-        }
+        if self.show.markdown { format!("**{text}**") } else { text.to_owned() }
     }
 }
 

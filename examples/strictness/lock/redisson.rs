@@ -146,10 +146,10 @@ async fn watch(mut connection: MultiplexedConnection, key: String, owner: String
         tokio::time::sleep(lease / 3).await;
         let mut renew = redis::cmd("EVAL");
         renew.arg(RENEW).arg(1).arg(&key).arg(ttl).arg(&owner);
-        match renew.query_async::<bool>(&mut connection).await {
-            Ok(false) => return,
-            // A failure is logged there, and the next renewal comes in its turn.
-            Ok(true) | Err(_) => {}
+        let renewed = renew.query_async(&mut connection).await;
+        // A renewal that failed is logged by the original, and the next one comes in its turn.
+        if renewed.is_ok_and(|renewed: bool| !renewed) {
+            return;
         }
     }
 }

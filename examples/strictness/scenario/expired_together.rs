@@ -3,7 +3,7 @@
 use super::Outcome;
 use crate::kind::Step;
 use crate::proxy::What;
-use crate::stage::{Acquisition, Actor, Stage};
+use crate::stage::Stage;
 
 pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::default();
@@ -21,35 +21,27 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
     held.0.release();
     held.1.release();
 
-    match tokio::try_join!(one.acquired(stage.work()), other.acquired(stage.work()))? {
-        (Acquisition::Done(_), Acquisition::Done(_)) => {
-            one.check_and_write().await?;
-            other.check_and_write().await?;
-            one.check_and_write().await?;
-            one.release().await?;
-            other.release().await?;
-        }
-        (Acquisition::Done(_), _) => one_after_the_other(stage, &mut one, &mut other, &mut outcome).await?,
-        (_, Acquisition::Done(_)) => one_after_the_other(stage, &mut other, &mut one, &mut outcome).await?,
-        _ => outcome.stuck = true,
-    }
-    Ok(outcome)
-}
-
-/// The winner works and releases, and then it is the loser's turn.
-async fn one_after_the_other(
-    stage: &Stage,
-    winner: &mut Actor,
-    loser: &mut Actor,
-    outcome: &mut Outcome,
-) -> anyhow::Result<()> {
+    // Whoever comes first, and whether the other one comes, too.
+    let (winner, loser) = tokio::select! {
+        acquired = one.acquired(stage.bound()) => (acquired?.done().map(|_| &mut one), &mut other),
+        acquired = other.acquired(stage.bound()) => (acquired?.done().map(|_| &mut other), &mut one),
+    };
+    let Some(winner) = winner else {
+        outcome.stuck = true;
+        return Ok(outcome);
+    };
+    let both = loser.acquired(stage.work()).await?.done().is_some();
     winner.check_and_write().await?;
-    winner.release().await?;
-    let turn = loser.acquired(stage.bound()).await?;
-    outcome.stuck |= turn.done().is_none();
-    if turn.done().is_some() {
+    if both {
         loser.check_and_write().await?;
-        loser.release().await?;
+        winner.check_and_write().await?;
     }
-    Ok(())
+    winner.release().await?;
+    if !both && loser.acquired(stage.bound()).await?.done().is_none() {
+        outcome.stuck = true;
+        return Ok(outcome);
+    }
+    loser.check_and_write().await?;
+    loser.release().await?;
+    Ok(outcome)
 }

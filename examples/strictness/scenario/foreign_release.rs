@@ -3,6 +3,7 @@
 //! works?
 
 use super::Outcome;
+use crate::clock::Instant;
 use crate::kind::Step;
 use crate::proxy::What;
 use crate::stage::Stage;
@@ -19,30 +20,29 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
     first.wire().cut_off();
 
     second.begin_to_acquire().await?;
-    let next = second.acquired(stage.bound()).await?;
-    if next.done().is_none() {
+    let Some(acquired) = second.acquired(stage.bound()).await?.done() else {
         outcome.stuck = true;
         return Ok(outcome);
-    }
+    };
     second.check_and_write().await?;
 
     held.release();
     first.wire().restore();
-    outcome.told(first.released().await?);
+    first.released().await?;
     third.release().await?;
     third.begin_to_acquire().await?;
-    if third.acquired(stage.work()).await?.done().is_some() {
+    let intruded = third.acquired(stage.ttl / 2).await?.done();
+    // Otherwise the lock may have expired by itself.
+    stage.fresh(acquired, intruded.unwrap_or_else(Instant::now))?;
+    if intruded.is_some() {
         third.check_and_write().await?;
         tokio::time::sleep(stage.work()).await;
-        second.check_and_write().await?;
-        second.release().await?;
-    } else {
-        second.check_and_write().await?;
-        second.release().await?;
-        outcome.stuck = third.acquired(stage.bound()).await?.done().is_none();
-        if outcome.stuck {
-            return Ok(outcome);
-        }
+    }
+    second.check_and_write().await?;
+    second.release().await?;
+    if intruded.is_none() && third.acquired(stage.bound()).await?.done().is_none() {
+        outcome.stuck = true;
+        return Ok(outcome);
     }
     third.release().await?;
     Ok(outcome)

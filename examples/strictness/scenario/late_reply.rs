@@ -4,7 +4,7 @@
 //! Where an acquisition has two steps it is the second one's reply, from which on the TTL counts. If the first one's is late, the
 //! lock is nobody's for so long, and has no end yet.
 
-use super::Outcome;
+use super::{Outcome, Told};
 use crate::clock::Instant;
 use crate::kind::Step;
 use crate::proxy::What;
@@ -30,7 +30,7 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
 
     held.release();
     first.wire().restore();
-    let late = first.acquired(stage.work()).await?;
+    let late = first.acquired(stage.ttl).await?;
     match late {
         Acquisition::Done(_) => {
             first.note_grant(granted);
@@ -38,11 +38,15 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
             first.check_and_write().await?;
             tokio::time::sleep(stage.work()).await;
             second.check_and_write().await?;
-            outcome.told(first.release().await?);
+            outcome.told_by_release(first.release().await?);
             second.release().await?;
         }
-        Acquisition::Failed(_) => drop(second.release().await?),
+        Acquisition::Failed(_) => {
+            outcome.told = Some(Told::AcquireFails);
+            second.release().await?;
+        }
         Acquisition::Waiting => {
+            outcome.told = Some(Told::Waits);
             second.release().await?;
             // Its turn has come, by a hold of its own.
             let turn = first.acquired(stage.bound()).await?;

@@ -1,6 +1,6 @@
 //! The first one holds the lock for longer than the TTL, because there is so much to do. The second one waits.
 
-use super::Outcome;
+use super::{Outcome, Told};
 use crate::stage::Stage;
 
 pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
@@ -16,10 +16,13 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
         if !lost {
             tokio::time::sleep(stage.work()).await;
         }
-        outcome.told(first.release().await?);
+        if lost {
+            outcome.told = Some(Told::Check);
+        }
+        outcome.told_by_release(first.release().await?);
     } else {
         first.check_and_write().await?;
-        outcome.told(first.release().await?);
+        first.release().await?;
         outcome.stuck = second.acquired(stage.bound()).await?.done().is_none();
         if outcome.stuck {
             return Ok(outcome);

@@ -44,8 +44,26 @@ pub(crate) struct Outcome {
     pub(crate) recovery: Option<Duration>,
     /// Nobody could get the lock any more.
     pub(crate) stuck: bool,
-    /// How the former holder was told, if it was.
-    pub(crate) told: Vec<String>,
+    /// How the former holder was told that it holds the lock no more, or never did.
+    pub(crate) told: Option<Told>,
+}
+
+/// How a former holder is told; the later ones are worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Told {
+    /// It was never given the lock, and waits for its turn.
+    Waits,
+    /// Its acquisition fails.
+    AcquireFails,
+    /// The lock says so at the first check after the fault.
+    Check,
+    /// The servers say so if it asks them; else its release fails.
+    IfItAsks,
+    /// Its release fails.
+    ReleaseFails,
+    /// Not at all: its release succeeds.
+    Nothing,
 }
 
 impl Scenario {
@@ -68,7 +86,7 @@ impl Scenario {
             Self::ExpiredTogether => "two find an expired lock at the same instant",
             Self::WrongClocks => "clocks differ by 5 s",
             Self::LongWork => "the holder works longer than the TTL",
-            Self::ForeignRelease => "a stranger releases, and a former holder's release arrives late",
+            Self::ForeignRelease => "a stranger releases; a former holder's release arrives late",
         }
     }
 
@@ -100,8 +118,8 @@ impl Outcome {
         }
     }
 
-    /// What a former holder was told when it released.
-    fn told(&mut self, refusal: Option<String>) {
-        self.told.extend(refusal.map(|refusal| format!("by the release: {refusal}")));
+    /// A former holder was told nothing before it released.
+    fn told_by_release(&mut self, succeeded: bool) {
+        self.told = self.told.or(Some(if succeeded { Told::Nothing } else { Told::ReleaseFails }));
     }
 }

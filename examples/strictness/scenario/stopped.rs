@@ -1,7 +1,7 @@
 //! The first one asks its lock, is stopped before it writes, and continues once the second one holds the lock: it writes
 //! what it was about to write, and works on.
 
-use super::Outcome;
+use super::{Outcome, Told};
 use crate::stage::Stage;
 
 pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
@@ -26,14 +26,14 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
     let check = first.checked().await?;
     first.wrote().await?;
     if check == Some(false) {
-        outcome.told.push("at the first check".into());
+        outcome.told = Some(Told::Check);
     } else if first.inquire().await? == Some(false) {
-        outcome.told.push("when it asks the servers".into());
+        outcome.told = Some(Told::IfItAsks);
     }
     if check != Some(false) {
         tokio::time::sleep(stage.work()).await;
     }
-    outcome.told(first.release().await?);
+    outcome.told_by_release(first.release().await?);
     second.check_and_write().await?;
     second.release().await?;
     Ok(outcome)

@@ -18,7 +18,7 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
         second.check_and_write().await?;
         tokio::time::sleep(stage.work()).await;
         first.check_and_write().await?;
-        outcome.told(first.release().await?);
+        outcome.told_by_release(first.release().await?);
     } else {
         first.release().await?;
         outcome.stuck |= second.acquired(stage.bound()).await?.done().is_none();
