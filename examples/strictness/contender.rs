@@ -49,7 +49,7 @@ async fn play(lock: impl Lock, part: &Part) -> anyhow::Result<()> {
         tokio::select! {
             // A lock that was lost is told of before anything else is done.
             biased;
-            _ = looks.tick() => contender.look()?,
+            _ = looks.tick(), if contender.last_held.is_some() => contender.look()?,
             command = commands.recv() => match command {
                 Some(command) => contender.perform(command).await?,
                 None => return Ok(()),

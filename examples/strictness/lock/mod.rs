@@ -24,6 +24,9 @@ use thiserror::Error;
 /// recipes leave it open.
 const POLL: Duration = Duration::from_millis(100);
 
+/// How long connecting may take, on a busy machine too: it is not what is measured.
+const CONNECT: Duration = Duration::from_secs(30);
+
 /// A lock as one process has it.
 pub(crate) trait Lock {
     /// Waits until it is held; the fencing token, if the lock has any.
@@ -73,7 +76,9 @@ impl Redis {
         response_timeout: Option<Duration>,
     ) -> redis::RedisResult<Self> {
         let client = Client::open(format!("redis://{address}"))?;
-        let config = AsyncConnectionConfig::new().set_response_timeout(response_timeout);
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT))
+            .set_response_timeout(response_timeout);
         let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
         Ok(Self { client, connection, key: key.to_owned(), ttl })
     }

@@ -3,11 +3,10 @@
 //! From `org.springframework.integration.redis.util.RedisLockRegistry`, versions 5 to 7. Threads of one process first contend
 //! for a local lock; its owner obtains the key by a script, every 100 ms until it has it. The value is the registry's, so
 //! the script extends what its own registry holds. Recent versions renew if they are given a task scheduler; by default none
-//! is. There is also `PUB_SUB_LOCK`, which waits for a
-//! message instead of polling.
+//! is. There is also `PUB_SUB_LOCK`, which waits for a message instead of polling.
 //!
-//! Commands are answered within Lettuce's default of 60 s, or fail, so a reply that is later than the TTL makes
-//! no holder. One that takes nearly as long leaves it nearly no time.
+//! Commands are answered within Lettuce's default of 60 s, or fail, so a reply that is later than the TTL makes no holder. One
+//! that takes nearly as long leaves it nearly no time.
 //!
 //! Weak spot: the holder is told that its lock has expired when it unlocks: by an exception which says that the integrity of
 //! the data may have been compromised. So it may.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use zklock::{Guard, Session};
 
-use super::{Failure, Lock};
+use super::{CONNECT, Failure, Lock};
 
 pub(crate) struct Zklock {
     lock: zklock::Lock,
@@ -17,8 +17,7 @@ impl Zklock {
         let session = Session::builder(servers)
             .session_timeout(timeout)
             .tick(TICK)
-            // A busy machine may take its time; it is not what is measured.
-            .connect_timeout(Duration::from_secs(30))
+            .connect_timeout(CONNECT)
             .connect()
             .await
             .context("cannot connect to ZooKeeper")?;
