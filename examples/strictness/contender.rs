@@ -19,6 +19,9 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Does as it is told until the conductor has ended.
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
+    // A stopped process cannot see for itself that the conductor has ended.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let redis = async || {
         let timeout = part.lock.response_timeout(part.ttl);
         let redis = Redis::connect(&part.server, &part.key, part.ttl, timeout).await;
@@ -141,7 +144,7 @@ impl<L: Lock> Contender<L> {
     }
 }
 
-/// What the conductor says. On a thread of its own, which ends the process as soon as the conductor has ended, whatever
+/// What the conductor says, on a thread of its own, which ends the process as soon as the conductor has ended, whatever
 /// keeps the rest of it busy.
 fn commands() -> UnboundedReceiver<Command> {
     let (heard, commands) = unbounded_channel();

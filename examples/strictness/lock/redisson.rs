@@ -9,8 +9,9 @@
 //! A command is answered within `timeout` (3 s by default), or fails; the script that acquires is not repeated.
 //!
 //! Weak spot: a holder whose renewals fail, or come too late because it was stopped, is not told. A renewal that finds the
-//! lock gone ends the watchdog without a word: `LockRenewalFailureListener` (4.x) hears only of renewals that failed with
-//! an error. Who asks `isHeldByCurrentThread` is told, by a round trip; who does not is told by the exception of `unlock`.
+//! lock gone ends the watchdog without a word: `LockRenewalFailureListener`, where there is one, hears only of renewals
+//! that failed with an error. Who asks `isHeldByCurrentThread` is told, by a round trip; who does not is told by the
+//! exception of `unlock`.
 
 use std::pin::pin;
 use std::time::Duration;
