@@ -42,22 +42,22 @@ const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
 const DEFAULT_TICK: Duration = Duration::from_secs(2);
 
 /// The lengths a lease is computed with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lengths {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lengths {
     /// The session timeout the server granted.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
     /// How long it takes at most until the leader asks for a touch: half a tick, and a quarter should it be late.
-    pub(crate) lag: Duration,
+    pub lag: Duration,
     /// For clocks that run at different speeds: 1% of the session timeout.
-    pub(crate) margin: Duration,
+    pub margin: Duration,
     /// How often the session touches: a quarter of what the lag leaves, from 100 ms to 10 s.
-    pub(crate) heartbeat: Duration,
+    pub heartbeat: Duration,
 }
 
 impl Lengths {
     /// For a session timeout and the servers' tick; without one, the smaller of 2 s and half the timeout, because a
     /// server's shortest session timeout is two ticks by default. `Err` if heartbeats cannot keep such a lease.
-    pub(crate) fn new(timeout: Duration, tick: Option<Duration>) -> Result<Self, Self> {
+    pub fn new(timeout: Duration, tick: Option<Duration>) -> Result<Self, Self> {
         let tick = tick.unwrap_or(DEFAULT_TICK.min(timeout / 2));
         let lag = tick / 2 + tick / 4;
         let margin = timeout / 100;
@@ -70,14 +70,14 @@ impl Lengths {
 
     /// What a lease never falls below while every heartbeat is answered within a quarter of one: a confirmation is up to
     /// two heartbeats behind, one for the last touch it confirms and one until the next, and waits for both their replies.
-    pub(crate) fn longest_stop_margin(&self) -> Duration {
+    pub fn longest_stop_margin(&self) -> Duration {
         (self.timeout - self.lag - self.margin).saturating_sub(self.heartbeat * 5 / 2)
     }
 }
 
 /// Why a lease is not valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lapse {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lapse {
     /// Nothing was confirmed for too long; the session may live.
     Unconfirmed,
     /// The session is over.
@@ -86,10 +86,10 @@ pub(crate) enum Lapse {
 
 /// One uninterrupted stretch of validity. A guard belongs to the term it was granted in, so that a lease which becomes
 /// valid again revives no guard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Term(u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Term(u64);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Touch {
     sent: Duration,
     answered: Duration,
@@ -104,15 +104,15 @@ struct Asked {
     reported: Duration,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Connection {
     Up,
     Down,
 }
 
 /// The lease of one ZooKeeper session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lease {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
     lengths: Lengths,
     /// Answered requests of the present connection that the leader may not have asked for, oldest first.
     touches: VecDeque<Touch>,
@@ -136,7 +136,7 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// The lease of a session that was asked for at `connecting`, and established since.
-    pub(crate) fn established(lengths: Lengths, connecting: Duration) -> Self {
+    pub fn established(lengths: Lengths, connecting: Duration) -> Self {
         Self {
             lengths,
             touches: VecDeque::new(),
@@ -166,7 +166,7 @@ impl Lease {
 
     /// A quorum write that was sent at `sent` has been acknowledged by `now`; on the present connection, if that is
     /// told by its number.
-    pub(crate) fn confirmed(&mut self, sent: Duration, now: Duration) -> Option<u64> {
+    pub fn confirmed(&mut self, sent: Duration, now: Duration) -> Option<u64> {
         if sent < self.since {
             return None;
         }
@@ -184,7 +184,7 @@ impl Lease {
     }
 
     /// The leader has answered, by `now`, what was sent at `sent`.
-    pub(crate) fn synced(&mut self, sent: Duration, now: Duration) {
+    pub fn synced(&mut self, sent: Duration, now: Duration) {
         if sent < self.since {
             return;
         }
@@ -199,18 +199,18 @@ impl Lease {
     }
 
     /// The client's state has been looked at after `before`, and was the one that was told last.
-    pub(crate) fn unchanged(&mut self, before: Duration) {
+    pub fn unchanged(&mut self, before: Duration) {
         self.unchanged = before;
     }
 
     /// The connection has been lost, by `now`.
-    pub(crate) fn disconnected(&mut self, now: Duration) {
+    pub fn disconnected(&mut self, now: Duration) {
         self.renew(now);
         self.connection = Connection::Down;
     }
 
     /// A connection has been made, by `now`.
-    pub(crate) fn connected(&mut self, now: Duration) {
+    pub fn connected(&mut self, now: Duration) {
         if self.connection == Connection::Up {
             // Nobody saw the loss of the last one, so what was sent by now may have been answered on that.
             self.renew(now);
@@ -219,7 +219,7 @@ impl Lease {
     }
 
     /// The number of the present connection, if there is one.
-    pub(crate) fn connection(&self) -> Option<u64> {
+    pub fn connection(&self) -> Option<u64> {
         (self.connection == Connection::Up).then_some(self.connections)
     }
 
@@ -232,28 +232,28 @@ impl Lease {
     }
 
     /// The session is over, for good.
-    pub(crate) fn ended(&mut self, end: SessionEnd) {
+    pub fn ended(&mut self, end: SessionEnd) {
         self.end.get_or_insert(end);
     }
 
     /// When the last request was sent that is known to have been answered.
-    pub(crate) fn heard(&self) -> Duration {
+    pub fn heard(&self) -> Duration {
         self.touches.back().map_or(self.known, |last| last.sent)
     }
 
     /// Whether the lease lasts until heartbeats have had two chances to extend it, and one before this margin begins.
-    pub(crate) fn is_ample(&self, stop_margin: Duration, now: Duration) -> bool {
+    pub fn is_ample(&self, stop_margin: Duration, now: Duration) -> bool {
         let heartbeat = self.lengths.heartbeat;
         now + heartbeat + heartbeat.max(stop_margin) <= self.deadline()
     }
 
     /// The instant from which on the lease is not valid, unless more is confirmed.
-    pub(crate) fn deadline(&self) -> Duration {
+    pub fn deadline(&self) -> Duration {
         self.known + self.lengths.timeout - self.lengths.margin
     }
 
     /// The present term, or why there is none.
-    pub(crate) fn term(&self, now: Duration) -> Result<Term, Lapse> {
+    pub fn term(&self, now: Duration) -> Result<Term, Lapse> {
         match self.end {
             Some(end) => Err(Lapse::Ended(end)),
             None if now < self.deadline() => Ok(self.term),
@@ -262,7 +262,7 @@ impl Lease {
     }
 
     /// Whether `term` still lasts, or why it does not.
-    pub(crate) fn check(&self, term: Term, now: Duration) -> Result<(), Lapse> {
+    pub fn check(&self, term: Term, now: Duration) -> Result<(), Lapse> {
         match self.term(now) {
             Ok(present) if present == term => Ok(()),
             Ok(_) => Err(Lapse::Unconfirmed),
@@ -271,7 +271,7 @@ impl Lease {
     }
 
     /// How the session ended, if it has.
-    pub(crate) fn end(&self) -> Option<SessionEnd> {
+    pub fn end(&self) -> Option<SessionEnd> {
         self.end
     }
 }

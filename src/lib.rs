@@ -71,7 +71,8 @@ mod driver;
 mod error;
 mod fence;
 mod guard;
-mod lease;
+#[doc(hidden)]
+pub mod lease;
 mod lock;
 mod node;
 mod path;

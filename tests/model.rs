@@ -9,13 +9,17 @@
 //!
 //! The largest models are there in release builds only, for `make model`.
 //!
-//! Reads see what the server has applied by then. A follower that lags only delays news of what is gone, which is
-//! what a slow reply does too.
+//! There are two kinds. Without a clock everything takes any time, and a lease is a fact that ends before its session
+//! does. With a clock, sessions at a follower have the production [`Lease`](zklock::lease::Lease), the leader expires them by
+//! what it has heard of them, and what is under way arrives at once unless a stream between the two servers stands still:
+//! so it is the lease that has to end in time.
 
 #[path = "model/contender.rs"]
 mod contender;
 #[path = "model/findings.rs"]
 mod findings;
+#[path = "model/follower.rs"]
+mod follower;
 #[path = "model/mutant.rs"]
 mod mutant;
 #[path = "model/requests.rs"]
@@ -42,8 +46,9 @@ use zklock::recipe::{Look, Patience, Takeover};
 use contender::{Caller, Contender};
 use findings::Breach;
 use findings::Witness::{self, *};
+use follower::Streams;
 use mutant::Mutant;
-use setup::{Faults, Flaw, Setup};
+use setup::{Clock, Faults, Flaw, Setup};
 use step::Step;
 use world::World;
 
@@ -82,14 +87,18 @@ impl Model for Contest {
                 })
             }),
             always("a contender has one watch of a kind", |_, world| {
-                let mut watches =
-                    world.server.nodes.iter().flat_map(|node| &node.watches).collect::<Vec<_>>();
+                let follower = world.follower.iter().flat_map(|follower| &follower.server.nodes);
+                let nodes = world.server.nodes.iter().chain(follower);
+                let mut watches = nodes.flat_map(|node| &node.watches).collect::<Vec<_>>();
                 let all = watches.len();
                 watches.sort_by_key(|watch| (watch.party, watch.kind as u8));
                 watches.dedup();
                 watches.len() == all
             }),
             always("nobody is stuck", |contest, world| {
+                if contest.setup.clock.is_some_and(|clock| clock.end == world.now) {
+                    return true;
+                }
                 let is_over =
                     |contender: &Contender| contender.caller == Caller::Idle || contender.machine.is_ended();
                 world.server.nodes.is_empty() && world.contenders.iter().all(is_over)
@@ -102,7 +111,16 @@ impl Model for Contest {
                 world.contenders.iter().all(|contender| contender.machine.is_ended())
             }),
         ];
-        if self.setup.faults.meddlings > 0 {
+        // Whoever may give up is granted or gives up, so this would say nothing; and time ends.
+        if !self.setup.giving_up && self.setup.clock.is_none() {
+            properties.push(Property::eventually(GRANTED, |_: &Contest, world: &World| {
+                let done = |contender: &Contender| {
+                    contender.machine.is_ended() || world.sessions[contender.session].over
+                };
+                world.contenders.iter().all(done)
+            }));
+        }
+        if self.setup.faults.meddlings > 0 || self.setup.faults.evictions > 0 {
             properties.push(always("a settled holder without a node is told", |contest, world| {
                 let mut steps = Vec::new();
                 world.steps(&contest.setup, &mut steps);
@@ -125,6 +143,9 @@ impl Model for Contest {
                             first.creator == party && contender.machine.own() == Some(first.own)
                         })
                 })
+            }),
+            always("those who wait undisturbed are granted in turn", |_, world| {
+                world.breach != Some(Breach::OutOfTurn)
             }),
             always("tokens strictly increase", |_, world| world.breach != Some(Breach::TokenNotHigher)),
             always("released means by its own transaction", |_, world| {
@@ -164,6 +185,8 @@ fn waiters(number: usize) -> Setup {
         takeover: Takeover::AtOnce,
         looks: vec![Look::List, Look::Count],
         directory: true,
+        following: Vec::new(),
+        clock: None,
         settling: false,
         giving_up: true,
         faults: Faults::default(),
@@ -250,7 +273,7 @@ fn one_waits_and_two_try() {
 fn connections_break_and_the_directory_is_reaped() {
     explore(
         reaped(with(Faults { breaks: 2, ..Faults::default() }, waiters(2))),
-        71_420,
+        80_812,
         &[
             DirectoryCreated,
             DirectoryReset,
@@ -278,7 +301,7 @@ fn sessions_end_in_every_way() {
     let faults = Faults { breaks: 1, lapses: 1, expiries: 1, closings: 1, ..Faults::default() };
     explore(
         with(faults, waiters(2)),
-        132_062,
+        133_321,
         &[GuardLost, GrantAfterLapse, GiveUpOnceGranted, RemovalFoundUndone],
     );
 }
@@ -299,7 +322,7 @@ fn two_contenders_share_a_session() {
     let setup = Setup { contenders, ..patient(waiters(3)) };
     explore(
         reaped(with(Faults { breaks: 1, ..Faults::default() }, setup)),
-        143_421,
+        154_657,
         &[RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset],
     );
 }
@@ -309,7 +332,7 @@ fn holders_watch_their_own_nodes() {
     let setup = Setup { settling: true, ..waiters(2) };
     explore(
         with(Faults { breaks: 1, lapses: 1, ..Faults::default() }, setup),
-        104_679,
+        107_409,
         &[RemovalFoundDone, GuardLost, GrantByRelease],
     );
 }
@@ -322,8 +345,19 @@ fn an_operator_meddles() {
     let setup = Setup { settling: true, ..waiters(2) };
     explore(
         with(Faults { breaks: 1, meddlings: 1, ..Faults::default() }, setup),
-        153_095,
+        157_909,
         &[HolderTold, ToldByMissingNode],
+    );
+}
+
+/// As [`an_operator_meddles`], by ending a session whose lease is valid and whose client is connected.
+#[test]
+fn an_operator_ends_sessions() {
+    let setup = Setup { following: vec![0], settling: true, ..patient(waiters(2)) };
+    explore(
+        with(Faults { breaks: 1, evictions: 1, ..Faults::default() }, setup),
+        371_699,
+        &[GuardLost, ServedAfterItsEnd, AnswerFromThePast],
     );
 }
 
@@ -332,7 +366,7 @@ fn an_operator_meddles() {
 fn waiters_delay_their_takeover() {
     let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
     let setup = Setup { takeover: Takeover::Delayed, ..waiters(2) };
-    explore(with(faults, setup), 101_384, &[TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed]);
+    explore(with(faults, setup), 102_317, &[TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed]);
 }
 
 #[test]
@@ -340,6 +374,54 @@ fn three_waiters_delay_their_takeover() {
     let faults = Faults { lapses: 1, expiries: 1, ..Faults::default() };
     let setup = Setup { takeover: Takeover::Delayed, ..patient(waiters(3)) };
     explore(with(faults, setup), 115_033, &[TakeoverDelayed, GuardLost, GrantByRelease]);
+}
+
+/// The first contender's session is at a follower, which has everything some time later.
+#[test]
+fn a_contender_is_at_a_follower() {
+    let setup = Setup { following: vec![0], ..waiters(2) };
+    let occurrences = [AnswerFromThePast, GrantByRelease, GrantByListing, GrantByCount];
+    explore(setup, 4_271, &occurrences);
+}
+
+#[test]
+fn three_contenders_and_a_follower() {
+    let setup = Setup { following: vec![0, 1], ..patient(waiters(3)) };
+    explore(setup, 13_606, &[AnswerFromThePast, GrantByRelease]);
+}
+
+#[test]
+fn contenders_move_between_servers() {
+    let setup = Setup { following: vec![0], ..patient(waiters(2)) };
+    explore(
+        with(Faults { breaks: 1, ..Faults::default() }, setup),
+        14_327,
+        &[AnswerFromThePast, MovedToFollower, MovedToLeader, RecoveryFindsNode, RecoveryFindsNone],
+    );
+}
+
+/// A follower serves a session that the leader has ended.
+#[test]
+fn a_session_ends_unnoticed() {
+    let setup = Setup { following: vec![0], ..patient(waiters(2)) };
+    explore(
+        with(Faults { lapses: 1, expiries: 1, ..Faults::default() }, setup),
+        5_916,
+        &[AnswerFromThePast, ServedAfterItsEnd, GuardLost],
+    );
+}
+
+/// Two contenders with a clock, one of them at a follower.
+fn timed(end: u8, faults: Faults) -> Setup {
+    let setup = Setup { clock: Some(Clock { end, timeout: 4 }), following: vec![0], ..patient(waiters(2)) };
+    with(faults, setup)
+}
+
+/// With the production lease, and a leader that expires sessions by what it has heard of them.
+#[test]
+fn leases_are_kept_by_the_clock() {
+    let faults = Faults { beats: 1, ..Faults::default() };
+    explore(timed(5, faults), 32_815, &[GuardLost, LeaseExtended]);
 }
 
 /// Models of millions of states.
@@ -382,11 +464,40 @@ mod at_large {
     }
 
     #[test]
+    fn leases_are_kept_though_streams_stand_still() {
+        let faults = Faults { beats: 1, stalls: 2, ..Faults::default() };
+        explore(timed(5, faults), 9_598_283, &[GuardLost, LeaseExtended, ServedAfterItsEnd]);
+    }
+
+    #[test]
+    fn leases_are_kept_though_connections_break() {
+        let faults = Faults { beats: 1, breaks: 1, stalls: 1, ..Faults::default() };
+        explore(timed(5, faults), 16_971_436, &[GuardLost, LeaseExtended, MovedToLeader, MovedToFollower]);
+    }
+
+    #[test]
+    fn three_contenders_two_at_a_follower_under_every_fault_of_their_sessions() {
+        let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
+        let setup = Setup { following: vec![0, 1], ..patient(waiters(3)) };
+        explore(
+            with(faults, setup),
+            13_076_620,
+            &[AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost],
+        );
+    }
+
+    #[test]
+    fn a_write_alone_must_not_confirm() {
+        let faults = Faults { beats: 1, stalls: 2, ..Faults::default() };
+        refute(weakened(Flaw::WritesConfirmAlone, timed(5, faults)), ONE_HOLDER);
+    }
+
+    #[test]
     fn three_waiters_whose_directory_is_reaped_and_whose_connections_break() {
         let setup = Setup { looks: vec![Look::Count], ..waiters(3) };
         explore(
             reaped(with(Faults { breaks: 1, ..Faults::default() }, setup)),
-            1_349_049,
+            1_385_039,
             &[DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, StrayCreate],
         );
     }
@@ -394,6 +505,7 @@ mod at_large {
 
 const ONE_HOLDER: &str = "at most one guard is valid";
 const NO_ORPHAN: &str = "no node is left without an owner";
+const GRANTED: &str = "every waiter whose session lives is granted in the end";
 
 /// Each fault that a machine can have, a model in which it shows, and the rule by which it does.
 fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
@@ -443,7 +555,8 @@ fn the_lease_must_end_before_the_session() {
 #[test]
 fn watches_must_survive_a_reconnection() {
     let setup = with(Faults { breaks: 1, ..Faults::default() }, waiters(2));
-    refute(weakened(Flaw::WatchesAreForgotten, setup), "nobody is stuck");
+    refute(weakened(Flaw::WatchesAreForgotten, setup.clone()), "nobody is stuck");
+    refute(weakened(Flaw::WatchesAreForgotten, patient(setup)), GRANTED);
 }
 
 #[test]
@@ -453,8 +566,63 @@ fn a_connection_that_was_left_must_not_be_heard_any_more() {
 }
 
 #[test]
+fn a_recovery_must_ask_the_quorum() {
+    let setup = Setup { following: vec![0], ..patient(waiters(2)) };
+    refute(
+        weakened(Flaw::RecoveryIsLocal, with(Faults { breaks: 1, ..Faults::default() }, setup)),
+        "nobody is stuck",
+    );
+}
+
+#[test]
 fn the_look_must_be_behind_the_create() {
     refute(weakened(Flaw::ReadOvertakesCreate, waiters(2)), ONE_HOLDER);
+}
+
+/// As [`replay`], with everything that arrives by itself between these steps.
+fn replay_timed(setup: &Setup, steps: &[Step]) -> World {
+    let mut world = World::new(setup);
+    let settle = |world: &mut World| {
+        while let Some(arrival) = world.arrival() {
+            world.take(arrival, setup, &|_| ());
+        }
+    };
+    for step in steps {
+        settle(&mut world);
+        let mut possible = Vec::new();
+        world.steps(setup, &mut possible);
+        assert!(possible.contains(step), "{step:?} is not among {possible:?}");
+        world.take(*step, setup, &|_| ());
+    }
+    settle(&mut world);
+    world
+}
+
+/// A quorum write used to be proof that the leader knew of all that was answered a lag before. Here the follower hears the
+/// ping that asks for the first contender's touch together with the write's answer, and is not heard any more. On
+/// servers: `tests/strict/stalled_server.rs`.
+#[test]
+fn frozen_a_write_came_before_the_report() {
+    let faults = Faults { beats: 1, stalls: 2, ..Faults::default() };
+    let steps = [
+        Step::Tick,
+        Step::Ping,
+        Step::Beat(0),
+        Step::Stall(Streams { up: false, down: true }),
+        Step::Tick,
+        Step::Ping,
+        Step::Tick,
+        Step::Begin(0, Look::Count),
+        Step::Begin(1, Look::Count),
+        Step::Stall(Streams { up: true, down: false }),
+        Step::Ping,
+        Step::Tick,
+        Step::Expire(0),
+    ];
+    let world = replay_timed(&weakened(Flaw::WritesConfirmAlone, timed(5, faults)), &steps);
+    assert_eq!(valid_guards(&world), 2);
+    let world = replay_timed(&timed(5, faults), &steps);
+    assert_eq!(valid_guards(&world), 1);
 }
 
 /// The server has removed the first contender's node, but the reply is lost with the connection. The empty directory

@@ -3,12 +3,15 @@
 //! Contenders run the production [`Machine`]; what surrounds it follows the rules of the driver: a reply belongs to
 //! the last request, a new request drops the reply to an earlier one, a deletion drops the watch.
 
+use zklock::lease::Term;
 use zklock::recipe::{Command, End, Event, Machine, Own, Patience, Sequence, Sight, Takeover, Tenure};
 
 use crate::findings::{Breach, Witness};
 use crate::requests::{Change, Message, Request, Sent};
 use crate::run::Run;
 use crate::server::{Kind, Party};
+use crate::session::{Assurance, at};
+use crate::setup::Flaw;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contender {
@@ -21,6 +24,10 @@ pub(crate) struct Contender {
     pub(crate) watch: Option<(Kind, Sequence)>,
     /// Its own transaction has removed its own node.
     pub(crate) removed: bool,
+    /// When its last request was sent.
+    pub(crate) asked: u8,
+    /// The term of the production lease that its guard was granted in.
+    pub(crate) term: Option<Term>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +61,8 @@ impl Contender {
             pending: None,
             watch: None,
             removed: false,
+            asked: 0,
+            term: None,
         }
     }
 }
@@ -113,19 +122,63 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
                 Command::Confirm => {
                     self.witness_confirm(&cause);
-                    let lease = self.world.sessions[self.world.contenders[party].session].lease;
-                    if lease {
-                        next = Some(Event::Confirmed);
-                    } else {
-                        self.supersede(party);
-                        self.world.contenders[party].pending = Some(Pending::Lease);
-                    }
+                    next = self.confirm(party);
                 }
                 Command::Grant(own) => self.grant(party, own),
                 Command::Lose => self.lose(party),
                 Command::End(end) => self.end(party, end),
             }
         }
+    }
+
+    /// At once while the lease is valid.
+    fn confirm(&mut self, party: Party) -> Option<Event> {
+        let contender = &mut self.world.contenders[party];
+        let assurance = &self.world.sessions[contender.session].assurance;
+        if assurance.is_valid(self.world.now) {
+            return Some(Event::Confirmed);
+        }
+        match (assurance, contender.machine.own()) {
+            (Assurance::Kept(_), Some(own)) => self.request(party, Request::Confirm(own.sequence)),
+            _ => {
+                self.supersede(party);
+                self.world.contenders[party].pending = Some(Pending::Lease);
+            }
+        }
+        None
+    }
+
+    /// A quorum has acknowledged what the contender asked last, or what its session sent then.
+    fn confirmed(&mut self, session: usize, sent: u8) {
+        let now = self.world.now;
+        let alone = self.setup.flaw == Some(Flaw::WritesConfirmAlone);
+        let witness = self.witness;
+        self.world.sessions[session].assurance.hears(|lease| {
+            let before = lease.deadline();
+            lease.confirmed(at(sent), at(now));
+            if alone {
+                lease.confirmed(at(now), at(now));
+            }
+            if lease.deadline() > before {
+                witness(Witness::LeaseExtended);
+            }
+        });
+    }
+
+    /// As the driver does: an answer that leaves the lease invalid has to be asked for again.
+    fn weigh(&mut self, party: Party, event: Event) -> Event {
+        let Contender { session, asked, .. } = self.world.contenders[party];
+        match event {
+            Event::Entered { .. } => self.confirmed(session, asked),
+            Event::Confirmed => {
+                self.confirmed(session, asked);
+                if !self.world.sessions[session].assurance.is_valid(self.world.now) {
+                    return Event::Unanswered;
+                }
+            }
+            _ => {}
+        }
+        event
     }
 
     fn witness_confirm(&self, cause: &Event) {
@@ -141,6 +194,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.supersede(party);
         let contender = &mut self.world.contenders[party];
         contender.pending = Some(Pending::Request);
+        contender.asked = self.world.now;
         self.world.sessions[contender.session].up.push(Sent { party, request, awaited: true });
     }
 
@@ -149,8 +203,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let contender = &mut self.world.contenders[party];
         contender.pending = None;
         let session = &mut self.world.sessions[contender.session];
-        session.down.retain(|(to, message)| *to != party || matches!(message, Message::Changed(..)));
-        for sent in session.up.iter_mut().filter(|sent| sent.party == party && sent.awaited) {
+        session.down.retain(|(to, message)| {
+            *to != party || message.is_heartbeat() || matches!(message, Message::Changed(..))
+        });
+        let superseded =
+            |sent: &&mut Sent| sent.party == party && sent.awaited && !sent.request.is_heartbeat();
+        for sent in session.up.iter_mut().filter(superseded) {
             sent.awaited = false;
             if matches!(
                 sent.request,
@@ -171,6 +229,17 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         self.world.last_token = self.world.last_token.max(own.czxid);
         contender.caller = Caller::Holding { valid: true };
+        if let Assurance::Kept(lease) = &self.world.sessions[contender.session].assurance {
+            contender.term = lease.term(at(self.world.now)).ok();
+        }
+        let waits = |(other, contender): (Party, &Contender)| {
+            other != party
+                && contender.caller == Caller::Waiting
+                && self.world.server.node_of(other).is_some_and(|node| node.own.czxid < own.czxid)
+        };
+        if self.setup.faults.meddlings == 0 && self.world.contenders.iter().enumerate().any(waits) {
+            self.world.breach.get_or_insert(Breach::OutOfTurn);
+        }
     }
 
     fn lose(&mut self, party: Party) {
@@ -206,8 +275,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
         contender.watch = None;
         contender.settled = false;
         contender.removed = false;
+        contender.asked = 0;
+        contender.term = None;
         let session = &mut self.world.sessions[contender.session];
-        session.down.retain(|(to, _)| *to != party);
+        session.down.retain(|(to, message)| *to != party || message.is_heartbeat());
     }
 
     pub(crate) fn deliver(&mut self, party: Party) {
@@ -215,7 +286,18 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let session = &mut self.world.sessions[contender.session];
         let Some(index) = session.down.iter().position(|(to, _)| *to == party) else { return };
         let (_, message) = session.down.remove(index);
+        let (now, index) = (self.world.now, contender.session);
         let event = match message {
+            Message::Synced(sent) => {
+                session.assurance.hears(|lease| lease.synced(at(sent), at(now)));
+                let held =
+                    |party: Party| self.world.contenders[party].caller == Caller::Holding { valid: true };
+                if self.world.members(index).any(held) {
+                    self.beat(index, Request::Beat(now));
+                }
+                return;
+            }
+            Message::Beaten(sent) => return self.confirmed(index, sent),
             Message::Created(own) => {
                 contender.pending = Some(Pending::Created(own));
                 return;
@@ -253,6 +335,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
             }
         };
+        let event = self.weigh(party, event);
         self.handle(party, event);
     }
 }

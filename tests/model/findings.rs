@@ -11,6 +11,7 @@ pub(crate) enum Breach {
     SupersededWrite,
     UnexpectedEnd,
     UnfoundedLoss,
+    OutOfTurn,
 }
 
 /// What has happened in some state of a model: so that a rule which holds also had occasion to fail.
@@ -38,4 +39,11 @@ pub(crate) enum Witness {
     ToldByMissingNode,
     TakeoverDelayed,
     GiveUpWhileDelayed,
+    /// A read was answered by a follower that was behind.
+    AnswerFromThePast,
+    /// A session that the leader had ended went on at a follower.
+    ServedAfterItsEnd,
+    MovedToFollower,
+    MovedToLeader,
+    LeaseExtended,
 }

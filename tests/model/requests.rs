@@ -3,6 +3,7 @@
 use zklock::recipe::{Event, Look, Own, Sequence, Sight};
 
 use crate::findings::{Breach, Witness};
+use crate::follower::{Down, Effect, Up};
 use crate::mutant::Mutant;
 use crate::run::Run;
 use crate::server::{Kind, Node, Party, Watch};
@@ -23,10 +24,30 @@ pub(crate) enum Request {
     Look(Look),
     CreateDirectory,
     Recover,
+    /// The read behind the write that a recovery begins with.
+    Find,
+    /// Asks the quorum whether our own node is there.
+    Confirm(Sequence),
+    /// A heartbeat, sent then.
+    Sync(u8),
+    /// The second half of a heartbeat, sent then.
+    Beat(u8),
     List,
     Watch(Kind, Sequence),
     Release(Sequence),
     Delete(Sequence),
+}
+
+impl Request {
+    /// Whether the leader has to answer.
+    fn is_forwarded(&self) -> bool {
+        !matches!(self, Self::Look(_) | Self::Find | Self::List | Self::Watch(..))
+    }
+
+    /// Whether it is the session's, and no contender's.
+    pub(crate) fn is_heartbeat(&self) -> bool {
+        matches!(self, Self::Sync(_) | Self::Beat(_))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +61,15 @@ pub(crate) enum Message {
     /// The request's connection was lost.
     Failed,
     Changed(Kind, Sequence, Change),
+    /// A heartbeat that was sent then.
+    Synced(u8),
+    Beaten(u8),
+}
+
+impl Message {
+    pub(crate) fn is_heartbeat(&self) -> bool {
+        matches!(self, Self::Synced(_) | Self::Beaten(_))
+    }
 }
 
 /// A node's first change since it is watched. A release writes and deletes at once.
@@ -52,44 +82,106 @@ pub(crate) enum Change {
 impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn apply(&mut self, session: usize) {
         let sent = self.world.sessions[session].up.remove(0);
+        self.reach(session, sent);
+    }
+
+    /// A request reaches the server that the session is connected to.
+    pub(crate) fn reach(&mut self, session: usize, sent: Sent) {
+        let follows = self.world.sessions[session].follows;
+        let forwarded = self.is_forwarded(&sent.request);
+        match &mut self.world.follower {
+            Some(follower) if follows => {
+                follower.touch(session);
+                if !self.world.sessions[session].alive {
+                    (self.witness)(Witness::ServedAfterItsEnd);
+                }
+                if !forwarded && follower.is_behind() {
+                    (self.witness)(Witness::AnswerFromThePast);
+                }
+                if forwarded {
+                    return follower.up.push(Up::Forward(session, sent));
+                }
+            }
+            _ => self.world.touch(session),
+        }
+        if forwarded {
+            self.settle_strays(session);
+        }
         self.serve(session, sent);
     }
 
+    fn is_forwarded(&self, request: &Request) -> bool {
+        let local = *request == Request::Recover && self.setup.flaw == Some(Flaw::RecoveryIsLocal);
+        request.is_forwarded() && !local
+    }
+
+    /// What was sent on connections that the session has left is applied before its next write, or never.
+    pub(crate) fn settle_strays(&mut self, session: usize) {
+        if self.setup.flaw != Some(Flaw::OldConnectionLingers) {
+            self.world.sessions[session].strays.clear();
+        }
+    }
+
+    /// The leader does what it is asked for, or a server answers a read.
     pub(crate) fn serve(&mut self, session: usize, sent: Sent) {
         let Sent { party, request, awaited } = sent;
+        let forwarded = self.is_forwarded(&request);
         let server = &mut self.world.server;
         let message = match request {
             Request::Create(look) => {
-                let before = self.sight(look);
+                let before = self.sight(session, look);
                 let created = self.world.server.create(party);
+                if created.is_some() {
+                    self.replicate(Effect::Created(party));
+                }
                 if created.is_some_and(|own| own.sequence == Sequence(0) && own.czxid > 1) {
                     (self.witness)(Witness::DirectoryReset);
                 }
                 match created {
                     None => Message::Reply(Event::NoDirectory),
-                    Some(own) if awaited => {
-                        self.answer(session, party, Message::Created(own));
+                    Some(own) => {
+                        self.answer_write(session, awaited.then_some((party, Message::Created(own))));
                         if self.setup.flaw == Some(Flaw::ReadOvertakesCreate) {
-                            self.answer(session, party, Message::Saw(before));
-                        } else {
+                            self.answer_write(session, Some((party, Message::Saw(before))));
+                        } else if awaited {
                             let look = Sent { party, request: Request::Look(look), awaited };
                             self.world.sessions[session].up.insert(0, look);
                         }
                         return;
                     }
-                    Some(_) => return,
                 }
             }
-            Request::Look(look) => Message::Saw(self.sight(look)),
+            Request::Look(look) => Message::Saw(self.sight(session, look)),
             Request::CreateDirectory => {
                 (self.witness)(Witness::DirectoryCreated);
-                server.directory.get_or_insert(0);
+                if server.directory.is_none() {
+                    server.directory = Some(0);
+                    self.replicate(Effect::Directory(true));
+                }
                 Message::Reply(Event::DirectoryReady)
             }
-            Request::Recover => Message::Reply(Event::Recovered(self.recover(party))),
-            Request::List if server.directory.is_none() => Message::Reply(Event::NoDirectory),
-            Request::List => Message::Reply(Event::Listed(server.children())),
+            Request::Recover if forwarded && self.world.sessions[session].follows => {
+                if awaited {
+                    let find = Sent { party, request: Request::Find, awaited };
+                    self.world.sessions[session].up.insert(0, find);
+                }
+                return self.answer_write(session, None);
+            }
+            Request::Recover | Request::Find => {
+                Message::Reply(Event::Recovered(self.recover(session, party)))
+            }
+            Request::Confirm(sequence) => {
+                let ours = server.node(sequence).is_some_and(|node| node.creator == party);
+                Message::Reply(if ours { Event::Confirmed } else { Event::OwnTouched })
+            }
+            Request::Sync(sent) => Message::Synced(sent),
+            Request::Beat(sent) => Message::Beaten(sent),
+            Request::List => match self.world.server_of(session) {
+                server if server.directory.is_none() => Message::Reply(Event::NoDirectory),
+                server => Message::Reply(Event::Listed(server.children())),
+            },
             Request::Watch(kind, sequence) => {
+                let server = self.world.server_of_mut(session);
                 // A watch nobody awaits is removed again; that it was there for a while changes nothing.
                 if awaited && server.watch(sequence, Watch { party, kind }) {
                     Message::Watched(kind, sequence)
@@ -101,6 +193,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
             }
             Request::Release(sequence) => {
+                let server = &self.world.server;
                 if server.nodes.iter().any(|node| node.own.sequence < sequence) {
                     self.world.breach.get_or_insert(Breach::ReleaseBehindOthers);
                 }
@@ -111,13 +204,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 Message::Reply(Event::Deleted)
             }
         };
-        if awaited {
-            self.answer(session, party, message);
+        let answer = awaited.then_some((party, message));
+        if forwarded {
+            self.answer_write(session, answer);
+        } else {
+            self.world.sessions[session].down.extend(answer);
         }
     }
 
-    fn sight(&self, look: Look) -> Sight {
-        let server = &self.world.server;
+    fn sight(&self, session: usize, look: Look) -> Sight {
+        let server = self.world.server_of(session);
         match look {
             _ if server.directory.is_none() => Sight::Nothing,
             Look::List => Sight::Children(server.children()),
@@ -125,15 +221,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
-    fn recover(&self, party: Party) -> Option<Own> {
+    fn recover(&self, session: usize, party: Party) -> Option<Own> {
         let removing = self.world.contenders[party].machine.own();
-        let session = self.world.contenders[party].session;
+        let server = self.world.server_of(session);
         let found = match (self.setup.mutant, removing) {
             (Some(Mutant::AdoptsAnothersNode), None) => {
                 let of_session = |node: &&Node| self.world.contenders[node.creator].session == session;
-                self.world.server.nodes.iter().find(of_session)
+                server.nodes.iter().find(of_session)
             }
-            _ => self.world.server.node_of(party),
+            _ => server.node_of(party),
         };
         let found = found.map(|node| node.own);
         (self.witness)(match (removing, found) {
@@ -159,19 +255,32 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     pub(crate) fn remove(&mut self, sequence: Sequence, change: Change) {
-        let watches = self.world.server.fire(sequence);
-        self.world.server.nodes.retain(|node| node.own.sequence != sequence);
+        let watches = self.world.server.remove(sequence);
+        self.replicate(Effect::Removed(sequence, change));
         self.notify(watches, sequence, change);
+    }
+
+    /// An operator, or another client, changes a node without removing it.
+    pub(crate) fn write(&mut self, sequence: Sequence) {
+        let watches = self.world.server.fire(sequence);
+        self.replicate(Effect::Written(sequence));
+        self.notify(watches, sequence, Change::Written);
     }
 
     pub(crate) fn notify(&mut self, watches: Vec<Watch>, sequence: Sequence, change: Change) {
         for Watch { party, kind } in watches {
             let session = self.world.contenders[party].session;
-            self.answer(session, party, Message::Changed(kind, sequence, change));
+            self.world.sessions[session].down.push((party, Message::Changed(kind, sequence, change)));
         }
     }
 
-    fn answer(&mut self, session: usize, party: Party, message: Message) {
-        self.world.sessions[session].down.push((party, message));
+    /// The leader answers a write. A follower passes that on once it has applied the write itself.
+    fn answer_write(&mut self, session: usize, answer: Option<(Party, Message)>) {
+        match &mut self.world.follower {
+            Some(follower) if self.world.sessions[session].follows => {
+                follower.down.push(Down::Answer(session, answer));
+            }
+            _ => self.world.sessions[session].down.extend(answer),
+        }
     }
 }

@@ -4,7 +4,9 @@ use zklock::recipe::{Event, SessionEnd};
 
 use crate::contender::{Caller, Pending};
 use crate::findings::Witness;
+use crate::follower::{Down, Effect};
 use crate::requests::{Change, Request};
+use crate::session::{Assurance, at};
 use crate::setup::Setup;
 use crate::step::Step;
 use crate::world::World;
@@ -51,13 +53,29 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Step::Deliver(party) => self.deliver(party),
             Step::Break { session, kept } => self.break_connection(session, kept),
-            Step::Reconnect(session) => self.reconnect(session),
+            Step::Reconnect(session) => self.reconnect_to_leader(session),
+            Step::ReconnectToFollower(session) => self.reconnect_to_follower(session),
+            Step::HearFollower => self.hear_follower(),
+            Step::HearLeader => self.hear_leader(),
+            Step::Stall(streams) => {
+                self.world.faults.stalls -= 1;
+                self.world.follower.iter_mut().for_each(|follower| follower.stalled = streams);
+            }
+            Step::Ping => {
+                self.world.pinged = self.world.now;
+                self.world.follower.iter_mut().for_each(|follower| follower.down.push(Down::Ping));
+            }
+            Step::Tick => self.tick(),
+            Step::Beat(session) => {
+                self.world.faults.beats -= 1;
+                self.beat(session, Request::Sync(self.world.now));
+            }
             Step::Lapse(session) => {
                 self.world.faults.lapses -= 1;
                 self.lapse(session);
             }
             Step::Renew(session) => {
-                self.world.sessions[session].lease = true;
+                self.world.sessions[session].assurance = Assurance::Given(true);
                 for party in self.world.members(session) {
                     if self.world.contenders[party].pending == Some(Pending::Lease) {
                         (self.witness)(Witness::GrantAfterLapse);
@@ -65,17 +83,26 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     }
                 }
             }
-            Step::Expire(session) => self.expire(session),
+            Step::Expire(session) => {
+                if !self.world.sessions[session].over && self.setup.clock.is_none() {
+                    self.world.faults.expiries -= 1;
+                }
+                self.expire(session);
+            }
+            Step::Evict(session) => {
+                self.world.faults.evictions -= 1;
+                self.expire(session);
+            }
             Step::Told(session) => self.over(session, SessionEnd::Expired),
             Step::Close(session) => {
                 self.world.faults.closings -= 1;
-                self.lapse(session);
                 self.disconnect(session);
                 self.over(session, SessionEnd::Closed);
             }
             Step::Reap => {
                 self.world.faults.reaps -= 1;
                 self.world.server.directory = None;
+                self.replicate(Effect::Directory(false));
             }
             Step::OperatorDeletes(sequence) => {
                 self.world.faults.meddlings -= 1;
@@ -83,9 +110,18 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Step::OperatorWrites(sequence) => {
                 self.world.faults.meddlings -= 1;
-                let watches = self.world.server.fire(sequence);
-                self.notify(watches, sequence, Change::Written);
+                self.write(sequence);
             }
         }
+    }
+
+    /// Time passes. As long as a connection is there, the client finds it so.
+    fn tick(&mut self) {
+        self.world.now += 1;
+        let now = at(self.world.now);
+        for session in self.world.sessions.iter_mut().filter(|session| session.connected) {
+            session.assurance.hears(|lease| lease.unchanged(now));
+        }
+        self.end_terms();
     }
 }

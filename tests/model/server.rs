@@ -77,6 +77,13 @@ impl Server {
         node.map(|node| std::mem::take(&mut node.watches)).unwrap_or_default()
     }
 
+    /// Removes a node; the watches that this fires.
+    pub(crate) fn remove(&mut self, sequence: Sequence) -> Vec<Watch> {
+        let watches = self.fire(sequence);
+        self.nodes.retain(|node| node.own.sequence != sequence);
+        watches
+    }
+
     /// Watches end with the connection they were set on.
     pub(crate) fn forget_watches(&mut self, party: Party) {
         for node in &mut self.nodes {

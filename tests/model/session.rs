@@ -1,13 +1,17 @@
 //! Sessions: their connections, which break and come back, their leases and their ends.
 
+use std::time::Duration;
+
+use zklock::lease::{Lease, Lengths, Term};
 use zklock::recipe::{Event, SessionEnd};
 
 use crate::contender::{Caller, Pending};
 use crate::findings::Witness;
+use crate::follower::{Effect, Up};
 use crate::requests::{Change, Message, Request, Sent};
 use crate::run::Run;
 use crate::server::{Kind, Party, Watch};
-use crate::setup::Flaw;
+use crate::setup::{Clock, Flaw, Setup};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
@@ -15,23 +19,75 @@ pub(crate) struct Session {
     pub(crate) alive: bool,
     /// The client knows, and has told its contenders.
     pub(crate) over: bool,
-    pub(crate) lease: bool,
+    pub(crate) assurance: Assurance,
     pub(crate) connected: bool,
+    /// The server that it is connected to, or was last, is the follower.
+    pub(crate) follows: bool,
+    /// The follower has been asked to resume it.
+    pub(crate) resuming: bool,
+    /// When the leader last heard of it.
+    pub(crate) known: u8,
     /// Requests under way, in order.
     pub(crate) up: Vec<Sent>,
-    /// Writes under way on the connection before, which the client knows nothing of any more.
+    /// Writes under way on connections before, which the client knows nothing of any more.
     pub(crate) strays: Vec<Sent>,
     /// Replies and changes under way, in order.
     pub(crate) down: Vec<(Party, Message)>,
 }
 
+/// What a guard's validity rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Assurance {
+    /// A lease of which nothing is known but that it lapses before the session ends.
+    Given(bool),
+    /// The production lease.
+    Kept(Box<Lease>),
+}
+
+impl Assurance {
+    fn new(clock: Option<Clock>, follows: bool) -> Self {
+        let Some(clock) = clock.filter(|_| follows) else { return Self::Given(true) };
+        let lengths = Lengths::new(at(clock.timeout), Some(at(Clock::TICK))).expect("a session timeout");
+        Self::Kept(Box::new(Lease::established(lengths, at(0))))
+    }
+
+    pub(crate) fn is_valid(&self, now: u8) -> bool {
+        match self {
+            Self::Given(valid) => *valid,
+            Self::Kept(lease) => lease.term(at(now)).is_ok(),
+        }
+    }
+
+    fn end(&mut self, end: SessionEnd) {
+        match self {
+            Self::Given(valid) => *valid = false,
+            Self::Kept(lease) => lease.ended(end),
+        }
+    }
+
+    /// Has the lease hear of something; a given one needs no news.
+    pub(crate) fn hears(&mut self, news: impl FnOnce(&mut Lease)) {
+        if let Self::Kept(lease) = self {
+            news(lease);
+        }
+    }
+}
+
+/// Model time as the lease has it.
+pub(crate) fn at(now: u8) -> Duration {
+    Duration::from_secs(now.into())
+}
+
 impl Session {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(setup: &Setup, index: usize) -> Self {
         Self {
             alive: true,
             over: false,
-            lease: true,
+            assurance: Assurance::new(setup.clock, setup.following.contains(&index)),
             connected: true,
+            follows: setup.following.contains(&index),
+            resuming: false,
+            known: 0,
             up: Vec::new(),
             strays: Vec::new(),
             down: Vec::new(),
@@ -44,6 +100,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.faults.breaks -= 1;
         self.world.sessions[session].down.truncate(kept);
         self.disconnect(session);
+        self.fail(session);
+    }
+
+    /// Requests that were not answered before the connection was lost fail.
+    fn fail(&mut self, session: usize) {
         for party in self.world.members(session) {
             let contender = &self.world.contenders[party];
             let asked = matches!(contender.pending, Some(Pending::Request | Pending::Created(_)));
@@ -59,11 +120,18 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     pub(crate) fn disconnect(&mut self, session: usize) {
         for party in self.world.members(session) {
-            self.world.server.forget_watches(party);
+            self.world.server_of_mut(session).forget_watches(party);
         }
+        if let Some(follower) = self.world.follower.as_mut().filter(|_| self.world.sessions[session].follows)
+        {
+            follower.hang_up(session);
+        }
+        let now = self.world.now;
         let session = &mut self.world.sessions[session];
         session.connected = false;
-        session.strays = std::mem::take(&mut session.up);
+        session.assurance.hears(|lease| lease.disconnected(at(now)));
+        session.down.retain(|(_, message)| !message.is_heartbeat());
+        session.strays.append(&mut session.up);
         session.strays.retain(|sent| {
             matches!(
                 sent.request,
@@ -73,13 +141,47 @@ impl<W: Fn(Witness)> Run<'_, W> {
         session.strays.iter_mut().for_each(|stray| stray.awaited = false);
     }
 
-    /// The server has no ear any more for the connection before; the client sets its watches again.
-    pub(crate) fn reconnect(&mut self, index: usize) {
+    /// Resumes the session at the leader.
+    pub(crate) fn reconnect_to_leader(&mut self, index: usize) {
+        if let Some(follower) = &mut self.world.follower {
+            follower.moved(index);
+        }
+        if self.world.sessions[index].follows {
+            (self.witness)(Witness::MovedToLeader);
+        }
+        self.world.sessions[index].follows = false;
+        self.world.touch(index);
+        self.reconnect(index);
+    }
+
+    /// Asks the follower to resume the session, which asks the leader. What was sent before is forgotten.
+    pub(crate) fn reconnect_to_follower(&mut self, index: usize) {
+        let session = &mut self.world.sessions[index];
+        session.resuming = true;
+        if let Some(follower) = &mut self.world.follower {
+            follower.up.push(Up::Revalidate(index));
+        }
+    }
+
+    /// The leader has told the follower to resume the session.
+    pub(crate) fn revalidated(&mut self, index: usize) {
+        let session = &mut self.world.sessions[index];
+        session.resuming = false;
+        if session.alive && !session.over {
+            if !session.follows {
+                (self.witness)(Witness::MovedToFollower);
+            }
+            session.follows = true;
+            self.reconnect(index);
+        }
+    }
+
+    /// The client sets its watches again.
+    fn reconnect(&mut self, index: usize) {
+        let now = self.world.now;
         let session = &mut self.world.sessions[index];
         session.connected = true;
-        if self.setup.flaw != Some(Flaw::OldConnectionLingers) {
-            session.strays.clear();
-        }
+        session.assurance.hears(|lease| lease.connected(at(now)));
         if self.setup.flaw == Some(Flaw::WatchesAreForgotten) {
             return;
         }
@@ -98,41 +200,65 @@ impl<W: Fn(Witness)> Run<'_, W> {
             };
             // A node of that name may be another one by now: to the server it has changed since.
             let same = kind == Kind::Predecessor
-                || self.world.server.node(sequence).is_some_and(|node| node.creator == party);
-            if !(same && self.world.server.watch(sequence, Watch { party, kind })) {
+                || self.world.server_of(index).node(sequence).is_some_and(|node| node.creator == party);
+            if !(same && self.world.server_of_mut(index).watch(sequence, Watch { party, kind })) {
                 if kind == Kind::Predecessor {
                     (self.witness)(Witness::PredecessorVanishedWhileDisconnected);
                 }
+                let down = &mut self.world.sessions[index].down;
                 down.push((party, Message::Changed(kind, sequence, Change::Deleted)));
             }
         }
     }
 
+    /// Sends a heartbeat, or its second half.
+    pub(crate) fn beat(&mut self, session: usize, request: Request) {
+        let Some(party) = self.world.members(session).next() else { return };
+        self.world.sessions[session].up.push(Sent { party, request, awaited: true });
+    }
+
     /// Loss is final: a guard that is lost here stays lost when the lease comes back.
     pub(crate) fn lapse(&mut self, session: usize) {
-        self.world.sessions[session].lease = false;
+        self.world.sessions[session].assurance = Assurance::Given(false);
+        self.invalidate(session, |_| false);
+    }
+
+    /// Time has passed: guards end with the terms that they were granted in.
+    pub(crate) fn end_terms(&mut self) {
+        for session in 0..self.world.sessions.len() {
+            let now = at(self.world.now);
+            if let Assurance::Kept(lease) = self.world.sessions[session].assurance.clone() {
+                self.invalidate(session, |term| lease.check(term, now).is_ok());
+            }
+        }
+    }
+
+    fn invalidate(&mut self, session: usize, lasts: impl Fn(Term) -> bool) {
         for party in self.world.members(session) {
             let contender = &mut self.world.contenders[party];
-            if contender.caller == (Caller::Holding { valid: true }) {
+            let lasts = contender.term.is_some_and(&lasts);
+            if contender.caller == (Caller::Holding { valid: true }) && !lasts {
                 (self.witness)(Witness::GuardLost);
                 contender.caller = Caller::Holding { valid: false };
             }
         }
     }
 
+    /// The leader ends the session. A follower that serves it goes on until it hears of that.
     pub(crate) fn expire(&mut self, session: usize) {
-        if !self.world.sessions[session].over {
-            self.world.faults.expiries -= 1;
+        if !self.world.sessions[session].follows {
+            self.disconnect(session);
         }
-        self.disconnect(session);
         self.world.sessions[session].alive = false;
         self.world.sessions[session].strays.clear();
         for party in self.world.members(session) {
             while let Some(node) = self.world.server.node_of(party) {
                 let sequence = node.own.sequence;
-                self.remove(sequence, Change::Deleted);
+                let watches = self.world.server.remove(sequence);
+                self.notify(watches, sequence, Change::Deleted);
             }
         }
+        self.replicate(Effect::Over(session));
     }
 
     pub(crate) fn over(&mut self, index: usize, end: SessionEnd) {
@@ -140,6 +266,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
         session.over = true;
         session.down.clear();
         session.up.clear();
+        session.assurance.end(end);
+        self.invalidate(index, |_| false);
         for party in self.world.members(index) {
             if self.world.contenders[party].caller != Caller::Idle {
                 self.handle(party, Event::SessionOver(end));

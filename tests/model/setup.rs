@@ -13,11 +13,29 @@ pub(crate) struct Setup {
     pub(crate) looks: Vec<Look>,
     /// Whether the directory is there from the beginning.
     pub(crate) directory: bool,
+    /// The sessions that begin at a follower; there is one if there are any.
+    pub(crate) following: Vec<usize>,
+    /// With a clock, those sessions have production leases. The lease of any other lapses at some time before it ends.
+    pub(crate) clock: Option<Clock>,
     pub(crate) settling: bool,
     pub(crate) giving_up: bool,
     pub(crate) faults: Faults,
     pub(crate) flaw: Option<Flaw>,
     pub(crate) mutant: Option<Mutant>,
+}
+
+/// Model time, and what depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// When the model ends.
+    pub(crate) end: u8,
+    /// A session's timeout.
+    pub(crate) timeout: u8,
+}
+
+impl Clock {
+    /// The servers' tick.
+    pub(crate) const TICK: u8 = 2;
 }
 
 /// How often each may still happen.
@@ -28,6 +46,12 @@ pub(crate) struct Faults {
     pub(crate) lapses: u8,
     pub(crate) expiries: u8,
     pub(crate) closings: u8,
+    /// Stalls of a stream between the leader and its follower, if there is a clock; without, each message takes any time.
+    pub(crate) stalls: u8,
+    /// Heartbeats, if there is a clock.
+    pub(crate) beats: u8,
+    /// Sessions that an operator ends, whatever their leases.
+    pub(crate) evictions: u8,
     /// Removals of the empty directory.
     pub(crate) reaps: u8,
     /// Nodes that an operator deletes or writes to.
@@ -41,8 +65,12 @@ pub(crate) enum Flaw {
     LeaseIsTooLong,
     /// Watches are not set again after a reconnection.
     WatchesAreForgotten,
-    /// What was sent on a broken connection can be applied after the session has moved to another one.
+    /// What was sent on a broken connection can be applied after a write on another one.
     OldConnectionLingers,
     /// The read that goes out with a create is answered from before it.
     ReadOvertakesCreate,
+    /// A contender that looks for its node reads what its server has, instead of asking the quorum first.
+    RecoveryIsLocal,
+    /// A quorum write is taken for proof that the leader has heard of what was answered a lag before.
+    WritesConfirmAlone,
 }

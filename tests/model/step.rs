@@ -3,9 +3,10 @@
 use zklock::recipe::{Look, Sequence};
 
 use crate::contender::{Caller, Contender, Pending};
+use crate::follower::{Down, Streams, Up};
 use crate::server::Party;
-use crate::session::Session;
-use crate::setup::{Flaw, Setup};
+use crate::session::{Assurance, Session};
+use crate::setup::{Clock, Flaw, Setup};
 use crate::world::World;
 
 /// One step; most name a contender or a session.
@@ -30,10 +31,23 @@ pub(crate) enum Step {
         kept: usize,
     },
     Reconnect(usize),
+    ReconnectToFollower(usize),
+    /// The leader takes in what the follower sent next.
+    HearFollower,
+    /// The follower takes in what the leader sent next.
+    HearLeader,
+    /// One of the streams between the two stands still from now on, both or none.
+    Stall(Streams),
+    Ping,
+    /// Time passes.
+    Tick,
+    Beat(usize),
     Lapse(usize),
     Renew(usize),
     /// The server ends the session.
     Expire(usize),
+    /// An operator ends the session.
+    Evict(usize),
     /// The client learns it.
     Told(usize),
     Close(usize),
@@ -52,6 +66,9 @@ impl Step {
             | Self::ApplyStray(_)
             | Self::Break { .. }
             | Self::Lapse(_)
+            | Self::Beat(_)
+            | Self::Stall(_)
+            | Self::Evict(_)
             | Self::Close(_)
             | Self::Reap
             | Self::OperatorDeletes(_)
@@ -62,6 +79,11 @@ impl Step {
             | Self::Apply(_)
             | Self::Deliver(_)
             | Self::Reconnect(_)
+            | Self::ReconnectToFollower(_)
+            | Self::HearFollower
+            | Self::HearLeader
+            | Self::Ping
+            | Self::Tick
             | Self::Renew(_)
             | Self::Told(_) => false,
         }
@@ -71,6 +93,12 @@ impl Step {
 impl World {
     /// Every step that can be taken now.
     pub(crate) fn steps(&self, setup: &Setup, steps: &mut Vec<Step>) {
+        // With a clock, whatever is under way arrives before time passes, unless it is held back.
+        if setup.clock.is_some()
+            && let Some(step) = self.arrival()
+        {
+            return steps.push(step);
+        }
         for (party, contender) in self.contenders.iter().enumerate() {
             let session = &self.sessions[contender.session];
             match contender.caller {
@@ -96,6 +124,13 @@ impl World {
         for (index, session) in self.sessions.iter().enumerate() {
             self.session_steps(index, session, setup, steps);
         }
+        if let Some(follower) = self.follower.as_ref().filter(|_| setup.clock.is_none()) {
+            steps.extend((!follower.up.is_empty()).then_some(Step::HearFollower));
+            steps.extend((!follower.down.is_empty()).then_some(Step::HearLeader));
+        }
+        if let Some(clock) = setup.clock {
+            self.clock_steps(clock, steps);
+        }
         if self.faults.reaps > 0 && self.server.nodes.is_empty() && self.server.directory > Some(0) {
             steps.push(Step::Reap);
         }
@@ -109,8 +144,7 @@ impl World {
     }
 
     fn session_steps(&self, index: usize, session: &Session, setup: &Setup, steps: &mut Vec<Step>) {
-        let lingers = setup.flaw == Some(Flaw::OldConnectionLingers);
-        if session.alive && !session.strays.is_empty() && (!session.connected || lingers) {
+        if session.alive && !session.strays.is_empty() {
             steps.push(Step::ApplyStray(index));
         }
         if session.alive && session.over {
@@ -119,7 +153,9 @@ impl World {
         if session.over {
             return;
         }
-        if !session.alive {
+        // A follower that has not heard of the end yet goes on.
+        let goes_on = session.connected && session.follows;
+        if !session.alive && !goes_on {
             steps.push(Step::Told(index));
             return;
         }
@@ -128,28 +164,111 @@ impl World {
             self.contenders[party].caller != Caller::Idle && !self.contenders[party].machine.is_ended()
         });
         if session.connected {
-            if !session.up.is_empty() {
+            if !session.up.is_empty() && !self.waits(index) {
                 steps.push(Step::Apply(index));
             }
             if self.faults.breaks > 0 && busy {
                 steps.extend((0..=session.down.len()).map(|kept| Step::Break { session: index, kept }));
             }
-        } else {
+        } else if !session.resuming {
             steps.push(Step::Reconnect(index));
+            if self.follower.is_some() {
+                steps.push(Step::ReconnectToFollower(index));
+            }
         }
-        if !session.lease && session.connected {
-            steps.push(Step::Renew(index));
+        if !session.alive {
+            return;
         }
-        if session.lease && self.faults.lapses > 0 && busy {
-            steps.push(Step::Lapse(index));
+        match &session.assurance {
+            Assurance::Given(lease) => {
+                if !lease && session.connected {
+                    steps.push(Step::Renew(index));
+                }
+                if *lease && self.faults.lapses > 0 && busy {
+                    steps.push(Step::Lapse(index));
+                }
+                let expirable = !lease || setup.flaw == Some(Flaw::LeaseIsTooLong);
+                if expirable && self.faults.expiries > 0 && busy {
+                    steps.push(Step::Expire(index));
+                }
+            }
+            Assurance::Kept(_) => {
+                let due = setup.clock.is_some_and(|clock| self.now >= session.known + clock.timeout);
+                if due && busy {
+                    steps.push(Step::Expire(index));
+                }
+                if session.connected && self.faults.beats > 0 && !self.is_beating(index) {
+                    steps.push(Step::Beat(index));
+                }
+            }
         }
-        let expirable = !session.lease || setup.flaw == Some(Flaw::LeaseIsTooLong);
-        if expirable && self.faults.expiries > 0 && busy {
-            steps.push(Step::Expire(index));
+        if self.faults.evictions > 0 && busy {
+            steps.push(Step::Evict(index));
         }
         if self.faults.closings > 0 && busy {
             steps.push(Step::Close(index));
         }
+    }
+
+    /// What arrives next.
+    pub(crate) fn arrival(&self) -> Option<Step> {
+        if let Some(follower) = &self.follower {
+            if !follower.up.is_empty() && !follower.stalled.up {
+                return Some(Step::HearFollower);
+            }
+            if !follower.down.is_empty() && !follower.stalled.down {
+                return Some(Step::HearLeader);
+            }
+        }
+        let reaches = |index: &usize| {
+            let session = &self.sessions[*index];
+            session.connected && !session.up.is_empty() && !self.waits(*index)
+        };
+        let arrives = |party: &usize| {
+            let session = &self.sessions[self.contenders[*party].session];
+            session.down.iter().any(|(to, _)| to == party)
+        };
+        let applied = (0..self.sessions.len()).find(reaches).map(Step::Apply);
+        applied.or_else(|| (0..self.contenders.len()).find(arrives).map(Step::Deliver))
+    }
+
+    /// What a follower answers behind a write waits for that.
+    fn waits(&self, index: usize) -> bool {
+        self.sessions[index].follows
+            && self.follower.as_ref().is_some_and(|follower| follower.is_asking(index))
+    }
+
+    /// The leader pings every half tick, and is late by a quarter at most.
+    fn clock_steps(&self, clock: Clock, steps: &mut Vec<Step>) {
+        let silence = self.now - self.pinged;
+        let mut overdue = false;
+        if let Some(follower) = &self.follower {
+            if silence >= Clock::TICK / 2 {
+                steps.push(Step::Ping);
+            }
+            overdue = silence + 1 > Clock::TICK / 2 + Clock::TICK / 4;
+            if self.faults.stalls > 0 {
+                let all = [(false, false), (false, true), (true, false), (true, true)];
+                let all = all.map(|(up, down)| Streams { up, down });
+                steps.extend(all.into_iter().filter(|it| *it != follower.stalled).map(Step::Stall));
+            }
+        }
+        if self.now < clock.end && !overdue {
+            steps.push(Step::Tick);
+        }
+    }
+
+    /// A heartbeat is under way.
+    fn is_beating(&self, index: usize) -> bool {
+        let session = &self.sessions[index];
+        let forwarded =
+            |up: &Up| matches!(up, Up::Forward(of, sent) if *of == index && sent.request.is_heartbeat());
+        let answered = |down: &Down| matches!(down, Down::Answer(of, Some((_, message))) if *of == index && message.is_heartbeat());
+        session.up.iter().any(|sent| sent.request.is_heartbeat())
+            || session.down.iter().any(|(_, message)| message.is_heartbeat())
+            || self.follower.as_ref().is_some_and(|follower| {
+                follower.up.iter().any(forwarded) || follower.down.iter().any(answered)
+            })
     }
 
     /// True if there is no step left that must happen.

@@ -2,13 +2,20 @@
 
 use crate::contender::Contender;
 use crate::findings::Breach;
+use crate::follower::Follower;
 use crate::server::{Party, Server};
 use crate::session::Session;
 use crate::setup::{Faults, Setup};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
+    /// The leader.
     pub(crate) server: Server,
+    pub(crate) follower: Option<Follower>,
+    /// Time, if the setup has a clock.
+    pub(crate) now: u8,
+    /// When the leader last pinged its follower.
+    pub(crate) pinged: u8,
     pub(crate) sessions: Vec<Session>,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) faults: Faults,
@@ -24,12 +31,35 @@ impl World {
         let contender = |&(session, patience)| Contender::new(session, patience, setup.takeover);
         Self {
             server: Server::new(setup.directory),
-            sessions: vec![Session::new(); sessions],
+            follower: (!setup.following.is_empty()).then(|| Follower::new(Server::new(setup.directory))),
+            now: 0,
+            pinged: 0,
+            sessions: (0..sessions).map(|session| Session::new(setup, session)).collect(),
             contenders: setup.contenders.iter().map(contender).collect(),
             faults: setup.faults,
             last_token: 0,
             breach: None,
         }
+    }
+
+    /// The server that the session is connected to, or was last.
+    pub(crate) fn server_of(&self, session: usize) -> &Server {
+        match &self.follower {
+            Some(follower) if self.sessions[session].follows => &follower.server,
+            _ => &self.server,
+        }
+    }
+
+    pub(crate) fn server_of_mut(&mut self, session: usize) -> &mut Server {
+        match &mut self.follower {
+            Some(follower) if self.sessions[session].follows => &mut follower.server,
+            _ => &mut self.server,
+        }
+    }
+
+    /// The leader hears of the session.
+    pub(crate) fn touch(&mut self, session: usize) {
+        self.sessions[session].known = self.now;
     }
 
     pub(crate) fn members(&self, session: usize) -> impl Iterator<Item = Party> + use<> {
