@@ -179,6 +179,16 @@ impl Ensemble {
         Ok(())
     }
 
+    /// Connects server `index` again with those that are not isolated themselves. As [`heal`](Self::heal), for one; what is
+    /// [stalled](Self::stall) stays so.
+    pub async fn rejoin(&self, index: usize) -> Result<(), Error> {
+        self.server(index)?;
+        if let Some(mesh) = &self.mesh {
+            mesh.rejoin(index);
+        }
+        Ok(())
+    }
+
     /// Connects all servers again. Returns at once; [`wait_until_serving`](Self::wait_until_serving) waits for the
     /// servers to find together.
     pub async fn heal(&self) -> Result<(), Error> {

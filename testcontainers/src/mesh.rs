@@ -122,12 +122,26 @@ impl Mesh {
         }
     }
 
+    /// Connects `server` again with all others that are not cut off themselves.
+    pub(crate) fn rejoin(&self, server: usize) {
+        let mut isolated = self.isolated();
+        isolated.remove(&server);
+        let joined = |from, to| {
+            (from == server && !isolated.contains(&to)) || (to == server && !isolated.contains(&from))
+        };
+        for (_, way) in self.ways.iter().filter(|((from, to), _)| joined(*from, *to)) {
+            way.quorum.shared.unblock();
+            way.election.shared.unblock();
+        }
+    }
+
     /// Connects everybody again.
     pub(crate) fn heal(&self) {
         self.isolated().clear();
-        for way in self.ways.values() {
-            way.quorum.shared.unblock();
-            way.election.shared.unblock();
+        for proxy in self.ways.values().flat_map(|way| [&way.quorum, &way.election]) {
+            proxy.shared.unblock();
+            proxy.shared.set_stalled(Direction::There, false);
+            proxy.shared.set_stalled(Direction::Back, false);
         }
     }
 
@@ -215,7 +229,6 @@ impl Shared {
     fn unblock(&self) {
         let mut state = self.lock();
         state.blocked = false;
-        state.stalled = [false; 2];
         for client in state.stillborn.drain(..) {
             abort(&client);
         }
@@ -420,6 +433,20 @@ mod tests {
         accepted.read_exact(&mut four).unwrap();
         assert_eq!(&four, b"late");
         assert!(matches!(meanwhile.read(&mut four), Ok(0) | Err(_)));
+    }
+
+    #[test]
+    fn a_server_that_rejoins_is_still_cut_off_from_those_that_do_not() {
+        let mesh = Mesh::start(3, Ipv4Addr::LOCALHOST, "127.0.0.1").unwrap();
+        let is_blocked = |way: &Way| way.quorum.shared.lock().blocked && way.election.shared.lock().blocked;
+        mesh.isolate(0);
+        mesh.isolate(1);
+        mesh.rejoin(0);
+        let blocked: HashSet<_> =
+            mesh.ways.iter().filter(|(_, way)| is_blocked(way)).map(|(ends, _)| *ends).collect();
+        assert_eq!(blocked, HashSet::from([(0, 1), (1, 0), (1, 2), (2, 1)]));
+        mesh.rejoin(1);
+        assert!(!mesh.ways.values().any(is_blocked));
     }
 
     #[test]
