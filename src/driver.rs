@@ -330,6 +330,9 @@ impl Driver {
                 }
             }
             Event::Recovered(Some(_)) => self.entered = Some(Instant::now()),
+            // A waiter does not watch its own node, which an operator may have deleted meanwhile; its successor is then
+            // granted by the same release. Whoever minds what operators do has a takeover delay, and asks the quorum.
+            Event::PredecessorReleased if !self.lock.takeover_delay.is_zero() => self.seen = None,
             Event::Listed(children) => self.lock.saw_queue(children.len()),
             _ => {}
         }

@@ -158,6 +158,8 @@ impl LockOptions {
     /// * an operator who deletes the holder's node, or closes its session: the holder is told within a round trip, and
     ///   40 ms if it has just been granted. With a delay of the session timeout or more this holds for a holder that
     ///   is cut off at that moment, too.
+    /// * an operator who deletes a waiter's node: a waiter that has a delay asks a quorum for its node before it takes a
+    ///   release for its own grant. That costs it a round trip.
     ///
     /// It does not cover a contender that comes to the queue after the holder vanished, or a few round trips before, and
     /// finds nobody there; nor a process that is paused for longer.

@@ -157,6 +157,26 @@ async fn a_contender_that_an_operator_deleted_meanwhile_is_not_granted() {
 }
 
 #[tokio::test]
+async fn a_waiter_that_an_operator_deleted_is_not_granted_by_a_release_either() {
+    let server = server().await;
+    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let lock = delayed(&second, DELAY);
+    let evicted = enqueue(&lock).await;
+    let waiter = enqueue(&delayed(&third, DELAY)).await;
+    until_watched(&server, 3).await;
+    let node = queue(&lock).await[1].path.clone();
+    operator(&server).await.delete(&node, None).await.unwrap();
+    // The one behind has looked again, and both watch the holder: its release is told to both.
+    until_watched(&server, 3).await;
+    guard.release().await.unwrap();
+    let error = within("the error", evicted).await.unwrap().map(|guard| guard.is_held()).unwrap_err();
+    assert_eq!(error, AcquireError::NodeDeleted { path: "/lock/orders".into() });
+    granted(waiter).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
 async fn the_sessions_end_ends_the_delay() {
     let server = server().await;
     let first = session(&server).await;
