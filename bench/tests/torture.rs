@@ -1,0 +1,61 @@
+//! A minute of torture with a fixed seed.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Which faults there are in a minute does not depend on the seed, only when they come.
+const KINDS: [&str; 16] = [
+    "isolate_follower",
+    "isolate_leader",
+    "lose_quorum",
+    "stall_server",
+    "pause_server",
+    "kill_server",
+    "black_hole",
+    "cut_connections",
+    "lose_reply",
+    "stop_shortly",
+    "stop_long",
+    "kill_client",
+    "delete_holder",
+    "close_holder",
+    "delete_waiter",
+    "close_waiter",
+];
+
+#[test]
+fn a_minute_of_torture_breaks_no_promise() {
+    let picture = std::env::temp_dir().join(format!("torture-{}.svg", std::process::id()));
+    let output = Command::new(env!("CARGO_BIN_EXE_zklock-bench"))
+        .args(["torture", "--seconds", "60", "--clients", "5", "--seed", "7", "--json", "--report"])
+        .arg(&picture)
+        .output()
+        .expect("the program");
+    let (said, complaints) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{}\n{said}\n{complaints}", output.status);
+    println!("{said}");
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(report["passed"], true);
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    // It must have been a torture, or it proves nothing: a minute without any fault has thousands of holds.
+    for kind in KINDS {
+        let seen = number(&report["faults"][kind]) + number(&report["omitted"][kind]);
+        assert!(seen > 0, "{kind} was not even tried");
+    }
+    let faults: u64 = KINDS.iter().map(|kind| number(&report["faults"][kind])).sum();
+    let omitted: u64 = KINDS.iter().map(|kind| number(&report["omitted"][kind])).sum();
+    assert!(faults >= 12 && omitted <= 8, "{faults} faults, no occasion for {omitted}");
+    assert!(number(&report["holds"]) >= 30, "{} holds", report["holds"]);
+    assert!(number(&report["ends"]["released"]) > 0);
+    assert!(number(&report["ends"]["lost"]) > 0, "no fault cost anybody the lock");
+    assert!(number(&report["writes"]) >= number(&report["ends"]["released"]));
+
+    let drawing = std::fs::read_to_string(&picture).expect("a picture");
+    std::fs::remove_file(&picture).expect("its removal");
+    assert!(drawing.starts_with("<svg") && drawing.contains("server 3") && drawing.contains("client 5"));
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
