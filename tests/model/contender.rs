@@ -24,7 +24,7 @@ pub(crate) struct Contender {
     pub(crate) watch: Option<(Kind, Sequence)>,
     /// Its own transaction has removed its own node.
     pub(crate) removed: bool,
-    /// When its last request was sent.
+    /// When its last request was sent, or its delay began.
     pub(crate) asked: u8,
     /// The term of the production lease that its guard was granted in.
     pub(crate) term: Option<Term>,
@@ -118,7 +118,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 Command::Delay => {
                     (self.witness)(Witness::TakeoverDelayed);
                     self.supersede(party);
-                    self.world.contenders[party].pending = Some(Pending::Delay);
+                    let contender = &mut self.world.contenders[party];
+                    contender.pending = Some(Pending::Delay);
+                    contender.asked = self.world.now;
                 }
                 Command::Confirm => {
                     self.witness_confirm(&cause);

@@ -73,4 +73,6 @@ pub(crate) enum Flaw {
     RecoveryIsLocal,
     /// A quorum write is taken for proof that the leader has heard of what was answered a lag before.
     WritesConfirmAlone,
+    /// A takeover delay is shorter than a session timeout.
+    DelayIsTooShort,
 }

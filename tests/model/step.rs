@@ -114,7 +114,7 @@ impl World {
                 }
                 Caller::Idle | Caller::Waiting | Caller::Gone => {}
             }
-            if contender.pending == Some(Pending::Delay) {
+            if contender.pending == Some(Pending::Delay) && self.is_delay_over(contender, setup) {
                 steps.push(Step::DelayOver(party));
             }
             if session.down.iter().any(|(to, _)| *to == party) {
@@ -141,6 +141,19 @@ impl World {
                 steps.extend(self.server.nodes.iter().map(|node| Step::OperatorWrites(node.own.sequence)));
             }
         }
+    }
+
+    /// Whether everybody in other sessions waits in the queue: a takeover delay covers nobody who comes later.
+    fn others_wait(&self, index: usize) -> bool {
+        self.contenders.iter().all(|contender| contender.session == index || contender.watch.is_some())
+    }
+
+    /// With a clock, the delay is a session timeout; without, it may take any time.
+    fn is_delay_over(&self, contender: &Contender, setup: &Setup) -> bool {
+        setup.clock.is_none_or(|clock| {
+            let shorter = if setup.flaw == Some(Flaw::DelayIsTooShort) { 1 } else { 0 };
+            self.now >= contender.asked + clock.timeout - shorter
+        })
     }
 
     fn session_steps(&self, index: usize, session: &Session, setup: &Setup, steps: &mut Vec<Step>) {
@@ -202,7 +215,7 @@ impl World {
                 }
             }
         }
-        if self.faults.evictions > 0 && busy {
+        if self.faults.evictions > 0 && busy && (setup.clock.is_none() || self.others_wait(index)) {
             steps.push(Step::Evict(index));
         }
         if self.faults.closings > 0 && busy {
