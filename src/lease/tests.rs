@@ -196,6 +196,19 @@ fn touches_do_not_pile_up() {
     assert!(kept <= 20, "{kept} of them");
 }
 
+/// A session without a guard asks by syncs alone, for as long as it lives.
+#[test]
+fn what_was_asked_for_does_not_pile_up_without_writes() {
+    let mut lease = established();
+    for beat in 1..1_000 {
+        lease.synced(at(beat * 2_125), at(beat * 2_125 + 10));
+    }
+    let kept = lease.touches.len() + lease.asked.len();
+    assert!(kept <= 10, "{kept} of them");
+    lease.confirmed(at(999 * 2_125 + 20), at(999 * 2_125 + 30));
+    assert_eq!(lease.deadline(), at(998 * 2_125 + 9_900), "the last but one is known all the same");
+}
+
 /// The leader, and the server that the client is connected to: the leader itself, or a follower with a stream to it
 /// and one from it. Both can take any time.
 struct Ensemble {
@@ -222,6 +235,8 @@ enum Down {
     Ping,
     /// To the write that was sent then.
     Acknowledgement(Duration),
+    /// To the sync that was sent then.
+    Synced(Duration),
 }
 
 /// What goes from a follower to the leader.
@@ -230,6 +245,7 @@ enum Up {
     Report(Duration),
     /// Sent by the client then.
     Write(Duration),
+    Sync(Duration),
 }
 
 #[derive(Clone, Debug)]
@@ -240,6 +256,8 @@ enum Step {
     Read(u64),
     /// A write likewise; the leader will hear of it.
     Write(u64),
+    /// A sync likewise, which whatever takes itself for the leader answers.
+    Sync(u64),
     Ping,
     /// The leader hears so much of what the follower has sent.
     Up(usize),
@@ -259,6 +277,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (1u64..1_500).prop_map(Step::Wait),
         4 => (0u64..2_000).prop_map(Step::Read),
         5 => (0u64..2_000).prop_map(Step::Write),
+        4 => (0u64..2_000).prop_map(Step::Sync),
         3 => Just(Step::Ping),
         4 => (1usize..4).prop_map(Step::Up),
         4 => (1usize..4).prop_map(Step::Down),
@@ -325,6 +344,14 @@ impl World {
                     Server::Deposed => {}
                 }
             }
+            Step::Sync(ago) if self.connected => {
+                let sent = sent(ago);
+                self.reach();
+                match self.ensemble.server {
+                    Server::Leader | Server::Deposed => self.lease.synced(sent, now),
+                    Server::Follower(_) => self.up.push_back(Up::Sync(sent)),
+                }
+            }
             Step::Up(number) => (0..number).for_each(|_| self.hear_follower()),
             Step::Down(number) => (0..number).for_each(|_| self.hear_leader()),
             Step::Look if self.connected => self.lease.unchanged(now),
@@ -352,6 +379,7 @@ impl World {
         match self.up.pop_front() {
             Some(Up::Report(touch)) => self.ensemble.known = self.ensemble.known.max(touch),
             Some(Up::Write(sent)) => self.down.push_back(Down::Acknowledgement(sent)),
+            Some(Up::Sync(sent)) => self.down.push_back(Down::Synced(sent)),
             None => {}
         }
     }
@@ -363,7 +391,8 @@ impl World {
             Some(Down::Acknowledgement(sent)) if self.connected => {
                 self.lease.confirmed(sent, self.ensemble.now);
             }
-            Some(Down::Acknowledgement(_)) | None => {}
+            Some(Down::Synced(sent)) if self.connected => self.lease.synced(sent, self.ensemble.now),
+            Some(Down::Acknowledgement(_) | Down::Synced(_)) | None => {}
         }
     }
 
