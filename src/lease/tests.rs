@@ -196,6 +196,21 @@ fn touches_do_not_pile_up() {
     assert!(kept <= 20, "{kept} of them");
 }
 
+/// docs/DESIGN.md says so.
+#[test]
+fn a_guard_lasts_for_so_long_after_its_last_confirmation() {
+    let beat = lengths().heartbeat;
+    let lasts = |confirmed: Duration| {
+        let mut lease = established();
+        (1..=4).for_each(|number| lease.synced(at(0) + beat * number, at(0) + beat * number));
+        let sent = at(0) + beat * 4 + confirmed;
+        lease.confirmed(sent, sent);
+        lease.deadline() - sent
+    };
+    assert_eq!(lasts(Duration::ZERO), Duration::from_millis(7_775), "by a heartbeat");
+    assert_eq!(lasts(beat), Duration::from_millis(5_650), "by its entry, just before the next sync");
+}
+
 /// A session without a guard asks by syncs alone, for as long as it lives.
 #[test]
 fn what_was_asked_for_does_not_pile_up_without_writes() {
