@@ -57,8 +57,9 @@
 //! whoever looks with `zkCli`. A directory that has no data when a lock first sees it is zklock's own: what others
 //! write to it later is overwritten. The whole layout and the protocol are argued in `docs/DESIGN.md`.
 //!
-//! Each session sends a `sync` every heartbeat, however many guards and waiters it has: a quarter of its session timeout,
-//! less three quarters of a tick (2.1 seconds by default). While the session has a guard, a quorum write follows. Up to about 4,000 waiters should share a session: with more than 128 KiB of watched
+//! Each session sends a `sync` every heartbeat, however many guards and waiters it has: a quarter of its session
+//! timeout, less three quarters of a tick (2.1 seconds by default). While the session has a guard, a quorum write
+//! follows. A server that has lost its leader answers neither, and its clients go to another one. Up to about 4,000 waiters should share a session: with more than 128 KiB of watched
 //! paths, zookeeper-client 0.11.2 does not survive a reconnection.
 //!
 //! Needs ZooKeeper 3.6 or later, and a tokio runtime with I/O and time enabled.
