@@ -11,6 +11,7 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::checker::Taken;
 use super::history::{End, Fault, History, Hold, Outcome};
 use super::record::{Instant, Who};
 use super::report::{Report, Times};
@@ -288,7 +289,9 @@ impl<'a> Picture<'a> {
     /// A guard in a process that was stopped counts until its lease was over, though nobody could ask it.
     fn held(&self, hold: &Hold) -> (f64, f64) {
         let until = match hold.end {
-            End::Lost(_) => hold.seen.promised.unwrap_or(hold.over).min(hold.over).max(hold.seen.valid),
+            End::Lost(_) | End::Killed => {
+                hold.seen.promised.unwrap_or(hold.over).min(hold.over).max(hold.seen.valid)
+            }
             _ => hold.over,
         };
         (self.seconds(hold.granted), self.seconds(until))
@@ -328,17 +331,19 @@ impl<'a> Picture<'a> {
         Ok(())
     }
 
-    /// Who holds the lock, whoever it is; where two do, it is red.
+    /// Who holds the lock, whoever it is; where two do by the checker's judgement, it is red.
     fn lock(&self, chart: &mut Chart<'_, '_>) -> Drawn {
+        let taken = Taken::of(&self.history.faults);
         let mut longest = f64::NEG_INFINITY;
         for (number, hold) in self.history.holds.iter().enumerate() {
             let (from, to) = self.held(hold);
             let colour = if number % 2 == 0 { HELD.mix(1.0) } else { HELD.mix(0.6) };
             self.bar(chart, from, to, 0, (0.16, 0.84), colour.filled())?;
+            let until = self.seconds(hold.valid_until(taken.has(hold)));
             if from < longest {
-                self.bar(chart, from, to.min(longest), 0, (0.0, 1.0), LOST.filled())?;
+                self.bar(chart, from, until.min(longest), 0, (0.0, 1.0), LOST.filled())?;
             }
-            longest = longest.max(to);
+            longest = longest.max(until);
         }
         Ok(())
     }
