@@ -172,7 +172,7 @@ impl Report {
     }
 }
 
-/// The fault that ended this hold, as far as can be told: the first that met its holder and had not long been over, else the
+/// The fault that ended this guard, as far as can be told: the first that met its holder and had not long been over, else the
 /// latest that met its client, or any servers.
 pub(crate) fn cause<'a>(hold: &Hold, faults: &'a [Fault]) -> Option<&'a Fault> {
     if matches!(hold.end, End::Released | End::Dropped) {
@@ -187,7 +187,10 @@ pub(crate) fn cause<'a>(hold: &Hold, faults: &'a [Fault]) -> Option<&'a Fault> {
         fault.at >= hold.granted && (met(fault) || its_server)
     };
     match hold.end {
-        End::Killed => before.iter().rfind(|fault| fault.kind == Kind::KillClient && met(fault)),
+        // Unless its lease was over by then, for another reason.
+        End::Killed if hold.valid_until(false) == hold.over => {
+            before.iter().rfind(|fault| fault.kind == Kind::KillClient && met(fault))
+        }
         _ => recent()
             .find(met_holder)
             .or_else(|| recent().rfind(met))
@@ -308,5 +311,39 @@ impl fmt::Display for Margin {
             Some(kind) => write!(f, ", behind: {}", kind.name()),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Seen, Who};
+    use super::*;
+
+    #[test]
+    fn what_kept_a_holder_from_its_lease_ended_the_guard_and_not_the_kill_that_came_later() {
+        let who = Who { client: 1, task: 1 };
+        let fault = |kind, at, until| Fault {
+            kind,
+            at: Instant(at),
+            until: Instant(until),
+            servers: vec![],
+            client: Some(1),
+            session: None,
+            holder: Some(who),
+        };
+        let faults = [fault(Kind::StopLong, 20, 90), fault(Kind::KillClient, 80, 85)];
+        let killed = |promised| Hold {
+            who,
+            session: 1,
+            token: Some(1),
+            asked: Instant(5),
+            granted: Instant(10),
+            seen: Seen { valid: Instant(19), promised: Some(Instant(promised)) },
+            over: Instant(80),
+            end: End::Killed,
+        };
+        let cause_of = |promised| cause(&killed(promised), &faults).map(|fault| fault.kind);
+        assert_eq!(cause_of(50), Some(Kind::StopLong));
+        assert_eq!(cause_of(100), Some(Kind::KillClient));
     }
 }
