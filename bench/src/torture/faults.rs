@@ -1,9 +1,9 @@
 //! Injects what is planned.
 //!
-//! An operator's acts against a holder, or against whoever may be it soon, wait until no other fault is going on, keep others
-//! from beginning, and wait until somebody has been in the queue for a while who will stay there: what an operator takes at once no lease foresees, and
-//! what covers it is the takeover delay of those who wait. A plan leaves room for that; if it does not come about in
-//! time, the act is left out, and counted as such.
+//! An operator's acts against a holder, or against whoever may be it soon, wait until no other fault is going on, keep
+//! others from beginning, and wait until somebody has been in the queue for a while who will stay there: what an operator
+//! takes at once no lease foresees, and what covers it is the takeover delay of those who wait. A plan leaves room for that;
+//! if it does not come about in time, the act is left out, and counted as such.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -137,7 +137,11 @@ impl Injector {
         let mut fault = self.begin(planned, holder.as_ref());
         fault.servers = vec![server];
         match planned.kind {
-            Kind::StallServer => self.stall(planned, server).await?,
+            Kind::StallServer => {
+                if !self.stall(planned, server).await? {
+                    return Ok(None);
+                }
+            }
             Kind::PauseServer => {
                 ensemble.pause(server).await?;
                 sleep(planned.lasts).await;
@@ -160,10 +164,10 @@ impl Injector {
     }
 
     /// One direction between a follower and the leader stalls. In half of the cases the follower then hears the leader again,
-    /// but cannot answer, and is cut off.
-    async fn stall(&self, planned: Planned, follower: usize) -> anyhow::Result<()> {
+    /// but cannot answer, and is cut off. False if there is no leader, or this server has become it.
+    async fn stall(&self, planned: Planned, follower: usize) -> anyhow::Result<bool> {
         let Some(leader) = self.servers.leader().await.filter(|leader| *leader != follower) else {
-            return Ok(());
+            return Ok(false);
         };
         let ensemble = &self.servers.ensemble;
         let (from, to) = if planned.pick % 4 == 3 { (follower, leader) } else { (leader, follower) };
@@ -181,7 +185,7 @@ impl Injector {
             sleep(planned.lasts).await;
             ensemble.flow(from, to).await?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The server to meet, and the holder that is connected to it, if it was looked for.

@@ -32,7 +32,6 @@ mod clients;
 mod faults;
 mod history;
 mod picture;
-
 mod record;
 mod register;
 mod report;
