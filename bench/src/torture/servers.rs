@@ -86,23 +86,24 @@ impl Servers {
 
     /// How many watches the servers have in all.
     pub(crate) async fn watches(&self) -> anyhow::Result<u64> {
-        self.sum("wchs", "Total watches:").await
+        Ok(self.figures("wchs", "Total watches:").await?.into_iter().sum())
     }
 
     /// How many ephemeral nodes there are, as the server says that knows of most.
     pub(crate) async fn ephemerals(&self) -> anyhow::Result<u64> {
-        Ok(self.sum("mntr", "zk_ephemerals_count").await?.div_ceil(SERVERS as u64))
+        Ok(self.figures("mntr", "zk_ephemerals_count").await?.into_iter().max().unwrap_or(0))
     }
 
-    async fn sum(&self, word: &str, key: &str) -> anyhow::Result<u64> {
-        let mut sum = 0;
+    /// What each server says of itself.
+    async fn figures(&self, word: &str, key: &str) -> anyhow::Result<Vec<u64>> {
+        let mut figures = Vec::new();
         for server in 0..SERVERS {
             let answer = self.ensemble.admin(server, word).await?;
             let value = answer.lines().find_map(|line| line.strip_prefix(key));
-            let value = value.and_then(|value| value.trim().parse::<u64>().ok());
-            sum += value.with_context(|| format!("no {key} in the answer to {word}: {answer}"))?;
+            let value = value.and_then(|value| value.trim().parse().ok());
+            figures.push(value.with_context(|| format!("no {key} in the answer to {word}: {answer}"))?);
         }
-        Ok(sum)
+        Ok(figures)
     }
 }
 
