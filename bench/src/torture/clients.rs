@@ -218,7 +218,11 @@ async fn listen(client: u16, output: ChildStdout, heard: UnboundedSender<Heard>,
             Ok(record) => drop(heard.send(Heard::Said(record))),
             // The last line of one that was killed may be cut short.
             Err(_) if ending.load(Ordering::SeqCst) => {}
-            Err(_) => eprintln!("torture: client {client} said: {line}"),
+            // What it says from here on would be judged with a gap. It ends as nobody listens any more.
+            Err(_) => {
+                eprintln!("torture: client {client} said: {line}");
+                break;
+            }
         }
     }
     if !ending.load(Ordering::SeqCst) {
