@@ -32,7 +32,7 @@ impl Report {
             .output()
             .unwrap();
         println!("{}", String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "zklock with fencing was not strict: {}", output.status);
+        assert!(output.status.success(), "zklock was not strict: {}", output.status);
         serde_json::from_slice(&output.stdout).unwrap()
     }
 

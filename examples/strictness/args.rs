@@ -10,8 +10,8 @@ use crate::scenario::Scenario;
 
 /// Runs the same faults against five locks on Redis and against zklock, and shows who held what at the same time.
 ///
-/// Exits with 0 if zklock with fencing never had two holders, took no late write and was always free again; 1 if not; 2 if
-/// something could not be measured.
+/// Exits with 0 if zklock never had two holders, was always free again and, with fencing, no late write was taken; 1 if not;
+/// 2 if something could not be measured.
 #[derive(Debug, Parser)]
 #[command(name = "strictness", args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {

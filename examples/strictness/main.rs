@@ -44,7 +44,6 @@ use std::sync::Arc;
 use clap::Parser;
 
 use args::{Arguments, Role, Show};
-use kind::Kind;
 use servers::Servers;
 use table::Tables;
 
@@ -64,7 +63,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// True if zklock with fencing was strict in every scenario.
+/// True if zklock was strict in every scenario.
 async fn conduct(show: &Show) -> anyhow::Result<bool> {
     eprintln!("Starting servers ..");
     let servers = Arc::new(Servers::start(&show.locks, show.zookeepers.into()).await?);
@@ -72,7 +71,7 @@ async fn conduct(show: &Show) -> anyhow::Result<bool> {
     let speeds = speed::speeds(show, &servers).await?;
     eprintln!("Disturbing them ..");
     let cells = measure::cells(show, &servers).await?;
-    let strict = cells.iter().filter(|cell| cell.lock == Kind::Zklock).all(measure::Cell::is_strict);
+    let strict = cells.iter().filter(|cell| cell.lock.is_zklock()).all(measure::Cell::is_strict);
     if show.json {
         println!("{}", serde_json::json!({ "cells": cells, "speeds": speeds }));
     } else {

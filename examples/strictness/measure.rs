@@ -68,9 +68,11 @@ impl Cell {
         self.told = self.told.max(outcome.told);
     }
 
-    /// Whether nobody held the lock beside another, nothing was written late, and the lock was free again.
+    /// Whether nobody held the lock beside another, the lock was free again, and the store, if it is fenced, took no late
+    /// write.
     pub(crate) fn is_strict(&self) -> bool {
-        self.double_holds == 0 && self.late_writes == 0 && self.stuck == 0
+        let late = self.lock.is_fenced() && self.late_writes > 0;
+        self.double_holds == 0 && self.stuck == 0 && !late
     }
 }
 
