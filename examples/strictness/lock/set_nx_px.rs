@@ -1,7 +1,7 @@
 //! `SET key uuid NX PX ttl`, and a script that deletes the key only if it still has one's own value.
 //!
 //! From the page of `SET` in the Redis documentation ("Patterns"), since Redis 2.6.12; the building block of most locks on
-//! Redis, Redlock's single instance included.
+//! Redis, Redlock included, which besides subtracts the time that acquiring took from the TTL; the recipe does not.
 //!
 //! Weak spot: the lock ends when its time is over, whatever its holder does, and nothing tells the holder: not when the
 //! reply was late, not when it was stopped, not when its work took longer. It finds out when it releases.
