@@ -300,6 +300,10 @@ impl Injector {
         if !self.servers.is_calm().await {
             return None;
         }
+        // Those who came without a delay would never go if the holder stayed.
+        if !self.scene.is_delayed() {
+            return None;
+        }
         let holder = self.scene.holder()?;
         let client = self.client(holder.who.client)?;
         client.order(&format!("{STAY} {}", planned.stay.as_millis())).await.ok()?;

@@ -74,12 +74,16 @@ impl Scene {
         tokio::time::timeout(limit, found).await.ok().flatten()
     }
 
-    /// Whether somebody has waited for so long, and will not leave; and whether all who wait have a takeover delay.
+    /// Whether all who wait have a takeover delay.
+    pub(crate) fn is_delayed(&self) -> bool {
+        self.0.borrow().waiting.values().all(|waiter| waiter.delayed)
+    }
+
+    /// As [`is_delayed`](Self::is_delayed), and somebody has waited for so long, and will not leave.
     pub(crate) fn is_covered(&self, long: Duration) -> bool {
         let now = Instant::now();
-        let present = self.0.borrow();
         let stays = |waiter: &Waiter| waiter.how == How::Wait && now.since(waiter.since) >= long;
-        present.waiting.values().any(stays) && present.waiting.values().all(|waiter| waiter.delayed)
+        self.is_delayed() && self.0.borrow().waiting.values().any(stays)
     }
 
     /// Waits until all of them have finished; whoever has not within the limit is told.
