@@ -59,8 +59,9 @@
 //!
 //! Each session sends a `sync` every heartbeat, however many guards and waiters it has: a quarter of its session
 //! timeout, less three quarters of a tick (2.1 seconds by default). While the session has a guard, a quorum write
-//! follows. A server that has lost its leader answers neither, and its clients go to another one. Up to about 4,000 waiters should share a session: with more than 128 KiB of watched
-//! paths, zookeeper-client 0.11.2 does not survive a reconnection.
+//! follows. A server that has lost its leader answers neither, and its clients go to another one. Up to about 4,000
+//! waiters should share a session: with more than 128 KiB of watched paths, zookeeper-client 0.11.2 does not survive a
+//! reconnection.
 //!
 //! Needs ZooKeeper 3.6 or later, and a tokio runtime with I/O and time enabled.
 

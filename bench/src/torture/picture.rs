@@ -305,11 +305,10 @@ impl<'a> Picture<'a> {
             _ => return Ok(()),
         };
         let at = self.seconds(fault.at);
-        let met = |who: &&Who| match (fault.client, fault.holder) {
-            (Some(client), _) => who.client == client,
-            (None, Some(holder)) => **who == holder,
-            (None, None) => false,
-        };
+        // A waiter's client is told by the session, if that ever held the lock.
+        let of_session = || self.history.holds.iter().find(|hold| Some(hold.session) == fault.session);
+        let client = fault.client.or_else(|| of_session().map(|hold| hold.who.client));
+        let met = |who: &&Who| Some(who.client) == client;
         for who in self.contenders.iter().filter(met) {
             if (self.from..self.to).contains(&at) {
                 let place = (at, self.row_of(*who) as f64 + 0.12);
@@ -420,7 +419,9 @@ fn legend(area: &Area<'_>) -> Drawn {
         x += wide;
         area.draw(&Text::new(name.to_owned(), (start + 34, second), text.clone())).map(|()| start)
     };
-    for (name, wide, colour) in [("cut off", 170, CUT_OFF), ("stopped", 150, STOPPED), ("dead", 240, DEAD)] {
+    for (name, wide, colour) in
+        [("cut off, or half", 190, CUT_OFF), ("stopped", 150, STOPPED), ("dead", 240, DEAD)]
+    {
         let at = place(name, wide)?;
         swatch(at, second, 10, colour.mix(0.45).filled())?;
         swatch(at, second, 10, colour.stroke_width(1))?;

@@ -26,6 +26,8 @@ pub(super) struct Contender {
     orders: Orders,
     register: String,
     desk: Desk,
+    /// What it has read and not tried to follow by a write yet.
+    read: Option<u64>,
 }
 
 /// How a hold ended, but by the end of the process.
@@ -44,7 +46,7 @@ impl Contender {
     ) -> anyhow::Result<Self> {
         let rng = Rng::with_seed(part.seed.wrapping_add(u64::from(who.task)));
         let (register, desk) = (part.register.clone(), Desk::connect(&part.register).await?);
-        Ok(Self { who, rng, contest, recorder, orders, register, desk })
+        Ok(Self { who, rng, contest, recorder, orders, register, desk, read: None })
     }
 
     /// Contends again and again, until it is told to finish and has then been granted once more.
@@ -134,6 +136,7 @@ impl Contender {
                 recorder.say_at(at, who, Event::Lost { seen, reason })?;
                 // It may have been cut short in the middle of a request.
                 self.desk = Desk::connect(&self.register).await?;
+                self.write_late(held.as_ref()).await?;
                 if self.rng.bool() {
                     // While its session lives, nobody acquires before it has wound down.
                     sleep(Duration::from_millis(self.rng.u64(0..300))).await;
@@ -156,6 +159,15 @@ impl Contender {
         }
     }
 
+    /// What a holder does that was stopped between asking its guard and writing: only the register can refuse it.
+    async fn write_late(&mut self, held: &dyn Hold) -> anyhow::Result<()> {
+        let (who, token) = (self.who, held.token());
+        if let (Some(read), Some(_)) = (self.read.take(), token) {
+            self.desk.ask(Request::Write { who, token, read, value: read + 1 }).await?;
+        }
+        Ok(())
+    }
+
     /// Mostly short, sometimes long.
     fn length(&mut self) -> Duration {
         Duration::from_millis(match self.rng.u32(..100) {
@@ -171,10 +183,12 @@ impl Contender {
         let (who, token) = (self.who, held.token());
         let end = tokio::time::Instant::now() + length;
         let mut over = false;
+        self.read = None;
         while !over {
             let Answer::Value(read) = self.desk.ask(Request::Read { who, token }).await? else {
                 return Ok(());
             };
+            self.read = Some(read);
             let pause = sleep(Duration::from_millis(self.rng.u64(1..30)));
             let mut orders = self.orders.clone();
             tokio::select! {
@@ -186,6 +200,7 @@ impl Contender {
             if held.check().is_err() {
                 return Ok(());
             }
+            self.read = None;
             if self.desk.ask(Request::Write { who, token, read, value: read + 1 }).await? == Answer::Stale {
                 return Ok(());
             }
