@@ -11,6 +11,7 @@ demo: servers ## Five processes contend for a lock while its holder and a server
 
 test: servers redis nextest ## Run every test, on real ZooKeeper servers
 	cargo test --quiet --workspace --doc
+	cargo build --quiet --examples # some are run by tests, and those with tests of their own are not built with them
 	cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
 
 verify: ## Check format, lints, docs, the pure modules and the minimum Rust version; change nothing
