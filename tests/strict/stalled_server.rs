@@ -7,7 +7,7 @@ use zklock_testcontainers::{Link, RequestKind};
 
 use crate::contest::{Contest, LONG_TIMEOUT, path, recover, servers, session, without};
 use crate::report::{Margins, repetitions};
-use crate::support::{acquire, eventually, granted};
+use crate::support::{acquire, enqueue, eventually, granted, until_queued};
 
 /// So long that a heartbeat more or less is more than the tick by which the leader rounds.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -17,9 +17,6 @@ const HEARTBEAT: Duration = Duration::from_micros(4_812_500);
 
 /// Longer than the lag.
 const SILENCE: Duration = Duration::from_secs(1);
-
-/// How long the holder's write takes to the leader, at most.
-const WAY: Duration = Duration::from_millis(300);
 
 /// A touch counts once the leader has heard of it: after the follower has answered a ping. A quorum write that was sent
 /// long after the touch does not prove that, because the pings may come as late as the write's acknowledgement, and the way
@@ -50,8 +47,10 @@ async fn the_leaders_word_comes_late_to_the_holders_follower() {
         ensemble.stall(leader, late).await.unwrap();
         tokio::time::sleep(SILENCE).await;
         let acquisition = acquire(&holding.lock(&path).unwrap());
-        tokio::time::sleep(WAY).await;
-        let waiter = acquire(&waiting.lock(&path).unwrap());
+        // Its node is there, though it has not been told.
+        let lock = waiting.lock(&path).unwrap();
+        until_queued(&lock, 1).await;
+        let waiter = enqueue(&lock).await;
         ensemble.stall(late, leader).await.unwrap();
         ensemble.flow(leader, late).await.unwrap();
         let guard = granted(acquisition).await;
