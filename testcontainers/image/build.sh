@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes the image `zookeeper:3.9` available to the local container engine, and does nothing when it already is.
+# Makes the image `zookeeper:3.9` available to the local container engine, and does nothing when it already is, unless it is
+# a stand-in built from other files than these.
 #
 # The official image is pulled where a registry answers. Elsewhere a stand-in with the same name, environment variables
 # and directories is built from Debian packages.
@@ -20,9 +21,15 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 command -v docker >/dev/null || fail "no docker command; install one (apt-get install docker.io)"
 docker version >/dev/null 2>&1 || fail "the docker engine does not answer; start it (service docker start)"
 
-if docker image inspect "$image" >/dev/null 2>&1; then
-    say "$image is already here"
-    exit 0
+# The official image has no such label.
+label=zklock.stand-in
+built_from="$(cat "$here/Dockerfile" "$here/docker-entrypoint.sh" | sha256sum | cut -c 1-12)"
+if found="$(docker image inspect --format "{{with .Config.Labels}}{{index . \"$label\"}}{{end}}" "$image" 2>/dev/null)"; then
+    if [ -z "$found" ] || [ "$found" = "$built_from" ]; then
+        say "$image is already here"
+        exit 0
+    fi
+    say "$image is a stand-in from other files"
 fi
 
 if [ "${PULL_TIMEOUT:-60}" != 0 ]; then
@@ -54,5 +61,5 @@ else
 fi
 
 say "building $image (installs a Java runtime and ZooKeeper)"
-docker build --quiet --build-arg BASE="$base" --tag "$image" "$here"
+docker build --quiet --build-arg BASE="$base" --label "$label=$built_from" --tag "$image" "$here"
 say "$image is built"

@@ -41,10 +41,11 @@ fi
 
 [ "$serve" = yes ] || exec "$@"
 
-# JVMFLAGS come last, so that they win over the default heap.
+# JVMFLAGS come last, so that they win over the default heap. Without netty-codec.jar, which the package's own class path
+# lacks, Netty does not speak TLS.
 set -f
 # shellcheck disable=SC2086
 exec java -Xmx"${ZK_SERVER_HEAP:-1000}"m ${SERVER_JVMFLAGS:-} ${JVMFLAGS:-} \
     -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
-    -cp "$ZOO_CONF_DIR:/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar" \
+    -cp "$ZOO_CONF_DIR:/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-codec.jar" \
     org.apache.zookeeper.server.quorum.QuorumPeerMain "$config"

@@ -55,6 +55,25 @@ macro_rules! builder {
                 self
             }
 
+            /// Has servers speak TLS with this certificate and its private key (PKCS #8, not encrypted), both PEM, one after
+            /// the other.
+            ///
+            /// They do so at the same address as without TLS, which they still accept there ([port unification][ssl]), and
+            /// through Netty, which in ZooKeeper is the only one to have TLS.
+            ///
+            /// [ssl]: https://zookeeper.apache.org/doc/r3.9.3/zookeeperAdmin.html#sc_authOptions
+            pub fn tls(mut self, identity: impl Into<Vec<u8>>) -> Self {
+                self.options.tls = Some(identity.into());
+                self
+            }
+
+            /// Has servers that speak TLS demand a certificate of each client that does, signed by one of these authorities
+            /// (PEM). Its subject is the client's identity of scheme `x509`.
+            pub fn tls_clients(mut self, authorities: impl Into<Vec<u8>>) -> Self {
+                self.options.tls_clients = Some(authorities.into());
+                self
+            }
+
             /// How to run servers, whatever `ZKLOCK_TEST_BACKEND` says.
             pub fn backend(mut self, backend: Backend) -> Self {
                 self.options.backend = Some(backend);

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use crate::{Backend, Error};
 
+/// By the ends of these names ZooKeeper knows what is in the files.
+const IDENTITY: &str = "server.pem";
+const CLIENTS: &str = "clients.pem";
+
 /// Options of a server or an ensemble, as its builder collected them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -13,6 +17,10 @@ pub(crate) struct Options {
     pub(crate) properties: Vec<(String, String)>,
     pub(crate) java_properties: Vec<(String, String)>,
     pub(crate) data_files: Vec<(String, Vec<u8>)>,
+    /// The certificate and key to speak TLS with.
+    pub(crate) tls: Option<Vec<u8>>,
+    /// The authorities of which clients that speak TLS need a certificate.
+    pub(crate) tls_clients: Option<Vec<u8>>,
     pub(crate) backend: Option<Backend>,
 }
 
@@ -25,6 +33,8 @@ impl Default for Options {
             properties: Vec::new(),
             java_properties: Vec::new(),
             data_files: Vec::new(),
+            tls: None,
+            tls_clients: None,
             backend: None,
         }
     }
@@ -33,6 +43,8 @@ impl Default for Options {
 /// Where one server keeps its files and where it listens, as it sees it itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
+    /// Where `zoo.cfg` is, and what it names.
+    pub(crate) conf: String,
     pub(crate) data: String,
     pub(crate) data_log: String,
     pub(crate) client_host: String,
@@ -66,6 +78,9 @@ impl Options {
             if key.is_empty() || key.contains('=') || format!("{key}{value}").contains(char::is_whitespace) {
                 return invalid(format!("system property {key:?} = {value:?}: blanks cannot be passed on"));
             }
+        }
+        if self.tls_clients.is_some() && self.tls.is_none() {
+            return invalid("tls_clients is for servers that speak TLS; give them a certificate, too".into());
         }
         for (name, _) in &self.data_files {
             if name.is_empty() || name.contains('/') || name.starts_with('.') {
@@ -103,10 +118,27 @@ impl Options {
             let Member { id, host, quorum_port, election_port } = member;
             set(&format!("server.{id}"), format!("{host}:{quorum_port}:{election_port}"));
         }
+        if self.tls.is_some() {
+            // The factory unless set (NIO) has no TLS.
+            set("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory".into());
+            set("client.portUnification", "true".into());
+            set("ssl.keyStore.location", format!("{}/{IDENTITY}", layout.conf));
+            set("ssl.clientAuth", if self.tls_clients.is_some() { "need" } else { "none" }.into());
+        }
+        if self.tls_clients.is_some() {
+            set("ssl.trustStore.location", format!("{}/{CLIENTS}", layout.conf));
+            set("authProvider.x509", "org.apache.zookeeper.server.auth.X509AuthenticationProvider".into());
+        }
         for (key, value) in &self.properties {
             set(key, value.clone());
         }
         lines.into_iter().map(|(key, value)| format!("{key}={value}\n")).collect()
+    }
+
+    /// What is to be beside `zoo.cfg`.
+    pub(crate) fn conf_files(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        let files = [(IDENTITY, &self.tls), (CLIENTS, &self.tls_clients)];
+        files.into_iter().filter_map(|(name, bytes)| Some((name, bytes.as_deref()?)))
     }
 
     /// Flags for the Java machine: a small one that starts fast and does not wait for disks, then the user's.
@@ -132,6 +164,7 @@ mod tests {
 
     fn layout() -> Layout {
         Layout {
+            conf: "/conf".into(),
             data: "/data".into(),
             data_log: "/log".into(),
             client_host: "127.0.0.1".into(),

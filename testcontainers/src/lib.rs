@@ -53,6 +53,7 @@
 //! crash is not among the faults here, so transactions are not forced to disk (`zookeeper.forceSync=no`), and log files
 //! start small (`zookeeper.preAllocSize`). [`EnsembleBuilder`] and [`ZooKeeperBuilder`] change any of it. Shorter
 //! ticks make servers notice partitions sooner: 200 ms instead of 2 s turns ten seconds into one.
+//! [`tls`](EnsembleBuilder::tls) has servers speak TLS, too.
 //!
 //! # What the faults are
 //!

@@ -65,7 +65,9 @@ async fn a_round_trip_takes_what_was_asked_and_requests_overlap() {
         link.set_round_trip(added);
         let with = fast().await;
         println!("round trip: {without:?} without, {with:?} with {added:?} added");
-        assert!(with >= added && with < without + added + Duration::from_millis(1), "{with:?}");
+        // A processor wakes up the later, the longer it was idle: after 5 ms by 0.7 to 1.2 ms, each way, on one machine.
+        let late = Duration::from_millis(1) + added / 4;
+        assert!(with >= added && with < without + added + late, "{with:?}");
     }
     let start = Instant::now();
     join_all((0..100).map(|_| client.check_stat("/"))).await;

@@ -98,7 +98,7 @@ async fn bridge(client: &Docker) -> Option<Ipv4Addr> {
 pub(crate) struct Container {
     index: usize,
     direct: bool,
-    /// `zoo.cfg` and the files to start from, by path in the container.
+    /// `zoo.cfg`, what it names, and the files to start from, by path in the container.
     files: Vec<(String, Vec<u8>)>,
     jvm_flags: String,
     client: Port,
@@ -132,6 +132,7 @@ impl Container {
             members.sort_by_key(|member| member.id);
         }
         let layout = Layout {
+            conf: "/conf".into(),
             data: "/data".into(),
             data_log: "/datalog".into(),
             client_host: "0.0.0.0".into(),
@@ -140,6 +141,7 @@ impl Container {
         };
         // The image leaves a configuration alone that is there already.
         let mut files = vec![("/conf/zoo.cfg".to_owned(), options.zoo_cfg(&layout).into_bytes())];
+        files.extend(options.conf_files().map(|(name, bytes)| (format!("/conf/{name}"), bytes.to_owned())));
         for (name, bytes) in &options.data_files {
             let directory = if name.starts_with("log.") { "/datalog" } else { "/data" };
             files.push((format!("{directory}/version-2/{name}"), bytes.clone()));

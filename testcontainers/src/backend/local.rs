@@ -73,7 +73,9 @@ impl Installation {
         }
         // The package logs nowhere by itself. This binding, where installed, sends warnings to standard error.
         let logger = jars.join("slf4j-simple.jar");
-        Ok(Self { java, class_path: format!("{}:{}", jar.display(), logger.display()) })
+        // Netty needs this to speak TLS, and the package's own class path lacks it.
+        let codec = jars.join("netty-codec.jar");
+        Ok(Self { java, class_path: format!("{}:{}:{}", jar.display(), logger.display(), codec.display()) })
     }
 }
 
@@ -125,6 +127,7 @@ impl Process {
             members.sort_by_key(|member| member.id);
         }
         let layout = Layout {
+            conf: directory.path().display().to_string(),
             data: data.display().to_string(),
             data_log: data.display().to_string(),
             client_host: "127.0.0.1".into(),
@@ -139,6 +142,9 @@ impl Process {
         fs::create_dir_all(&version).map_err(Error::io(format!("create {}", version.display())))?;
         write(&config, options.zoo_cfg(&layout).as_bytes())?;
         write(&data.join("myid"), (index + 1).to_string().as_bytes())?;
+        for (name, bytes) in options.conf_files() {
+            write(&directory.path().join(name), bytes)?;
+        }
         for (name, bytes) in &options.data_files {
             write(&version.join(name), bytes)?;
         }
