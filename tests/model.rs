@@ -2,9 +2,9 @@
 //! [`Machine`](zklock::recipe::Machine) in the middle.
 //!
 //! Each model is explored to its end, so the number of its states is a fact about protocol and world; it is pinned,
-//! because a model that shrinks has stopped looking somewhere. The rules that must hold are named in
-//! [`Model::properties`]; what must have happened for them to mean something is in each test's list of
-//! [`Witness`]es; and each rule of the world that the protocol rests on is broken once, to see the model fail, as is each
+//! because a model that shrinks has stopped looking somewhere. The rules that must hold are in
+//! `model/contest.rs`; what must have happened for them to mean something is in each test's list of
+//! [`Witness`](findings::Witness)es; and each rule of the world that the protocol rests on is broken once, to see the model fail, as is each
 //! rule that a machine could break.
 //!
 //! The largest models are there in release builds only, for `make model`.
@@ -16,6 +16,8 @@
 
 #[path = "model/contender.rs"]
 mod contender;
+#[path = "model/contest.rs"]
+mod contest;
 #[path = "model/findings.rs"]
 mod findings;
 #[path = "model/follower.rs"]
@@ -37,222 +39,14 @@ mod step;
 #[path = "model/world.rs"]
 mod world;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use stateright::{Checker, HasDiscoveries, Model, Property};
 use zklock::recipe::{Look, Patience, Takeover};
 
-use contender::{Caller, Contender};
-use findings::Breach;
-use findings::Witness::{self, *};
+use contest::{GRANTED, NO_ORPHAN, ONE_HOLDER, explore, refute, replay, replay_timed, valid_guards};
+use findings::{Breach, Witness::*};
 use follower::Streams;
 use mutant::Mutant;
-use setup::{Clock, Faults, Flaw, Setup};
+use setup::{Clock, Faults, Flaw, Setup, mutated, patient, reaped, waiters, weakened, with};
 use step::Step;
-use world::World;
-
-struct Contest {
-    setup: Setup,
-    witnessed: Arc<AtomicU32>,
-}
-
-impl Model for Contest {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.setup)]
-    }
-
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(&self.setup, steps);
-    }
-
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let mut world = world.clone();
-        let witness = |witness| {
-            self.witnessed.fetch_or(1 << witness as u8, Ordering::Relaxed);
-        };
-        world.take(step, &self.setup, &witness);
-        Some(world)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        let mut properties = vec![
-            always(NO_ORPHAN, |_, world| {
-                world.server.nodes.iter().all(|node| {
-                    let creator = &world.contenders[node.creator];
-                    !creator.machine.is_ended() || world.sessions[creator.session].over
-                })
-            }),
-            always("a contender has one watch of a kind", |_, world| {
-                let follower = world.follower.iter().flat_map(|follower| &follower.server.nodes);
-                let nodes = world.server.nodes.iter().chain(follower);
-                let mut watches = nodes.flat_map(|node| &node.watches).collect::<Vec<_>>();
-                let all = watches.len();
-                watches.sort_by_key(|watch| (watch.party, watch.kind as u8));
-                watches.dedup();
-                watches.len() == all
-            }),
-            always("nobody is stuck", |contest, world| {
-                if contest.setup.clock.is_some_and(|clock| clock.end == world.now) {
-                    return true;
-                }
-                let is_over =
-                    |contender: &Contender| contender.caller == Caller::Idle || contender.machine.is_ended();
-                world.server.nodes.is_empty() && world.contenders.iter().all(is_over)
-                    || !world.is_quiet(&contest.setup)
-            }),
-            always("every grant has a caller", |_, world| world.breach != Some(Breach::GrantToNobody)),
-            always("no write is superseded", |_, world| world.breach != Some(Breach::SupersededWrite)),
-            sometimes("a guard is held", |_, world| valid_guards(world) == 1),
-            sometimes("it is all over", |_, world| {
-                world.contenders.iter().all(|contender| contender.machine.is_ended())
-            }),
-        ];
-        // Whoever may give up is granted or gives up, so this would say nothing; and time ends.
-        if !self.setup.giving_up && self.setup.clock.is_none() {
-            properties.push(Property::eventually(GRANTED, |_: &Contest, world: &World| {
-                let done = |contender: &Contender| {
-                    contender.machine.is_ended() || world.sessions[contender.session].over
-                };
-                world.contenders.iter().all(done)
-            }));
-        }
-        // What an operator does is not foreseen, but by a long delay.
-        let meddled = self.setup.faults.meddlings > 0 || self.setup.faults.evictions > 0;
-        if !meddled || self.setup.clock.is_some() {
-            properties.push(always(ONE_HOLDER, |_, world| valid_guards(world) <= 1));
-        }
-        if meddled {
-            properties.push(always("a settled holder without a node is told", |contest, world| {
-                let mut steps = Vec::new();
-                world.steps(&contest.setup, &mut steps);
-                let to_come = |step: &Step| !step.is_voluntary(world) && !matches!(step, Step::LetGo(_));
-                steps.iter().any(to_come)
-                    || world.contenders.iter().enumerate().all(|(party, contender)| {
-                        !contender.settled
-                            || contender.caller != (Caller::Holding { valid: true })
-                            || world.server.node_of(party).is_some()
-                    })
-            }));
-            return properties;
-        }
-        properties.extend([
-            always("a valid guard's node is the first", |_, world| {
-                world.contenders.iter().enumerate().all(|(party, contender)| {
-                    contender.caller != Caller::Holding { valid: true }
-                        || world.server.nodes.first().is_some_and(|first| {
-                            first.creator == party && contender.machine.own() == Some(first.own)
-                        })
-                })
-            }),
-            always("those who wait undisturbed are granted in turn", |_, world| {
-                world.breach != Some(Breach::OutOfTurn)
-            }),
-            always("tokens strictly increase", |_, world| world.breach != Some(Breach::TokenNotHigher)),
-            always("released means by its own transaction", |_, world| {
-                world.breach != Some(Breach::ReleasedWithoutRemoval)
-            }),
-            always("only the first releases", |_, world| world.breach != Some(Breach::ReleaseBehindOthers)),
-            always("nobody removes another's node", |_, world| {
-                world.breach != Some(Breach::RemovalOfAnothersNode)
-            }),
-            always("every end has its cause", |_, world| {
-                !matches!(world.breach, Some(Breach::UnexpectedEnd | Breach::UnfoundedLoss))
-            }),
-        ]);
-        properties
-    }
-}
-
-type Rule = fn(&Contest, &World) -> bool;
-
-fn always(name: &'static str, rule: Rule) -> Property<Contest> {
-    Property::always(name, rule)
-}
-
-fn sometimes(name: &'static str, rule: Rule) -> Property<Contest> {
-    Property::sometimes(name, rule)
-}
-
-fn valid_guards(world: &World) -> usize {
-    let valid = |contender: &&Contender| contender.caller == Caller::Holding { valid: true };
-    world.contenders.iter().filter(valid).count()
-}
-
-/// Contenders that wait, each in a session of its own, for a lock that nobody has used yet.
-fn waiters(number: usize) -> Setup {
-    Setup {
-        contenders: (0..number).map(|session| (session, Patience::Wait)).collect(),
-        takeover: Takeover::AtOnce,
-        looks: vec![Look::List, Look::Count],
-        directory: true,
-        following: Vec::new(),
-        clock: None,
-        settling: false,
-        giving_up: true,
-        faults: Faults::default(),
-        flaw: None,
-        mutant: None,
-    }
-}
-
-/// The directory, too, comes and goes.
-fn reaped(setup: Setup) -> Setup {
-    Setup { directory: false, faults: Faults { reaps: 1, ..setup.faults }, ..setup }
-}
-
-/// Nobody gives up, and the queue is counted first: for what does not depend on either.
-fn patient(setup: Setup) -> Setup {
-    Setup { looks: vec![Look::Count], giving_up: false, ..setup }
-}
-
-fn with(faults: Faults, setup: Setup) -> Setup {
-    Setup { faults, ..setup }
-}
-
-fn weakened(flaw: Flaw, setup: Setup) -> Setup {
-    Setup { flaw: Some(flaw), ..setup }
-}
-
-fn mutated(mutant: Mutant, setup: Setup) -> Setup {
-    Setup { mutant: Some(mutant), ..setup }
-}
-
-/// Explores all of it: the rules hold, everything listed has happened, and there are this many states.
-fn explore(setup: Setup, states: usize, occurrences: &[Witness]) {
-    let witnessed = Arc::new(AtomicU32::new(0));
-    let checker = Contest { setup, witnessed: witnessed.clone() }.checker().spawn_bfs().join();
-    checker.assert_properties();
-    let witnessed = witnessed.load(Ordering::Relaxed);
-    let missing = occurrences.iter().filter(|witness| witnessed & (1 << **witness as u8) == 0);
-    assert_eq!(missing.collect::<Vec<_>>(), [] as [&Witness; 0], "never happened");
-    assert_eq!(checker.unique_state_count(), states);
-}
-
-/// Explores until `property` fails, as it must.
-fn refute(setup: Setup, property: &'static str) {
-    let checker = Contest { setup, witnessed: Arc::default() }
-        .checker()
-        .finish_when(HasDiscoveries::AnyOf([property].into()))
-        .spawn_bfs()
-        .join();
-    checker.assert_any_discovery(property);
-}
-
-/// Takes these steps, each of which must be possible.
-fn replay(setup: &Setup, steps: &[Step]) -> World {
-    let mut world = World::new(setup);
-    for step in steps {
-        let mut possible = Vec::new();
-        world.steps(setup, &mut possible);
-        assert!(possible.contains(step), "{step:?} is not among {possible:?}");
-        world.take(*step, setup, &|_| ());
-    }
-    world
-}
 
 #[test]
 fn three_waiters_look_in_either_way() {
@@ -523,10 +317,6 @@ mod at_large {
     }
 }
 
-const ONE_HOLDER: &str = "at most one guard is valid";
-const NO_ORPHAN: &str = "no node is left without an owner";
-const GRANTED: &str = "every waiter whose session lives is granted in the end";
-
 /// Each fault that a machine can have, a model in which it shows, and the rule by which it does.
 fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
     let breaks = Faults { breaks: 1, ..Faults::default() };
@@ -597,25 +387,6 @@ fn a_recovery_must_ask_the_quorum() {
 #[test]
 fn the_look_must_be_behind_the_create() {
     refute(weakened(Flaw::ReadOvertakesCreate, waiters(2)), ONE_HOLDER);
-}
-
-/// As [`replay`], with everything that arrives by itself between these steps.
-fn replay_timed(setup: &Setup, steps: &[Step]) -> World {
-    let mut world = World::new(setup);
-    let settle = |world: &mut World| {
-        while let Some(arrival) = world.arrival() {
-            world.take(arrival, setup, &|_| ());
-        }
-    };
-    for step in steps {
-        settle(&mut world);
-        let mut possible = Vec::new();
-        world.steps(setup, &mut possible);
-        assert!(possible.contains(step), "{step:?} is not among {possible:?}");
-        world.take(*step, setup, &|_| ());
-    }
-    settle(&mut world);
-    world
 }
 
 /// A quorum write used to be proof that the leader knew of all that was answered a lag before. Here the follower hears the

@@ -76,3 +76,42 @@ pub(crate) enum Flaw {
     /// A takeover delay is shorter than a session timeout.
     DelayIsTooShort,
 }
+
+/// Contenders that wait, each in a session of its own, for a lock that nobody has used yet.
+pub(crate) fn waiters(number: usize) -> Setup {
+    Setup {
+        contenders: (0..number).map(|session| (session, Patience::Wait)).collect(),
+        takeover: Takeover::AtOnce,
+        looks: vec![Look::List, Look::Count],
+        directory: true,
+        following: Vec::new(),
+        clock: None,
+        settling: false,
+        giving_up: true,
+        faults: Faults::default(),
+        flaw: None,
+        mutant: None,
+    }
+}
+
+/// The directory, too, comes and goes.
+pub(crate) fn reaped(setup: Setup) -> Setup {
+    Setup { directory: false, faults: Faults { reaps: 1, ..setup.faults }, ..setup }
+}
+
+/// Nobody gives up, and the queue is counted first: for what does not depend on either.
+pub(crate) fn patient(setup: Setup) -> Setup {
+    Setup { looks: vec![Look::Count], giving_up: false, ..setup }
+}
+
+pub(crate) fn with(faults: Faults, setup: Setup) -> Setup {
+    Setup { faults, ..setup }
+}
+
+pub(crate) fn weakened(flaw: Flaw, setup: Setup) -> Setup {
+    Setup { flaw: Some(flaw), ..setup }
+}
+
+pub(crate) fn mutated(mutant: Mutant, setup: Setup) -> Setup {
+    Setup { mutant: Some(mutant), ..setup }
+}
