@@ -147,6 +147,18 @@ impl Session {
         self.generations.present().lengths().timeout
     }
 
+    /// How often the session asks ZooKeeper whether it lives, and so extends the lease of its guards: a quarter of the
+    /// session timeout, less three quarters of a tick.
+    pub fn heartbeat(&self) -> Duration {
+        self.generations.present().lengths().heartbeat
+    }
+
+    /// The longest [`stop_margin`](LockOptions::stop_margin) a lock may have: what the lease of a guard never falls below
+    /// while ZooKeeper answers each heartbeat within a quarter of one.
+    pub fn longest_stop_margin(&self) -> Duration {
+        self.generations.present().lengths().longest_stop_margin()
+    }
+
     /// Where the session stands, as far as is known here.
     pub fn state(&self) -> SessionState {
         self.generations.event().state
