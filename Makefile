@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test verify fix image servers redis nextest bench model strict strictness torture
+.PHONY: help demo test verify fix image servers redis nextest bench model strict strictness gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,9 @@ strict: servers nextest ## Measure who is told first when something fails (docs/
 
 strictness: servers redis ## Show what five Redis locks do under the same faults (docs/STRICTNESS.md)
 	cargo run --release --example strictness
+
+gaps: servers nextest ## Measure the time between one command's end and the next one's begin (docs/CLI.md; REPETITIONS=)
+	scripts/gaps.sh $(REPETITIONS)
 
 torture: servers ## Take servers and clients apart for ten minutes, and look for two holders (SECONDS=, SEED=)
 	cargo run --release -p zklock-bench -- torture --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))

@@ -1,0 +1,245 @@
+//! The command line.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::connection::Connection;
+use crate::console::Level;
+use crate::{duration, exit};
+
+const EXAMPLES: &str = "\
+Examples:
+  zklock run /lock/report -- ./nightly-report --all      one at a time, wherever it is started
+  zklock run --timeout 0 /lock/backup -- ./backup        at once or not at all
+  zklock run --restart /lock/feed -- ./feed              one in the whole cluster; again after a loss
+  zklock show --watch /lock/report                       who holds it, who waits, who did before
+  zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    ask the servers right before
+  zklock doctor -s zk1:2181,zk2:2181,zk3:2181            what these servers make of locks";
+
+const RUN: &str = "\
+CMD finds in its environment:
+  ZKLOCK_PATH                the lock's path
+  ZKLOCK_TOKEN               the fencing token: have the store refuse lower ones than it has seen
+  ZKLOCK_SEQUENCER           the claim that `zklock verify` checks
+  ZKLOCK_SESSION_TIMEOUT_MS  how long ZooKeeper keeps the lock of a holder it does not hear of
+
+CMD runs in a process group of its own. When it ends, whatever it started and left behind is ended, too, before the lock \
+is released. If the lock is about to be lost, all of it gets SIGTERM, and SIGKILL what is left after --kill-after, early \
+enough to be gone before anyone else can hold the lock. No lease foresees an operator who deletes the lock's node or \
+closes its session; --takeover-delay has the next holder wait for that.
+
+Signals are passed on to CMD. While zklock waits for the lock, they end the wait and leave nothing behind.
+
+`zklock --help` has the exit codes.";
+
+/// Guard any command with a strict lock on ZooKeeper, and see any lock's queue.
+#[derive(Debug, Parser)]
+#[command(name = "zklock", version, about, max_term_width = 120)]
+#[command(after_help = format!("{EXAMPLES}\n\n{}", exit::TABLE))]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    // Before the connection, whose heading would stand over these, too.
+    #[command(flatten)]
+    verbosity: Verbosity,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+impl Arguments {
+    /// From the command line and the environment.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        let mut command = Self::command().mut_args(without_empty_variable);
+        let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
+
+    /// How much is to be told.
+    pub(crate) fn level(&self) -> Level {
+        match self.verbosity {
+            Verbosity { quiet: true, .. } => Level::Quiet,
+            Verbosity { verbose: true, .. } => Level::Verbose,
+            Verbosity { .. } => Level::Normal,
+        }
+    }
+}
+
+/// The same option; an environment variable that is empty is as good as one that is not set.
+fn without_empty_variable(option: Arg) -> Arg {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    let Some(name) = option.get_env().filter(|name| is_empty(name)) else { return option };
+    let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = format!("{help} [env: {}=]", name.to_string_lossy());
+    option.env(None::<&'static str>).help(help)
+}
+
+#[derive(Args, Debug)]
+struct Verbosity {
+    /// Say nothing but why it failed
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+
+    /// Say each step, and what the library logs
+    #[arg(long, short, global = true)]
+    verbose: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Run),
+    Show(Show),
+    Ls(List),
+    Verify(Verify),
+    Release(Release),
+    Doctor(Doctor),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// Acquire a lock, run a command, release the lock, and end as the command did.
+#[derive(Args, Debug)]
+#[command(after_help = RUN)]
+pub(crate) struct Run {
+    /// The lock's path, such as /lock/report
+    pub(crate) path: String,
+
+    /// The command, and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+
+    /// How long to wait for the lock, connecting included; 0 takes it at once or not at all [default: for ever]
+    #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Who contends, for those who look at the queue [default: host:pid]
+    #[arg(long, short, value_name = "TEXT")]
+    pub(crate) owner: Option<String>,
+
+    /// What to do with CMD if the lock is lost
+    #[arg(long, value_name = "WHAT", default_value = "term")]
+    pub(crate) on_lost: OnLost,
+
+    /// How long after SIGTERM what is left of CMD gets SIGKILL [default: 2s, or half of what the session timeout allows]
+    #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) kill_after: Option<Duration>,
+
+    /// How long to wait before taking over from a holder that vanished rather than released; to be the same for all
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
+    pub(crate) takeover_delay: Duration,
+
+    /// If the lock is lost, acquire it and run CMD again
+    #[arg(long)]
+    pub(crate) restart: bool,
+
+    /// Who may see and touch the lock's nodes
+    #[arg(long, value_name = "WHO", default_value = "anyone")]
+    pub(crate) acl: Access,
+}
+
+/// What to do with the command of a lock that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnLost {
+    /// Send SIGTERM, and then SIGKILL
+    Term,
+    /// Send SIGKILL at once
+    Kill,
+    /// Let it run, though another one may, too
+    IgnoreAndWarn,
+}
+
+/// Who may see and touch the nodes of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Access {
+    /// Everybody who reaches the servers
+    Anyone,
+    /// Those with the same credentials
+    Creator,
+}
+
+/// Show who holds a lock, and who waits for it.
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// The lock's path
+    pub(crate) path: String,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Redraw as the queue changes, with the last handoffs; q ends it
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) watch: bool,
+}
+
+/// List the locks below a node that somebody holds, each with its holder and the length of its queue.
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    /// Where to look for them
+    #[arg(default_value = "/")]
+    pub(crate) root: String,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Ask the servers whether a holder's claim still stands: 0 if it does, 1 if not.
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// The claim, as CMD found it in ZKLOCK_SEQUENCER
+    pub(crate) sequencer: String,
+}
+
+/// Take a lock from its holder, by removing the holder's node.
+#[derive(Args, Debug)]
+pub(crate) struct Release {
+    /// The lock's path
+    pub(crate) path: String,
+
+    /// The holder has not asked for it: take the lock all the same
+    #[arg(long, required = true)]
+    pub(crate) force: bool,
+
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+/// Look at the servers and at the settings, and tell what makes locks fragile.
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print a shell's completions.
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+/// Print the manual page, or write it and those of all commands.
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// Write zklock.1, zklock-run.1 and so on into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_sound() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,25 @@
+//! Closing what was connected, so that no session lingers on the servers after the program has ended.
+
+use std::time::Duration;
+
+use zklock::Session;
+use zookeeper_client::Client;
+
+/// How long a server is given to confirm it. A session that it does not hear about ends by its timeout.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Closes a session.
+pub(crate) async fn session(session: &Session) {
+    let _unconfirmed = tokio::time::timeout(PATIENCE, session.close()).await;
+}
+
+/// Closes the session of a plain client, of which this is to be the last clone.
+pub(crate) async fn client(client: Client) {
+    let mut states = client.state_watcher();
+    if client.state().is_terminated() {
+        return;
+    }
+    drop(client);
+    let closed = async { while !states.changed().await.is_terminated() {} };
+    let _unconfirmed = tokio::time::timeout(PATIENCE, closed).await;
+}

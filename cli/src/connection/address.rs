@@ -1,0 +1,134 @@
+//! The connect string, taken apart.
+
+use std::fmt;
+
+use rustls::pki_types::ServerName;
+
+use crate::exit::Failure;
+
+/// The port of an address that names none.
+const DEFAULT_PORT: u16 = 2181;
+
+/// What an address begins with if its server is to be reached by TLS, and if it is not.
+pub(super) const TLS: &str = "tcp+tls://";
+const PLAIN: &str = "tcp://";
+
+/// Where a server of the connect string listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) tls: bool,
+}
+
+impl Address {
+    /// The connect string of this server alone.
+    pub(crate) fn connect_string(&self) -> String {
+        format!("{}{self}", if self.tls { TLS } else { PLAIN })
+    }
+
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let (tls, text) = match (text.strip_prefix(TLS), text.strip_prefix(PLAIN)) {
+            (Some(rest), _) => (true, rest),
+            (None, Some(rest)) => (false, rest),
+            (None, None) => (false, text),
+        };
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').ok_or("a bracket is not closed")?,
+            None => text.rfind(':').map_or((text, ""), |colon| text.split_at(colon)),
+        };
+        let port = match port.strip_prefix(':') {
+            None if port.is_empty() => DEFAULT_PORT,
+            Some("") => DEFAULT_PORT,
+            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or("a port is no port")?,
+            None => return Err("behind a bracket comes no port"),
+        };
+        if host.is_empty() {
+            return Err("a host is missing");
+        }
+        if host.contains(|character: char| {
+            character.is_whitespace() || character.is_control() || character == '/'
+        }) {
+            return Err("a host has a blank or a slash in it");
+        }
+        // The client takes for granted that such a name can be in a certificate.
+        if tls && ServerName::try_from(host).is_err() {
+            return Err("a host is no name that a certificate can have");
+        }
+        Ok(Self { host: host.to_owned(), port, tls })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// The servers that a connect string names.
+pub(super) fn parse(connect_string: &str) -> Result<Vec<Address>, Failure> {
+    let mut servers = connect_string.split(',').collect::<Vec<_>>();
+    if let Some(last) = servers.last_mut() {
+        // The chroot; a scheme has slashes, too.
+        let scheme = last.find("://").map_or(0, |at| at + "://".len());
+        let end = last[scheme..].find('/').map_or(last.len(), |slash| scheme + slash);
+        *last = &last[..end];
+    }
+    servers.into_iter().map(Address::parse).collect::<Result<_, _>>().map_err(|problem| {
+        Failure::usage(format_args!(
+            "the connect string {connect_string:?} is malformed ({problem}); write host:port,host:port/chroot"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(host: &str, port: u16, tls: bool) -> Address {
+        Address { host: host.to_owned(), port, tls }
+    }
+
+    #[test]
+    fn a_port_and_a_scheme_may_be_left_out() {
+        let servers = parse("zk1,tcp://zk2:2182,tcp+tls://zk3:,[::1]:2281,[::2]/app/locks").unwrap();
+        let expected = [
+            address("zk1", 2181, false),
+            address("zk2", 2182, false),
+            address("zk3", 2181, true),
+            address("::1", 2281, false),
+            address("::2", 2181, false),
+        ];
+        assert_eq!(servers, expected);
+        assert_eq!(servers[2].connect_string(), "tcp+tls://zk3:2181");
+        assert_eq!(servers[3].connect_string(), "tcp://[::1]:2281");
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused() {
+        for text in [
+            "",
+            ",",
+            "zk1,,zk2",
+            "zk1,",
+            ":2181",
+            "zk1:0",
+            "zk1:65536",
+            "zk1:port",
+            "[::1",
+            "[::1]2181",
+            "[]:1",
+            "/app",
+            "zk 1",
+            "zk1/app,zk2",
+            "tcp+tls://zk..example",
+            "tcp+tls://127.1",
+            "tcp+tls://fe80::1%eth0",
+        ] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! TLS: whom we trust, and who we are, from PEM files.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use zookeeper_client::TlsOptions;
+
+use crate::exit::Failure;
+
+/// The same settings, twice.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    /// For ZooKeeper's protocol.
+    pub(crate) options: TlsOptions,
+    /// For other questions to the same servers.
+    pub(crate) config: Arc<ClientConfig>,
+}
+
+/// Reads the files. What is wrong with them is found here rather than by the client, which would take it for an error of
+/// its own, or of the servers.
+pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Failure> {
+    // More than one provider may have been compiled in; this is the one. Only the first call has an effect.
+    let _chosen = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let authorities = super::read(ca)?;
+    let mut options = TlsOptions::new().with_pem_ca(&authorities).map_err(unusable(ca))?;
+    let roots = CertificateDer::pem_slice_iter(authorities.as_bytes());
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(roots.collect::<Result<Vec<_>, _>>().map_err(unusable(ca))?);
+    let revoked = CertificateRevocationListDer::pem_slice_iter(authorities.as_bytes());
+    let revoked = revoked.collect::<Result<Vec<_>, _>>().map_err(unusable(ca))?;
+    let verifier = WebPkiServerVerifier::builder(Arc::new(store)).with_crls(revoked).build();
+    let builder = ClientConfig::builder().with_webpki_verifier(verifier.map_err(unusable(ca))?);
+    let Some((cert, key)) = identity else {
+        return Ok(Tls { options, config: Arc::new(builder.with_no_client_auth()) });
+    };
+    let (ours, secret) = (super::read(cert)?, super::read(key)?);
+    options = options.with_pem_identity(&ours, &secret).map_err(unusable(key))?;
+    let chain = CertificateDer::pem_slice_iter(ours.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let secret = PrivateKeyDer::from_pem_slice(secret.as_bytes()).map_err(unusable(key))?;
+    let config = builder.with_client_auth_cert(chain.map_err(unusable(cert))?, secret).map_err(|error| {
+        let (cert, key) = (cert.display(), key.display());
+        Failure::usage(format_args!("{cert} and {key} cannot be used together: {error}"))
+    })?;
+    Ok(Tls { options, config: Arc::new(config) })
+}
+
+fn unusable<E: Display>(file: &Path) -> impl Fn(E) -> Failure {
+    move |error| Failure::usage(format_args!("{} cannot be used: {error}", file.display()))
+}

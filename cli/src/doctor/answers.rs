@@ -1,0 +1,122 @@
+//! What servers answer, read: the words `srvr` and `conf`, and the ensemble's configuration.
+
+use std::time::Duration;
+
+use super::seen::{Member, Mode, Settings, Words};
+
+/// The answer to `srvr`, which 3.5 and later give unless they are told not to.
+pub(super) fn srvr(answer: &str) -> Words {
+    if answer.contains("not currently serving requests") {
+        return Words { mode: Mode::NotServing, ..Words::default() };
+    }
+    let mode = match value(answer, "Mode: ") {
+        Some("leader") => Mode::Leader,
+        Some("follower") => Mode::Follower,
+        Some("observer") => Mode::Observer,
+        Some("standalone") => Mode::Standalone,
+        Some("read-only") => Mode::ReadOnly,
+        Some(_) | None => Mode::Unknown,
+    };
+    let version = value(answer, "Zookeeper version: ").map(|version| {
+        version.chars().take_while(|character| character.is_ascii_digit() || *character == '.').collect()
+    });
+    let slowest =
+        value(answer, "Latency min/avg/max: ").and_then(|values| values.rsplit('/').next()?.parse().ok());
+    Words {
+        mode,
+        version: version.filter(|version: &String| !version.is_empty()),
+        slowest: slowest.map(Duration::from_millis),
+        settings: None,
+    }
+}
+
+/// The answer to `conf`, for which a server has to be told to give it.
+pub(super) fn conf(answer: &str) -> Option<Settings> {
+    let number = |key| value(answer, key)?.parse().ok();
+    Some(Settings {
+        id: number("serverId=")?,
+        tick: Duration::from_millis(number("tickTime=")?),
+        shortest_timeout: Duration::from_millis(number("minSessionTimeout=")?),
+        longest_timeout: Duration::from_millis(number("maxSessionTimeout=")?),
+    })
+}
+
+/// The members that are named in `/zookeeper/config`, as in `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
+pub(super) fn members(config: &str) -> Vec<Member> {
+    config.lines().filter_map(member).collect()
+}
+
+fn member(line: &str) -> Option<Member> {
+    let (id, rest) = line.trim().strip_prefix("server.")?.split_once('=')?;
+    let peers = rest.split(';').next().unwrap_or(rest);
+    let host = match peers.strip_prefix('[') {
+        Some(bracketed) => bracketed.split(']').next(),
+        None => peers.split(':').next(),
+    };
+    Some(Member {
+        id: id.parse().ok()?,
+        host: host.filter(|host| !host.is_empty())?.to_owned(),
+        votes: !peers.ends_with(":observer"),
+    })
+}
+
+fn value<'a>(answer: &'a str, key: &str) -> Option<&'a str> {
+    answer.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SRVR: &str =
+        "Zookeeper version: 3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee, built on 2024-10-17 23:21 UTC
+Latency min/avg/max: 0/0.5714/1204
+Received: 7
+Sent: 6
+Connections: 1
+Outstanding: 0
+Zxid: 0x500000012
+Mode: follower
+Node count: 9
+";
+
+    #[test]
+    fn srvr_tells_mode_version_and_latency() {
+        let words = srvr(SRVR);
+        assert_eq!(words.mode, Mode::Follower);
+        assert_eq!(words.version.as_deref(), Some("3.9.3"));
+        assert_eq!(words.slowest, Some(Duration::from_millis(1204)));
+    }
+
+    #[test]
+    fn a_server_may_not_answer_srvr() {
+        let mode = |answer| srvr(answer).mode;
+        assert_eq!(mode("This ZooKeeper instance is not currently serving requests\n"), Mode::NotServing);
+        assert_eq!(mode("srvr is not executed because it is not in the whitelist.\n"), Mode::Unknown);
+        assert_eq!(mode("HTTP/1.1 400 Bad Request\r\n\r\n"), Mode::Unknown);
+        assert_eq!(mode("Mode: \u{1b}[2J\n"), Mode::Unknown);
+        assert_eq!(srvr("Zookeeper version: \u{1b}[2J\n").version, None);
+    }
+
+    #[test]
+    fn conf_tells_the_limits() {
+        let answer = "clientPort=2181\ntickTime=2000\nmaxClientCnxns=60\nminSessionTimeout=4000\nmaxSessionTimeout=40000\n\
+            serverId=3\ninitLimit=10\n";
+        let seconds = Duration::from_secs;
+        let settings =
+            Settings { id: 3, tick: seconds(2), shortest_timeout: seconds(4), longest_timeout: seconds(40) };
+        assert_eq!(conf(answer), Some(settings));
+        assert_eq!(conf("conf is not executed because it is not in the whitelist.\n"), None);
+        assert_eq!(conf(&answer.replace("tickTime=2000", "tickTime=-1")), None);
+    }
+
+    #[test]
+    fn the_configuration_names_the_members() {
+        let config = "server.1=zk1:2888:3888:participant;0.0.0.0:2181\nserver.2=[::1]:2888:3888;2181\n\
+            server.12=zk3:2888:3888:observer;zk3:2181\ngroup.1=1:2\nversion=100000000\nserver.x=y\nserver.4=";
+        let member = |id, host: &str, votes| Member { id, host: host.to_owned(), votes };
+        let expected = [member(1, "zk1", true), member(2, "::1", true), member(12, "zk3", false)];
+        assert_eq!(members(config), expected);
+        assert_eq!(members(""), []);
+    }
+}

@@ -1,0 +1,320 @@
+//! What the servers are, and are not: how many, how old, who leads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Finding;
+use crate::doctor::seen::{Member, Mode, Seen, Server};
+
+/// The oldest version that zklock works with: recovery needs a request that came with it.
+const OLDEST: (u32, u32) = (3, 6);
+
+pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(several_ensembles(seen));
+    findings.extend(seen.servers.iter().filter_map(unreachable));
+    findings.extend(no_majority(seen));
+    findings.extend(no_leader(seen));
+    findings.extend(single(seen));
+    findings.extend(even(seen));
+    findings.extend(missing(seen));
+    findings.extend(named_twice(seen));
+    findings.extend(only_observers(seen));
+    findings.extend(old_version(seen));
+    findings.extend(versions_differ(seen));
+    findings.extend(same_host(seen));
+    findings.extend(several_hosts(seen));
+    findings.extend(unknown_mode(seen));
+    findings
+}
+
+/// Whoever is sovereign has nobody above it.
+fn several_ensembles(seen: &Seen) -> Option<Finding> {
+    let sovereign = |server: &Server| matches!(server.mode(), Some(Mode::Leader | Mode::Standalone));
+    if distinct(seen, sovereign) > 1 {
+        return Some(Finding::danger(
+            "several-ensembles",
+            format!(
+                "{} lead, or stand alone, each: they are not one ensemble, so two may hold a lock",
+                named(seen, sovereign)
+            ),
+            "name the servers of one ensemble only; ask again if a leader was just cut off or elected",
+        ));
+    }
+    let members = seen.visits().filter_map(|visit| visit.members.as_ref());
+    let ensembles = members.map(|members| members.iter().map(|member| member.id).collect::<BTreeSet<_>>());
+    (ensembles.collect::<BTreeSet<_>>().len() > 1).then(|| {
+        Finding::danger(
+            "members-differ",
+            "the servers do not agree on who belongs to their ensemble: with two majorities two may hold a lock",
+            "give all of them the same list of servers; /zookeeper/config tells which one they have",
+        )
+    })
+}
+
+fn unreachable(server: &Server) -> Option<Finding> {
+    let address = &server.address;
+    let warning = |code, what: String, advice: &str| Some(Finding::warning(code, what, advice));
+    match (&server.words, &server.visit) {
+        (Err(why), _) => warning(
+            "unreachable",
+            format!("{address} cannot be reached: {why}"),
+            "start it, mend what is between, or name it no longer",
+        ),
+        (Ok(words), visit) => match (&words.mode, visit) {
+            (Mode::Silent(why), _) => warning(
+                "silent",
+                format!("{address} takes connections, and does not answer: {why}"),
+                "see its log, and whether it is a ZooKeeper server, hangs, or demands TLS or a certificate",
+            ),
+            (Mode::TlsFailed(why), _) => warning(
+                "tls-failed",
+                format!("{address} takes connections, but TLS fails: {why}"),
+                "see whether it speaks TLS there, whom --tls-ca trusts, whom its certificate is for, and whether it wants one \
+                 of ours (--tls-cert)",
+            ),
+            (Mode::NotServing, _) => warning(
+                "not-serving",
+                format!("{address} runs, but has no quorum and serves nobody"),
+                "see whether it can reach the other servers, and what they do",
+            ),
+            (Mode::ReadOnly, _) => warning(
+                "read-only",
+                format!("{address} is read-only: it has lost its ensemble, and nobody can lock there"),
+                "see whether it can reach the other servers, and what they do",
+            ),
+            (_, Err(why)) => warning(
+                "no-session",
+                format!("{address} answers, but gives no session: {why}"),
+                "see its log; maxClientCnxns may be reached",
+            ),
+            (_, Ok(_)) => None,
+        },
+    }
+}
+
+fn no_majority(seen: &Seen) -> Option<Finding> {
+    let serving = distinct(seen, |server| server.serves() && server.mode() != Some(&Mode::Observer));
+    let voters = voters(seen).max(serving);
+    (serving > 0 && serving * 2 <= voters && !is_ambiguous(seen)).then(|| {
+        Finding::warning(
+            "no-majority",
+            format!("only {serving} of {voters} voting servers can be used from here, no majority"),
+            "make the others reachable: the next one to fail may take all sessions with it",
+        )
+    })
+}
+
+/// Voters by the ensemble's own word, else the servers that are named and may be such.
+fn voters(seen: &Seen) -> usize {
+    match known_voters(seen) {
+        0 => distinct(seen, |server| server.mode() != Some(&Mode::Observer)),
+        voters => voters,
+    }
+}
+
+/// How many members vote by what the servers tell of their ensemble; none if they tell nothing.
+fn known_voters(seen: &Seen) -> usize {
+    seen.members().iter().filter(|member| member.votes).count()
+}
+
+fn no_leader(seen: &Seen) -> Option<Finding> {
+    let leads = |mode: &Mode| matches!(mode, Mode::Leader | Mode::Standalone);
+    let tells =
+        |mode: &Mode| matches!(mode, Mode::Follower | Mode::Observer | Mode::NotServing | Mode::ReadOnly);
+    let can_tell = seen.servers.iter().all(|server| server.mode() != Some(&Mode::Unknown));
+    (can_tell && !is_ambiguous(seen) && seen.modes().any(tells) && !seen.modes().any(leads)).then(|| {
+        Finding::warning(
+            "no-leader",
+            "none of the servers that answer leads",
+            "name all servers, or wait for an election and ask again; without a leader nobody can lock",
+        )
+    })
+}
+
+fn single(seen: &Seen) -> Option<Finding> {
+    let voters = known_voters(seen);
+    (seen.is_alone() || voters == 1).then(|| {
+        Finding::warning(
+            "single-server",
+            "there is but one server: while it is down nobody can lock, and if its disk is lost two may hold a lock",
+            "run three, on three machines",
+        )
+    })
+}
+
+fn even(seen: &Seen) -> Option<Finding> {
+    let voters = known_voters(seen);
+    (voters > 0 && voters.is_multiple_of(2)).then(|| {
+        let (spare, fewer) = (voters / 2 - 1, voters - 1);
+        Finding::warning(
+            "even-voters",
+            format!("{voters} servers vote; an ensemble of {voters} bears the loss of {spare}, as one of {fewer} does"),
+            "add a voting server, or make one an observer",
+        )
+    })
+}
+
+fn missing(seen: &Seen) -> Option<Finding> {
+    let members = seen.members();
+    let told = seen.settings().map(|settings| settings.id).collect::<BTreeSet<_>>();
+    let known = members.iter().filter(|member| told.contains(&member.id)).count();
+    let tells = |server: &Server| server.words.as_ref().is_ok_and(|words| words.settings.is_some());
+    let missing = members.len().saturating_sub(known + distinct(seen, |server| !tells(server)));
+    if missing == 0 || is_ambiguous(seen) {
+        return None;
+    }
+    let is_named = |member: &Member| {
+        told.contains(&member.id) || seen.servers.iter().any(|server| server.address.host == member.host)
+    };
+    let unnamed = members.iter().filter(|member| !is_named(member)).collect::<Vec<_>>();
+    let list = |members: &mut dyn Iterator<Item = &Member>| {
+        members.map(|member| format!("{} at {}", member.id, member.host)).collect::<Vec<_>>().join(", ")
+    };
+    // The servers' names for each other need not be ours for them.
+    let which = match unnamed.len() == missing {
+        true => format!("not {}", list(&mut unnamed.into_iter())),
+        false => format!("which are {}", list(&mut members.iter())),
+    };
+    Some(Finding::warning(
+        "missing-servers",
+        format!(
+            "the connect string names {} of the ensemble's {} servers, {which}",
+            members.len() - missing,
+            members.len()
+        ),
+        "name all of them: a client whose server fails goes only where it knows of",
+    ))
+}
+
+/// A name that stands for several hosts leads to another one each time, so nothing can be counted.
+fn is_ambiguous(seen: &Seen) -> bool {
+    seen.servers.iter().any(|server| hosts_of_a_kind(server) > 1)
+}
+
+fn several_hosts(seen: &Seen) -> Option<Finding> {
+    let server = seen.servers.iter().find(|server| hosts_of_a_kind(server) > 1)?;
+    Some(Finding::note(
+        "several-hosts",
+        format!("{} stands for {} hosts; one of them was asked", server.address, hosts_of_a_kind(server)),
+        "name each server by a name of its own to have all of them looked at",
+    ))
+}
+
+/// A host may well have an address of each kind.
+fn hosts_of_a_kind(server: &Server) -> usize {
+    let four = server.hosts.iter().filter(|host| host.is_ipv4()).count();
+    four.max(server.hosts.len() - four)
+}
+
+fn named_twice(seen: &Seen) -> Option<Finding> {
+    let mut servers = BTreeMap::<_, Vec<_>>::new();
+    for server in &seen.servers {
+        let id = server.words.as_ref().ok().and_then(|words| words.settings).map(|settings| settings.id);
+        // A standalone server's number need not be its own.
+        let id = id.filter(|_| server.mode() != Some(&Mode::Standalone));
+        let key = match id {
+            Some(id) => format!("server {id}"),
+            None => endpoint(server),
+        };
+        servers.entry(key).or_default().push(server.address.to_string());
+    }
+    let twice = servers.into_values().find(|addresses| addresses.len() > 1)?;
+    Some(Finding::warning(
+        "named-twice",
+        format!("{} are one server", twice.join(" and ")),
+        "name each server once, or clients will take one failure for several",
+    ))
+}
+
+fn only_observers(seen: &Seen) -> Option<Finding> {
+    let mut serving = seen.servers.iter().filter(|server| server.serves()).peekable();
+    serving.peek()?;
+    serving.all(|server| server.mode() == Some(&Mode::Observer)).then(|| {
+        Finding::warning(
+            "only-observers",
+            "only observers can be used from here; behind an observer master the lease reckons with too few reports",
+            "name voting servers, too",
+        )
+    })
+}
+
+fn old_version(seen: &Seen) -> Option<Finding> {
+    let is_old = |version: &str| {
+        let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
+        matches!((parts.next().flatten(), parts.next().flatten()), (Some(major), Some(minor)) if (major, minor) < OLDEST)
+    };
+    let old = |server: &Server| version(server).is_some_and(is_old);
+    seen.servers.iter().any(old).then(|| {
+        Finding::warning(
+            "version-too-old",
+            format!(
+                "{} is older than ZooKeeper 3.6: whoever loses a reply there cannot find its node",
+                named(seen, old)
+            ),
+            "update it",
+        )
+    })
+}
+
+fn versions_differ(seen: &Seen) -> Option<Finding> {
+    let versions = seen.servers.iter().filter_map(version).collect::<BTreeSet<_>>();
+    (versions.len() > 1).then(|| {
+        Finding::warning(
+            "versions-differ",
+            format!(
+                "the servers are of different versions: {}",
+                versions.into_iter().collect::<Vec<_>>().join(", ")
+            ),
+            "finish the update",
+        )
+    })
+}
+
+fn same_host(seen: &Seen) -> Option<Finding> {
+    let mut hosts = BTreeMap::<_, BTreeSet<_>>::new();
+    for server in &seen.servers {
+        let host = server.hosts.iter().min().map_or(server.address.host.clone(), ToString::to_string);
+        hosts.entry(host).or_default().insert(server.address.port);
+    }
+    let (host, ports) = hosts.into_iter().find(|(_, ports)| ports.len() > 1)?;
+    Some(Finding::note(
+        "same-host",
+        format!(
+            "{} of the named servers are at {host}; if that is one machine, they fail together",
+            ports.len()
+        ),
+        "run each on a machine of its own",
+    ))
+}
+
+fn unknown_mode(seen: &Seen) -> Option<Finding> {
+    let unknown = |server: &Server| server.mode() == Some(&Mode::Unknown);
+    seen.servers.iter().any(unknown).then(|| {
+        Finding::note(
+            "mode-unknown",
+            format!("{} does not tell whether it leads, nor its version", named(seen, unknown)),
+            "see what is between: servers since 3.5 answer `srvr` whatever they are told",
+        )
+    })
+}
+
+fn version(server: &Server) -> Option<&str> {
+    server.words.as_ref().ok()?.version.as_deref()
+}
+
+/// The addresses of those of whom this holds.
+fn named(seen: &Seen, holds: impl Fn(&Server) -> bool) -> String {
+    let servers = seen.servers.iter().filter(|server| holds(server));
+    servers.map(|server| server.address.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// How many servers there are of whom this holds; one that is named twice counts once.
+fn distinct(seen: &Seen, holds: impl Fn(&Server) -> bool) -> usize {
+    let servers = seen.servers.iter().filter(|server| holds(server));
+    servers.map(endpoint).collect::<BTreeSet<_>>().len()
+}
+
+fn endpoint(server: &Server) -> String {
+    let host = server.hosts.iter().min().map_or(server.address.host.clone(), ToString::to_string);
+    format!("{host} {}", server.address.port)
+}

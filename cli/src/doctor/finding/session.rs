@@ -1,0 +1,197 @@
+//! What the settings make of locks: the tick, the session timeout, round trips, secrets.
+
+use std::time::Duration;
+
+use super::Finding;
+use crate::doctor::lease::Arithmetic;
+use crate::doctor::seen::{Seen, Settings};
+use crate::duration::text;
+
+/// How long a crash may keep a lock from everybody else before that is worth a warning.
+const LONG_TAKEOVER: Duration = Duration::from_secs(30);
+
+/// How many ticks a server's longest session timeout has unless it is told otherwise.
+const TICKS_OF_LONGEST_TIMEOUT: u32 = 20;
+
+pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(session) = &seen.session {
+        findings.extend(tick(seen, session));
+        findings.extend(adapted(seen, session));
+        findings.extend(slow_round_trip(seen, session));
+        findings.extend(slow_takeover(seen, session));
+        findings.extend(slow_requests(seen, session));
+    }
+    findings.extend(settings_differ(seen));
+    findings.extend(digest_in_plain(seen));
+    findings.extend(mixed_transport(seen));
+    findings
+}
+
+fn tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
+    let reckoned = session.tick;
+    let Some(tick) = seen.tick() else { return unknown_tick(seen, session) };
+    if tick > reckoned {
+        return Some(Finding::danger(
+            "tick-too-short",
+            format!(
+                "the servers' tick is {}, longer than the {} that are reckoned with: guards are valid for longer than the \
+                 servers keep their locks, so two may hold one",
+                exact(tick),
+                exact(reckoned)
+            ),
+            format!(
+                "tell everybody who locks here: --tick {} or ZKLOCK_TICK, and SessionBuilder::tick",
+                exact(tick)
+            ),
+        ));
+    }
+    (tick < reckoned).then(|| {
+        Finding::warning(
+            "tick-too-long",
+            format!(
+                "the servers' tick is {}, shorter than the {} that are reckoned with: guards are lost sooner than they \
+                 need to be when ZooKeeper falls silent",
+                exact(tick),
+                exact(reckoned)
+            ),
+            format!("give --tick {}, or set ZKLOCK_TICK", exact(tick)),
+        )
+    })
+}
+
+/// The tick can be guessed: unless servers are told otherwise, their longest session timeout is 20 ticks and the shortest
+/// one 2.
+fn unknown_tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
+    if seen.wishes.tick.is_some() {
+        return None;
+    }
+    let reckoned = text(session.tick);
+    let guess = seen.visits().map(|visit| visit.longest_timeout).max()? / TICKS_OF_LONGEST_TIMEOUT;
+    let advice = "look at tickTime in zoo.cfg and give it as --tick or ZKLOCK_TICK (and to SessionBuilder::tick); or add \
+        `conf` to 4lw.commands.whitelist";
+    if guess > session.tick && guess <= session.timeout / 2 {
+        let what = format!(
+            "the servers do not tell their tick, and by their longest session timeout it may be {}; if it is longer than \
+             the {reckoned} that are reckoned with, two may hold a lock",
+            text(guess)
+        );
+        return Some(Finding::warning("tick-unknown", what, advice));
+    }
+    Some(Finding::note(
+        "tick-unknown",
+        format!("the servers do not tell their tick; {reckoned} are reckoned with"),
+        advice,
+    ))
+}
+
+fn adapted(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
+    let (asked, granted) = (seen.wishes.session_timeout, session.timeout);
+    if asked == granted {
+        return None;
+    }
+    let what = match seen.wishes.exact {
+        true => format!(
+            "the servers grant a session timeout of {} instead of {}, so nobody who asks for that gets a lock",
+            text(granted),
+            text(asked)
+        ),
+        false => format!(
+            "the servers' limits turn the default session timeout of {} into {}",
+            text(asked),
+            text(granted)
+        ),
+    };
+    let advice = format!(
+        "ask for --session-timeout {}, so that all agree on it; or change the servers' {}",
+        exact(granted),
+        if granted < asked { "maxSessionTimeout" } else { "minSessionTimeout" }
+    );
+    Some(Finding::warning("timeout-adapted", what, advice))
+}
+
+fn slow_round_trip(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
+    let slowest = seen.visits().map(|visit| visit.write).max()?;
+    let longest = session.longest_round_trip();
+    (slowest > longest).then(|| {
+        Finding::warning(
+            "slow-round-trip",
+            format!(
+                "a quorum takes {} to answer, more than a quarter of a heartbeat ({}): a guard may be lost though nothing \
+                 is wrong",
+                text(slowest),
+                text(longest)
+            ),
+            "ask for a longer --session-timeout, or find out what makes the servers slow (disks, distance, load)",
+        )
+    })
+}
+
+fn slow_takeover(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
+    let takeover = session.takeover(seen.tick(), seen.is_alone());
+    (takeover > LONG_TAKEOVER).then(|| {
+        Finding::warning(
+            "slow-takeover",
+            format!("a holder that crashes keeps its lock from everybody else for up to {}", text(takeover)),
+            "ask for a shorter --session-timeout if that is too long",
+        )
+    })
+}
+
+/// The servers' own statistics, of all requests since they were started.
+fn slow_requests(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
+    let slowest = seen.words().filter_map(|words| words.slowest).max()?;
+    (slowest > session.heartbeat).then(|| {
+        Finding::note(
+            "slow-requests",
+            format!("a request has taken a server {} since it was started, longer than a heartbeat", text(slowest)),
+            "see whether that happens often (`mntr`, fsync warnings in its log); `srst` resets the statistics",
+        )
+    })
+}
+
+fn settings_differ(seen: &Seen) -> Option<Finding> {
+    let mut settings = seen.settings();
+    let first = settings.next()?;
+    let same = |other: Settings| {
+        (other.tick, other.shortest_timeout, other.longest_timeout)
+            == (first.tick, first.shortest_timeout, first.longest_timeout)
+    };
+    (!settings.all(same)).then(|| {
+        Finding::warning(
+            "settings-differ",
+            "the servers have different ticks or session timeout limits: what a session gets depends on the server",
+            "give them the same tickTime, minSessionTimeout and maxSessionTimeout",
+        )
+    })
+}
+
+fn digest_in_plain(seen: &Seen) -> Option<Finding> {
+    let plain = seen.servers.iter().any(|server| !server.address.tls);
+    (plain && seen.wishes.digest).then(|| {
+        Finding::warning(
+            "digest-in-plain",
+            "the password of the digest credentials is sent over plain TCP, for everybody on the way to read",
+            "connect by TLS (--tls-ca)",
+        )
+    })
+}
+
+fn mixed_transport(seen: &Seen) -> Option<Finding> {
+    let plain = seen.servers.iter().filter(|server| !server.address.tls).count();
+    (plain > 0 && plain < seen.servers.len()).then(|| {
+        Finding::warning(
+            "mixed-transport",
+            "some servers are reached by TLS and others are not",
+            "drop tcp:// from the connect string, and give --tls-ca",
+        )
+    })
+}
+
+/// As an option takes it, and not rounded.
+fn exact(duration: Duration) -> String {
+    match duration.subsec_nanos() {
+        0 => format!("{}s", duration.as_secs()),
+        _ => format!("{}ms", duration.as_millis()),
+    }
+}

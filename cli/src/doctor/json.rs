@@ -1,0 +1,68 @@
+//! What was seen and found, as JSON. Names and units stay as they are; more may come.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::finding::Finding;
+use super::seen::{Mode, Seen, Server};
+use crate::exit::Failure;
+
+/// One object. Lengths of time are in milliseconds; what is not known is null.
+pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure>) -> Value {
+    let session = seen.session.map(|session| {
+        json!({
+            "timeout_ms": millis(session.timeout),
+            "tick_ms": millis(session.tick),
+            "heartbeat_ms": millis(session.heartbeat),
+            "shortest_validity_ms": millis(session.longest_stop_margin),
+            "longest_validity_ms": millis(session.longest_validity()),
+            "longest_takeover_ms": millis(session.takeover(seen.tick(), seen.is_alone())),
+            "longest_stop_margin_ms": millis(session.longest_stop_margin),
+        })
+    });
+    let members = seen
+        .members()
+        .iter()
+        .map(|member| json!({ "id": member.id, "host": member.host, "votes": member.votes }));
+    json!({
+        "servers": seen.servers.iter().map(server).collect::<Vec<_>>(),
+        "members": members.collect::<Vec<_>>(),
+        "session": session,
+        "error": failure.map(|failure| json!({
+            "code": failure.code as u8,
+            "message": failure.to_string(),
+        })),
+        "findings": findings,
+    })
+}
+
+fn server(server: &Server) -> Value {
+    let words = server.words.as_ref().ok();
+    let settings = words.and_then(|words| words.settings);
+    let visit = server.visit.as_ref().ok();
+    let silence = server.mode().and_then(Mode::problem);
+    json!({
+        "address": server.address.to_string(),
+        "tls": server.address.tls,
+        "hosts": server.hosts,
+        "reachable": words.is_some(),
+        "problem": server.words.as_ref().err().or(silence).or(server.visit.as_ref().err()),
+        "mode": words.map(|words| words.mode.to_string().replace(' ', "-")),
+        "version": words.and_then(|words| words.version.as_ref()),
+        "id": settings.map(|settings| settings.id),
+        "tick_ms": settings.map(|settings| millis(settings.tick)),
+        "shortest_timeout_ms": settings.map(|settings| millis(settings.shortest_timeout)),
+        "longest_timeout_ms": visit.map(|visit| millis(visit.longest_timeout)),
+        "slowest_request_ms": words.and_then(|words| words.slowest).map(millis),
+        "read_ms": visit.map(|visit| millis(visit.read)),
+        "write_ms": visit.map(|visit| millis(visit.write)),
+        "identities": visit.map(|visit| &visit.identities),
+    })
+}
+
+/// To the microsecond.
+fn millis(duration: Duration) -> f64 {
+    // Far below 2^53 for all that can be a timeout.
+    duration.as_micros() as f64 / 1000.0
+}

@@ -1,0 +1,95 @@
+//! `zklock doctor`: looks at the servers and at the settings, and tells what makes locks fragile.
+//!
+//! ```text
+//! word, server    ask each server        \
+//!                                          seen  ->  finding  ->  report, json
+//! lease           a session's lengths    /           (pure)
+//! ```
+
+mod answers;
+mod finding;
+mod json;
+mod lease;
+mod report;
+mod seen;
+mod server;
+mod word;
+
+use std::pin::pin;
+use std::process::ExitCode;
+
+use futures::future::{Either, join_all, select};
+use zklock::{ConnectError, Session};
+
+use crate::args::Doctor;
+use crate::closing;
+use crate::connection::Connection;
+use crate::exit::{Code, Failure, Outcome};
+use crate::output;
+use finding::Severity;
+use lease::Arithmetic;
+use seen::{Seen, Server, Wishes};
+use server::Questioner;
+
+/// The session timeout that a session asks for unless told otherwise, as `Session::connect` says.
+const DEFAULT_SESSION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Looks, and reports.
+pub(crate) async fn examine(doctor: Doctor, connection: &Connection) -> Outcome {
+    let wishes = Wishes {
+        session_timeout: connection.session_timeout.unwrap_or(DEFAULT_SESSION_TIMEOUT),
+        exact: connection.session_timeout.is_some(),
+        tick: connection.tick,
+        digest: connection.digest()?.is_some(),
+    };
+    let (servers, session) = look(connection).await?;
+    let (session, failure) = match session {
+        Ok(session) => (Some(session), None),
+        Err(failure) => (None, Some(failure)),
+    };
+    let seen = Seen { servers, wishes, session };
+    let findings = finding::findings(&seen);
+    if doctor.json {
+        output::print_json(&json::report(&seen, &findings, failure.as_ref()))?;
+    } else {
+        output::print(&report::text(&seen, &findings))?;
+    }
+    match failure {
+        Some(failure) => Err(failure),
+        None if findings.iter().any(|finding| finding.severity < Severity::Note) => Ok(Code::No.into()),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Asks every server, and for a session, at the same time. If no server can be reached, no session is waited for.
+async fn look(connection: &Connection) -> Result<(Vec<Server>, Result<Arithmetic, Failure>), Failure> {
+    let questioner = Questioner::new(connection)?;
+    let servers = join_all(connection.servers()?.into_iter().map(|address| questioner.ask(address)));
+    let session = pin!(session(connection));
+    Ok(match select(session, servers).await {
+        Either::Left((session, servers)) => (servers.await, session),
+        Either::Right((servers, session)) => match servers.iter().any(|server| server.words.is_ok()) {
+            true => (servers, session.await),
+            false => (servers, Err(nobody(connection))),
+        },
+    })
+}
+
+fn nobody(connection: &Connection) -> Failure {
+    let servers = connection.connect_string();
+    Failure::new(Code::Unreachable, format_args!("no server of {servers:?} can be reached"))
+}
+
+/// A session as locks would have it. One whose timeout is not granted is of no use to them, yet what it shows is told.
+async fn session(connection: &Connection) -> Result<Arithmetic, Failure> {
+    let connected = match connection.builder()?.connect().await {
+        Err(ConnectError::TimeoutNotGranted { granted, .. }) => {
+            connection.builder()?.session_timeout(granted).connect().await
+        }
+        connected => connected,
+    };
+    let session: Session = connected.map_err(|error| connection.failure(error))?;
+    let lengths = Arithmetic::of(&session, connection.tick);
+    closing::session(&session).await;
+    Ok(lengths)
+}

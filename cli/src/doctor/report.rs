@@ -1,0 +1,106 @@
+//! What was seen and found, for people.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+
+use super::finding::{Finding, Severity};
+use super::lease::Arithmetic;
+use super::seen::{Mode, Seen, Server};
+use crate::duration::text as length;
+use crate::table;
+use crate::text::harmless;
+
+/// All of it. Whoever prints it takes the colours out where there is no terminal.
+pub(super) fn text(seen: &Seen, findings: &[Finding]) -> String {
+    let mut text = servers(seen);
+    if let Some(session) = &seen.session {
+        text.push('\n');
+        text.push_str(&lengths(seen, session));
+    }
+    text.push('\n');
+    for finding in findings {
+        text.push_str(&paragraph(finding));
+    }
+    if findings.is_empty() {
+        text.push_str("Nothing was found that makes locks fragile.\n");
+    }
+    text
+}
+
+fn servers(seen: &Seen) -> String {
+    let header = ["SERVER", "MODE", "VERSION", "READ", "WRITE", "TICK", "LONGEST SESSION"];
+    let mut text = table::aligned(header, seen.servers.iter().map(row));
+    let mut identities = seen.visits().flat_map(|visit| &visit.identities).collect::<Vec<_>>();
+    identities.sort();
+    identities.dedup();
+    if !identities.is_empty() {
+        let identities = identities.into_iter().map(|identity| harmless(identity)).collect::<Vec<_>>();
+        let _infallible = writeln!(text, "\nThe servers take us for {}.", identities.join(", "));
+    }
+    text
+}
+
+fn row(server: &Server) -> [String; 7] {
+    let unknown = || "-".to_owned();
+    let words = server.words.as_ref().ok();
+    let visit = server.visit.as_ref().ok();
+    let tick = words.and_then(|words| words.settings).map(|settings| length(settings.tick));
+    [
+        harmless(&server.address.to_string()),
+        server.mode().map_or("unreachable".to_owned(), Mode::to_string),
+        words.and_then(|words| words.version.clone()).unwrap_or_else(unknown),
+        visit.map_or_else(unknown, |visit| round_trip(visit.read)),
+        visit.map_or_else(unknown, |visit| round_trip(visit.write)),
+        tick.unwrap_or_else(unknown),
+        visit.map_or_else(unknown, |visit| length(visit.longest_timeout)),
+    ]
+}
+
+fn lengths(seen: &Seen, session: &Arithmetic) -> String {
+    let is_alone = seen.is_alone();
+    let takeover = length(session.takeover(seen.tick(), is_alone));
+    // A new leader gives every session its whole timeout again, as a server does that is back.
+    let again = if is_alone {
+        "the server goes, too, until it is back"
+    } else {
+        "the leader goes, too, for an election"
+    };
+    let (shortest, longest) =
+        (length(floor(session.longest_stop_margin)), length(session.longest_validity()));
+    let lines = [
+        ("Session timeout", length(session.timeout)),
+        ("Tick reckoned with", length(session.tick)),
+        ("Heartbeat", length(session.heartbeat)),
+        (
+            "A guard stays valid for",
+            format!("{shortest} at least, {longest} at most, once ZooKeeper falls silent"),
+        ),
+        ("A crash blocks others for", format!("{takeover} at most; if {again} and {takeover} more")),
+        ("Longest stop margin", shortest.clone()),
+    ];
+    lines.iter().map(|(name, value)| format!("{name:<27}{value}\n")).collect()
+}
+
+fn paragraph(finding: &Finding) -> String {
+    let (label, style) = match finding.severity {
+        Severity::Danger => ("DANGER", AnsiColor::Red.on_default().bold()),
+        Severity::Warning => ("WARNING", AnsiColor::Yellow.on_default().bold()),
+        Severity::Note => ("NOTE", Style::new().bold()),
+    };
+    let (what, advice) = (harmless(&finding.what), harmless(&finding.advice));
+    format!("{style}{label:<7}{style:#}  {what}\n         -> {advice}\n")
+}
+
+/// A margin that is asked for must not be longer than this, so it is not rounded up.
+fn floor(duration: Duration) -> Duration {
+    Duration::from_millis(duration.as_millis() as u64 / 10 * 10)
+}
+
+fn round_trip(duration: Duration) -> String {
+    match duration.as_millis() {
+        0..10 => format!("{:.1}ms", duration.as_secs_f64() * 1000.0),
+        _ => length(duration),
+    }
+}

@@ -1,0 +1,86 @@
+//! ZooKeeper's four-letter words, asked as anybody may, over TCP or TLS.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+
+use crate::connection::Address;
+
+/// No answer is longer; whoever sends more is no ZooKeeper.
+const LONGEST: u64 = 64 * 1024;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Silence {
+    /// The server was not reached.
+    Unreachable(String),
+    /// It was, and the two of us cannot agree on TLS.
+    TlsFailed(String),
+    /// It was, and did not answer.
+    NoAnswer(String),
+}
+
+/// Asks a server a word.
+pub(super) async fn ask(
+    address: &Address,
+    tls: Option<&Arc<ClientConfig>>,
+    word: &str,
+    deadline: Instant,
+) -> Result<String, Silence> {
+    let plain = by(deadline, TcpStream::connect((address.host.as_str(), address.port))).await;
+    let plain = plain.map_err(|error| Silence::Unreachable(reason(&error)))?;
+    let Some(config) = tls.filter(|_| address.tls) else {
+        return by(deadline, converse(plain, word)).await.map_err(|error| Silence::NoAnswer(reason(&error)));
+    };
+    let secure = async {
+        let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
+        TlsConnector::from(config.clone()).connect(name, plain).await
+    };
+    let secure = by(deadline, secure).await.map_err(|error| match error.kind() {
+        io::ErrorKind::TimedOut => Silence::NoAnswer(reason(&error)),
+        _ => Silence::TlsFailed(reason(&error)),
+    })?;
+    by(deadline, converse(secure, word)).await.map_err(|error| {
+        // A server that wants a certificate may say so only now.
+        match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+            true => Silence::TlsFailed(reason(&error)),
+            false => Silence::NoAnswer(reason(&error)),
+        }
+    })
+}
+
+async fn by<T>(deadline: Instant, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout_at(deadline, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &str) -> io::Result<String> {
+    stream.write_all(word.as_bytes()).await?;
+    stream.flush().await?;
+    let mut answer = Vec::new();
+    match stream.take(LONGEST).read_to_end(&mut answer).await {
+        // The server need not say goodbye by TLS before it closes the connection.
+        Err(error) if answer.is_empty() => return Err(error),
+        _ => {}
+    }
+    match answer.is_empty() {
+        true => Err(io::Error::other("it closes the connection")),
+        false => Ok(String::from_utf8_lossy(&answer).into_owned()),
+    }
+}
+
+/// What went wrong, without the number that the system has for it.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match (error.kind(), text.find(" (os error")) {
+        (io::ErrorKind::TimedOut, _) => "nothing came in time".to_owned(),
+        (io::ErrorKind::UnexpectedEof, _) => "it closes the connection".to_owned(),
+        (_, Some(end)) => text[..end].to_lowercase(),
+        (_, None) => text,
+    }
+}

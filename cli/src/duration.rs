@@ -1,0 +1,65 @@
+//! Durations as people write them.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+/// `10`, `0.5`, `1500ms`, `10s`, `1m30s`: a number alone is of seconds.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
+    }
+    let duration: SignedDuration = text
+        .parse()
+        .map_err(|_| "write it as 10s, 1500ms or 1m30s; a number alone is of seconds".to_owned())?;
+    Duration::try_from(duration).map_err(|_| "it is negative".to_owned())
+}
+
+/// As people read it: `1.5s`, `42ms`, `3m 20s`. Never more than it is: who is told a limit may write it.
+pub(crate) fn text(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{}ms", duration.as_millis()),
+        1..60 => {
+            let text = format!("{seconds}.{:02}", duration.subsec_millis() / 10);
+            format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
+        }
+        60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h {}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_alone_is_of_seconds() {
+        assert_eq!(parse("0"), Ok(Duration::ZERO));
+        assert_eq!(parse("0.25"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse("90"), Ok(Duration::from_secs(90)));
+    }
+
+    #[test]
+    fn units_may_be_added() {
+        assert_eq!(parse("1500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse("2h 5m"), Ok(Duration::from_secs(7500)));
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused() {
+        for text in ["", "soon", "-1", "-3s", "1e400", "NaN", "5 parsecs"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_written_as_it_is_read_best() {
+        let of = |millis| text(Duration::from_millis(millis));
+        assert_eq!([of(0), of(42), of(1500), of(2000)], ["0ms", "42ms", "1.5s", "2s"]);
+        assert_eq!([of(2837), of(2999), of(59_999), of(1050)], ["2.83s", "2.99s", "59.99s", "1.05s"]);
+        assert_eq!([of(200_000), of(7_500_000), of(180_000_000)], ["3m 20s", "2h 5m", "2d 2h"]);
+    }
+}

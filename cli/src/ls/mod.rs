@@ -1,0 +1,41 @@
+//! `zklock ls`: the locks below a node.
+
+mod walk;
+
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+
+use crate::args::List;
+use crate::closing;
+use crate::connection::Connection;
+use crate::console::Console;
+use crate::exit::Outcome;
+use crate::{output, table, text};
+use walk::Walk;
+
+/// Prints the locks that somebody holds, in the order of their paths.
+pub(crate) async fn list(list: List, connection: &Connection, console: Console) -> Outcome {
+    let client = connection.client().await?;
+    let walk = walk::below(&client, &list.root).await;
+    closing::client(client).await;
+    let Walk { locks, hidden, exists } = walk?;
+    if !exists {
+        console.note(format_args!("{} does not exist", list.root));
+    }
+    if hidden > 0 {
+        let nodes = if hidden == 1 { "node" } else { "nodes" };
+        console.note(format_args!("{hidden} {nodes} may not be listed by us, nor what is below"));
+    }
+    if list.json {
+        output::print_json(&locks)?;
+    } else if !locks.is_empty() {
+        let now = Timestamp::now();
+        let rows = locks.iter().map(|lock| {
+            let path = text::harmless(&lock.path);
+            [path, lock.holder.owner_text(), lock.holder.since_text(now), lock.waiting.to_string()]
+        });
+        output::print(&table::aligned(["PATH", "HOLDER", "SINCE", "WAITING"], rows))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,54 @@
+//! Results, on standard output.
+
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
+
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::text;
+
+/// Writes the text, which ends its own lines. Whoever closed the pipe has read enough.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut output = anstream::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::output(&error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the value as JSON.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(value).map_err(Failure::internal)?;
+    print(&escaped(&json))
+}
+
+/// JSON need not escape all that could drive a terminal. Beyond ASCII such characters stand in strings only, and so does
+/// DEL.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len() + 1);
+    for character in json.chars() {
+        if character >= '\u{7f}' && text::is_harmful(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _infallible = write!(text, "\\u{unit:04x}");
+            }
+        } else {
+            text.push(character);
+        }
+    }
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escaping_changes_no_value() {
+        let value = ["\u{1b}[0m\n", "\u{9b}31m\u{7f}", "\u{202e}\u{e0001}", "mu\u{308}ller"];
+        let json = escaped(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(json.lines().all(|line| !line.chars().any(text::is_harmful)), "{json}");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), value);
+    }
+}

@@ -1,0 +1,344 @@
+//! One turn of the command under one guard: from the grant until everything is gone and the lock is released.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use zklock::{Guard, LostReason, ReleaseError, Session};
+
+use super::control::{Control, Stop};
+use super::job::Job;
+use crate::args::{OnLost, Run};
+use crate::clock;
+use crate::console::Console;
+use crate::duration;
+use crate::exit::Failure;
+use crate::signals::{self, Signals};
+use crate::warden::protocol::{Order, Report};
+use crate::warden::{Descendants, RESERVE};
+
+/// How often to look at what nobody tells of.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What is told of something that is still there a while after SIGKILL.
+const STUCK: &str = "something of CMD outlives SIGKILL, as another user's process does, or one that waits for a dead disk; \
+                     waiting for its end";
+
+/// How a turn ended.
+pub(super) enum Ending {
+    /// The command ended by itself, while the lock was held; with this status.
+    Own(u8),
+    /// The lock was lost, and the command was ended.
+    Lost {
+        /// The signal that had asked it to end, too.
+        told_to_end: Option<i32>,
+    },
+    /// The lock was lost before there was a command.
+    NeverBegun {
+        /// The signal that asked us to end meanwhile.
+        told_to_end: Option<i32>,
+    },
+}
+
+/// A command under a guard.
+pub(super) struct Shift<'a> {
+    run: &'a Run,
+    descendants: &'a Descendants,
+    guard: Guard,
+    session_timeout: Duration,
+    kill_after: Duration,
+    signals: &'a mut Signals,
+    console: Console,
+    control: Control,
+    /// The end of the lease that the warden was told last.
+    end: Duration,
+    /// When everything should be gone, if that was ordered.
+    deadline: Option<Duration>,
+    /// Why the lock is lost, or about to be.
+    lost: Option<LostReason>,
+    told_to_end: Option<i32>,
+}
+
+impl<'a> Shift<'a> {
+    pub(super) fn new(
+        run: &'a Run,
+        descendants: &'a Descendants,
+        session: &Session,
+        guard: Guard,
+        kill_after: Duration,
+        signals: &'a mut Signals,
+        console: Console,
+    ) -> Self {
+        Self {
+            run,
+            descendants,
+            guard,
+            session_timeout: session.timeout(),
+            kill_after,
+            signals,
+            console,
+            control: Control::new(),
+            end: Duration::ZERO,
+            deadline: None,
+            lost: None,
+            told_to_end: None,
+        }
+    }
+
+    /// Runs the command, and returns after everything is gone and the lock is released or lost.
+    pub(super) async fn work(mut self) -> Result<Ending, Failure> {
+        let mut lost = self.guard.lost().boxed();
+        if lost.as_mut().now_or_never().is_some() {
+            return Ok(Ending::NeverBegun { told_to_end: None });
+        }
+        self.end = self.lease_end();
+        let begin = Order::Begin {
+            foreground: self.control.begins_in_foreground(),
+            grace: self.kill_after,
+            end: (!self.may_outlive()).then_some(self.end),
+        };
+        let unkept = |error| Failure::internal(format_args!("the command cannot be started: {error}"));
+        let job = Job::start(self.descendants, &self.run.command, self.variables(), begin);
+        let mut job = job.await.map_err(unkept)?;
+        let status = self.attend(&mut job, lost).await;
+        let was_begun = job.group().is_some();
+        let was_kept = job.finish(|| self.console.warn(STUCK)).await;
+        match (status, self.lost) {
+            (Some(status), _) => {
+                let (run, console) = (self.run, self.console);
+                let (told_to_end, may_outlive) = (self.told_to_end, self.may_outlive());
+                match self.release().await {
+                    Err(reason) if !may_outlive => {
+                        tell_loss(
+                            run,
+                            console,
+                            format_args!("the lock was lost, perhaps while CMD ran: {reason}"),
+                        );
+                        Ok(Ending::Lost { told_to_end })
+                    }
+                    _ => Ok(Ending::Own(status)),
+                }
+            }
+            (None, Some(_)) => Ok(Ending::Lost { told_to_end: self.told_to_end }),
+            (None, None) if was_kept && !was_begun => {
+                Ok(Ending::NeverBegun { told_to_end: self.told_to_end })
+            }
+            (None, None) => {
+                let _told = self.release().await;
+                Err(Failure::internal(
+                    "the command's warden failed, or somebody killed it; the command is gone with it",
+                ))
+            }
+        }
+    }
+
+    /// Passes on what goes to and fro until everything is gone. `Some` status if the command ended by itself while the lock
+    /// was held.
+    async fn attend(&mut self, job: &mut Job<'_>, mut lost: BoxFuture<'static, LostReason>) -> Option<u8> {
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut own = None;
+        loop {
+            tokio::select! {
+                // A command that has ended needs no ending.
+                biased;
+                report = job.report() => match report {
+                    Some(Report::Started { .. }) => {}
+                    Some(Report::Stopped { signal }) => {
+                        let stop = self.control.stopped(signal, job);
+                        self.heed(stop, job);
+                    }
+                    Some(Report::Continued) => self.control.continued(),
+                    Some(Report::Delivered) => self.control.delivered(),
+                    Some(Report::Stuck) => self.console.warn(STUCK),
+                    Some(Report::Ended { status, at, by_itself }) => {
+                        self.control.take_terminal_back(job);
+                        own = self.was_its_own(by_itself, at).then_some(status);
+                    }
+                    None => {
+                        self.control.take_terminal_back(job);
+                        return own;
+                    }
+                },
+                reason = &mut lost, if self.lost.is_none() => self.lose(reason, job),
+                () = sleep(self.patience()), if self.deadline.is_some() => {
+                    self.deadline = None;
+                    job.kill();
+                }
+                signal = self.signals.next() => self.pass_on(signal, job),
+                _ = looks.tick() => self.look(job),
+            }
+        }
+    }
+
+    /// Whether the command ended by itself, and while the lock was held. What no lease foresees may be told after it
+    /// happened, so it is taken to have happened before.
+    fn was_its_own(&mut self, by_itself: bool, at: Duration) -> bool {
+        if by_itself && self.may_outlive() {
+            return true;
+        }
+        let lost = self.lost.or_else(|| self.guard.check().err().map(|lost| lost.reason));
+        if by_itself && at < self.end && matches!(lost, None | Some(LostReason::Unconfirmed)) {
+            return true;
+        }
+        // The warden ended it before we knew why.
+        let reason = lost.unwrap_or(LostReason::Unconfirmed);
+        if self.lost.replace(reason).is_none() {
+            tell_loss(
+                self.run,
+                self.console,
+                format_args!("{} is lost: {reason}; CMD has ended", self.guard.path()),
+            );
+        }
+        false
+    }
+
+    /// What has to be looked at, because nobody tells: tells the warden how long the lease lasts, and has a command go on
+    /// that waits for the terminal once a shell has put us into the foreground, or the terminal is gone.
+    fn look(&mut self, job: &Job<'_>) {
+        if self.control.waits_in_vain() {
+            self.resume(job);
+        }
+        if self.lost.is_some() {
+            return;
+        }
+        if let Err(lost) = self.guard.check() {
+            return self.lose(lost.reason, job);
+        }
+        let end = self.lease_end();
+        if !self.may_outlive() && end > self.end + Duration::from_millis(1) {
+            self.end = end;
+            job.order(Order::Extend { end });
+        }
+    }
+
+    /// The lock is lost, or will be after the stop margin.
+    fn lose(&mut self, reason: LostReason, job: &Job<'_>) {
+        self.lost = Some(reason);
+        let (path, end) = (self.guard.path(), self.lease_end());
+        if self.may_outlive() {
+            self.console.warn(format_args!(
+                "{path} is lost: {reason}; CMD goes on, and another one may run beside it"
+            ));
+            return;
+        }
+        let grace = if self.run.on_lost == OnLost::Kill { Duration::ZERO } else { self.kill_after };
+        // Only the end of the lease is told beforehand.
+        let end = (reason == LostReason::Unconfirmed).then_some(end);
+        job.order(Order::Stop { grace, end });
+        let latest = clock::now() + grace + RESERVE;
+        self.deadline = Some(end.map_or(latest, |end| end.min(latest)));
+        // Last, as whoever reads it may have stopped reading.
+        tell_loss(self.run, self.console, format_args!("{path} is lost: {reason}; ending CMD"));
+    }
+
+    /// How long a warden may take that was ordered to end everything: somebody may have stopped it.
+    fn patience(&self) -> Duration {
+        self.deadline.unwrap_or(Duration::MAX).saturating_sub(clock::now() + RESERVE / 2)
+    }
+
+    fn pass_on(&mut self, signal: i32, job: &Job<'_>) {
+        match signal {
+            signals::CONT => self.resume(job),
+            signals::TSTP => {
+                let stop = self.control.stop(job);
+                self.heed(stop, job);
+            }
+            _ => self.control.tell(signal, job),
+        }
+        if signals::is_fatal(signal) {
+            self.told_to_end = Some(signal);
+            // One that is stopped hears of it when it goes on.
+            if self.may_run() {
+                self.control.let_go_on(job);
+            }
+        }
+    }
+
+    fn heed(&mut self, stop: Stop, job: &Job<'_>) {
+        match stop {
+            Stop::GoesOn => self.resume(job),
+            Stop::WaitsForTerminal => {
+                self.console.note("CMD waits for the terminal; bring it to the foreground")
+            }
+            // Somebody has continued us since, and would not do so again.
+            Stop::StopsUs if self.signals.is_continued() => {}
+            Stop::StopsUs => {
+                self.control.take_terminal_back(job);
+                if !self.may_outlive() {
+                    let left = duration::text(self.guard.remaining());
+                    self.console.note(format_args!("stopped; unless it goes on, CMD is ended within {left}"));
+                }
+                // Nothing extends the lease meanwhile, and the warden keeps to that.
+                if self.control.stops_group() { signals::stop_this_group() } else { self.signals.stop() }
+            }
+            Stop::IsNotOurs => {}
+        }
+    }
+
+    fn resume(&mut self, job: &Job<'_>) {
+        if self.may_run() {
+            self.control.resume(job);
+        }
+    }
+
+    fn may_run(&self) -> bool {
+        self.guard.is_held() || self.may_outlive()
+    }
+
+    /// Gives the lock to the next one. An error if it turns out to have been lost, maybe while the command ran.
+    async fn release(self) -> Result<(), LostReason> {
+        let Self { guard, signals, console, session_timeout, end, .. } = self;
+        let path = guard.path().to_owned();
+        // By then it has expired.
+        let released = timeout(session_timeout, guard.release());
+        let problem = tokio::select! {
+            released = released => match released {
+                Ok(Ok(())) => {
+                    console.detail(format_args!("released {path}"));
+                    return Ok(());
+                }
+                Ok(Err(ReleaseError::Lost(lost))) => match lost.reason {
+                    LostReason::NodeDeleted => return Err(lost.reason),
+                    // A session that ends of itself does so after the lease.
+                    LostReason::SessionExpired if clock::now() < end => return Err(lost.reason),
+                    reason => reason.to_string(),
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "ZooKeeper did not answer".to_owned(),
+            },
+            _ = signals.next_fatal() => "its release was not waited for".to_owned(),
+        };
+        console.warn(format_args!(
+            "CMD has ended, but {path} may be taken until our session expires: {problem}"
+        ));
+        Ok(())
+    }
+
+    /// The end of the lease, since boot, as far as is known; not later than it is.
+    fn lease_end(&self) -> Duration {
+        let now = clock::now();
+        now + self.guard.remaining()
+    }
+
+    fn may_outlive(&self) -> bool {
+        self.run.on_lost == OnLost::IgnoreAndWarn
+    }
+
+    /// What the command finds in its environment.
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("ZKLOCK_PATH", self.guard.path().to_owned()),
+            ("ZKLOCK_TOKEN", self.guard.token().to_string()),
+            ("ZKLOCK_SEQUENCER", self.guard.sequencer().to_string()),
+            ("ZKLOCK_SESSION_TIMEOUT_MS", self.session_timeout.as_millis().to_string()),
+        ]
+    }
+}
+
+/// A loss is why the program fails, unless it is to go on.
+fn tell_loss(run: &Run, console: Console, message: impl Display) {
+    if run.restart { console.warn(message) } else { console.error(message) }
+}

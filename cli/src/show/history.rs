@@ -1,0 +1,192 @@
+//! The history of a lock's holders, as far as looks at its queue tell.
+//!
+//! Looks go in, changes of the holder come out; there is no clock and no connection in here. What happened between two looks
+//! is not made up:
+//!
+//! 1. A contender is its number and its token: numbers begin anew when the lock's directory does, and tokens alone are
+//!    unknown where a node is not ours to read.
+//! 2. Tokens rise in the order of the grants. A look whose holder has a lower one than was seen is of the past (of a server
+//!    that lags, after the connection was lost), and is passed over.
+//! 3. The lock goes by the order of the numbers, and only strangers' nodes leave gaps between these. So whoever may have held
+//!    it between two looks either stood between the two holders, or has come and gone and left a gap.
+//! 4. A holder was seen from its beginning if there was a look shortly before. If not, it has held the lock for what was
+//!    seen of it, at least.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::queue::Entry;
+
+/// How many changes are remembered.
+const LONGEST: usize = 256;
+
+/// Two looks that are further apart than this say little about when something happened between them.
+const FAR: Duration = Duration::from_secs(2);
+
+/// What the looks told so far.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    state: State,
+    /// All of the last look.
+    queue: Vec<Place>,
+    /// The highest number of the last look that saw anybody.
+    highest: Option<i32>,
+    looked: Option<Timestamp>,
+    handoffs: VecDeque<Handoff>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// There was no look yet.
+    #[default]
+    Unseen,
+    /// Nobody holds the lock; the last one who did.
+    Free(Option<Tenure>),
+    Held(Tenure),
+}
+
+/// What tells one contender from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    sequence: Option<i32>,
+    token: Option<i64>,
+}
+
+#[derive(Clone, Debug)]
+struct Tenure {
+    place: Place,
+    owner: String,
+    since: Timestamp,
+    from_start: bool,
+}
+
+/// How long the lock was held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Length {
+    pub(super) seen: Duration,
+    /// Whether it was held before or after that, too, for all that is known.
+    pub(super) at_least: bool,
+}
+
+/// One change of the holder, from or to nobody included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Handoff {
+    /// The look that saw it.
+    pub(super) at: Timestamp,
+    /// The owner texts.
+    pub(super) from: Option<String>,
+    pub(super) to: Option<String>,
+    /// Whether others may have held the lock between these two.
+    pub(super) others: bool,
+    /// How long the earlier one held the lock.
+    pub(super) held: Option<Length>,
+}
+
+impl History {
+    /// Takes in the queue as it was at that time.
+    pub(super) fn look(&mut self, at: Timestamp, queue: &[Entry]) {
+        let first = queue.first();
+        if first.is_some_and(|entry| self.is_past(entry)) {
+            return;
+        }
+        let near = self.looked.is_some_and(|looked| between(looked, at) <= FAR);
+        let granted = |entry: &Entry| State::Held(Tenure::new(entry, at, near));
+        self.state = match (std::mem::take(&mut self.state), first) {
+            (State::Unseen, None) => State::Free(None),
+            (State::Unseen, Some(entry)) => granted(entry),
+            (State::Held(tenure), Some(entry)) if tenure.place == place(entry) => State::Held(tenure),
+            (State::Free(Some(tenure)), Some(entry)) if tenure.place == place(entry) => {
+                // Nobody holds a lock twice by one node, so the look that saw nobody was of the past.
+                self.handoffs.pop_front();
+                State::Held(tenure)
+            }
+            (State::Free(last), None) => State::Free(last),
+            (State::Free(_), Some(entry)) => {
+                self.hand_over(at, None, Some(entry), near);
+                granted(entry)
+            }
+            (State::Held(tenure), Some(entry)) => {
+                self.hand_over(at, Some(&tenure), Some(entry), near);
+                granted(entry)
+            }
+            (State::Held(tenure), None) => {
+                self.hand_over(at, Some(&tenure), None, near);
+                State::Free(Some(tenure))
+            }
+        };
+        self.queue = queue.iter().map(place).collect();
+        self.highest = queue.iter().filter_map(|entry| entry.sequence).max().or(self.highest);
+        self.looked = Some(at);
+    }
+
+    /// The latest first.
+    pub(super) fn handoffs(&self) -> impl Iterator<Item = &Handoff> {
+        self.handoffs.iter()
+    }
+
+    /// How long the lock is held by whoever holds it now.
+    pub(super) fn holding(&self, now: Timestamp) -> Option<Length> {
+        match &self.state {
+            State::Held(tenure) => {
+                Some(Length { seen: between(tenure.since, now), at_least: !tenure.from_start })
+            }
+            State::Unseen | State::Free(_) => None,
+        }
+    }
+
+    fn is_past(&self, entry: &Entry) -> bool {
+        match &self.state {
+            State::Held(last) | State::Free(Some(last)) => {
+                entry.token.zip(last.place.token).is_some_and(|(token, last)| token < last)
+            }
+            State::Unseen | State::Free(None) => false,
+        }
+    }
+
+    fn hand_over(&mut self, at: Timestamp, from: Option<&Tenure>, to: Option<&Entry>, near: bool) {
+        let held = from.map(|tenure| {
+            let last = if near { at } else { self.looked.unwrap_or(at) };
+            Length { seen: between(tenure.since, last), at_least: !(near && tenure.from_start) }
+        });
+        let handoff = Handoff {
+            at,
+            from: from.map(|tenure| tenure.owner.clone()),
+            to: to.map(Entry::owner_text),
+            others: self.others(from, to),
+            held,
+        };
+        self.handoffs.push_front(handoff);
+        self.handoffs.truncate(LONGEST);
+    }
+
+    /// Whether anybody else can have held the lock since the last look.
+    fn others(&self, from: Option<&Tenure>, to: Option<&Entry>) -> bool {
+        let mut waited = self.queue.iter().filter(|waiter| from.is_none_or(|from| from.place != **waiter));
+        let Some(to) = to.map(place) else { return waited.next().is_some() };
+        match waited.next() {
+            Some(next) => *next != to,
+            // It came after the last look. It is the first who did if it has the next number.
+            None => self.highest.is_some_and(|highest| to.sequence != highest.checked_add(1)),
+        }
+    }
+}
+
+impl Tenure {
+    fn new(entry: &Entry, at: Timestamp, from_start: bool) -> Self {
+        Self { place: place(entry), owner: entry.owner_text(), since: at, from_start }
+    }
+}
+
+fn place(entry: &Entry) -> Place {
+    Place { sequence: entry.sequence, token: entry.token }
+}
+
+/// Zero if the clock was set back.
+fn between(earlier: Timestamp, later: Timestamp) -> Duration {
+    Duration::try_from(later.duration_since(earlier)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

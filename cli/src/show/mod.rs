@@ -1,0 +1,82 @@
+//! `zklock show`: who holds a lock, and who waits for it.
+
+mod history;
+mod screen;
+mod view;
+mod watch;
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use zklock::Session;
+
+use crate::args::Show;
+use crate::closing;
+use crate::connection::Connection;
+use crate::exit::{Failure, Outcome};
+use crate::queue::Entry;
+use crate::{output, table};
+
+/// The JSON.
+#[derive(Serialize)]
+struct Queue<'a> {
+    path: &'a str,
+    contenders: &'a [Entry],
+}
+
+/// Prints the queue, or draws it until told to end.
+pub(crate) async fn show(show: Show, connection: &Connection) -> Outcome {
+    if show.watch && !io::stdout().is_terminal() {
+        return Err(Failure::usage("--watch draws on a terminal, and standard output is none; leave it out"));
+    }
+    let session = connection.session().await?;
+    let outcome = look(&show, &session).await;
+    closing::session(&session).await;
+    outcome
+}
+
+async fn look(show: &Show, session: &Session) -> Outcome {
+    let lock = session.lock(&show.path)?;
+    if show.watch {
+        return watch::watch(session, &lock).await;
+    }
+    let queue = lock.contenders().await?.iter().map(Entry::from).collect::<Vec<_>>();
+    if show.json {
+        output::print_json(&Queue { path: &show.path, contenders: &queue })?;
+    } else if queue.is_empty() {
+        output::print(&format!("nobody holds {}\n", show.path))?;
+    } else {
+        output::print(&table(&queue, Timestamp::now()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(queue: &[Entry], now: Timestamp) -> String {
+    let row = |entry: &Entry| {
+        [
+            position(entry.position),
+            entry.owner_text(),
+            entry.since_text(now),
+            entry.session_text(),
+            entry.token_text(),
+            entry.sequence_text(),
+        ]
+    };
+    let header = ["POSITION", "OWNER", "SINCE", "SESSION", "TOKEN", "SEQUENCE"];
+    if queue.iter().all(|entry| entry.data.is_none()) {
+        return table::aligned(header, queue.iter().map(row));
+    }
+    let [position, owner, since, session, token, sequence] = header;
+    let with_data = queue.iter().map(|entry| {
+        let [position, owner, since, session, token, sequence] = row(entry);
+        [position, owner, since, session, token, sequence, entry.data_text()]
+    });
+    table::aligned([position, owner, since, session, token, sequence, "DATA"], with_data)
+}
+
+/// The first holds the lock; the others are told how many are before them.
+fn position(position: usize) -> String {
+    if position == 0 { "holder".to_owned() } else { position.to_string() }
+}

@@ -1,0 +1,229 @@
+//! What is drawn of a queue that is watched.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
+use zklock::SessionState;
+
+use super::history::{Handoff, History, Length};
+use crate::queue::Entry;
+use crate::text;
+
+/// A look that is older than this is not the queue as it is now. Looks follow each other every half a second.
+const STALE: Duration = Duration::from_secs(2);
+
+/// The queue as it was seen last, what went before, and which part of it is drawn.
+pub(super) struct View {
+    path: String,
+    colours: bool,
+    queue: Vec<Entry>,
+    /// When the queue was seen last.
+    seen: Timestamp,
+    /// When the first look was.
+    begun: Option<Timestamp>,
+    /// Why the last look failed.
+    trouble: Option<String>,
+    history: History,
+    /// How many of those who wait are above the window.
+    above: usize,
+    /// How many of those who wait the window had room for.
+    room: usize,
+}
+
+/// Where to move the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Scroll {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Start,
+    End,
+}
+
+impl View {
+    pub(super) fn new(path: String, colours: bool) -> Self {
+        Self {
+            path,
+            colours,
+            queue: Vec::new(),
+            seen: Timestamp::UNIX_EPOCH,
+            begun: None,
+            trouble: None,
+            history: History::default(),
+            above: 0,
+            room: 1,
+        }
+    }
+
+    /// Takes in the queue as it was at that time.
+    pub(super) fn look(&mut self, at: Timestamp, queue: Vec<Entry>) {
+        self.history.look(at, &queue);
+        self.queue = queue;
+        self.seen = at;
+        self.begun.get_or_insert(at);
+        self.trouble = None;
+    }
+
+    /// A look had no answer: what was seen last stays.
+    pub(super) fn failed(&mut self, trouble: String) {
+        self.trouble = Some(trouble);
+    }
+
+    /// Moves the window.
+    pub(super) fn scroll(&mut self, by: Scroll) {
+        let page = self.room.max(1);
+        let above = match by {
+            Scroll::Up => self.above.saturating_sub(1),
+            Scroll::Down => self.above.saturating_add(1),
+            Scroll::PageUp => self.above.saturating_sub(page),
+            Scroll::PageDown => self.above.saturating_add(page),
+            Scroll::Start => 0,
+            Scroll::End => usize::MAX,
+        };
+        self.above = above.min(self.furthest());
+    }
+
+    /// Where the window is at the queue's end.
+    fn furthest(&self) -> usize {
+        self.queue.len().saturating_sub(1 + self.room)
+    }
+
+    /// Draws all of it, as far as there is room.
+    pub(super) fn draw(&mut self, frame: &mut Frame<'_>, state: SessionState, now: Timestamp) {
+        let [title, holder, waiting, handoffs, keys] = Layout::vertical([
+            Constraint::Length(2),
+            Constraint::Length(4),
+            Constraint::Fill(2),
+            Constraint::Fill(1),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
+        self.draw_title(frame, title, state, now);
+        self.draw_holder(frame, holder, now);
+        self.draw_waiting(frame, waiting, now);
+        self.draw_handoffs(frame, handoffs);
+        frame.render_widget(Line::from(" q ends   arrows, page up, page down scroll").dim(), keys);
+    }
+
+    fn draw_title(&self, frame: &mut Frame<'_>, area: Rect, state: SessionState, now: Timestamp) {
+        let colour = if state == SessionState::Connected { Color::Green } else { Color::Yellow };
+        let title = Line::from(vec![
+            Span::raw(" "),
+            Span::styled(text::harmless(&self.path), Style::new().bold()),
+            Span::raw("   "),
+            Span::styled(state.to_string(), self.colour(colour)),
+        ]);
+        let unseen = Duration::try_from(now.duration_since(self.seen)).unwrap_or_default();
+        let status = match &self.trouble {
+            None if unseen <= STALE => Line::default(),
+            trouble => {
+                let why = trouble.as_deref().unwrap_or("no answer");
+                let (since, age) = (time(self.seen), text::age(unseen));
+                let stale = format!(" stale since {since} ({age}): {}", text::harmless(why));
+                Line::styled(stale, self.colour(Color::Yellow))
+            }
+        };
+        frame.render_widget(Paragraph::new(vec![title, status]), area);
+    }
+
+    fn draw_holder(&self, frame: &mut Frame<'_>, area: Rect, now: Timestamp) {
+        let lines = match self.queue.first() {
+            None => vec![Line::from(" nobody holds it").dim()],
+            Some(holder) => {
+                let held = self.history.holding(now).map(length).unwrap_or_default();
+                let owner = Span::styled(holder.owner_text(), self.colour(Color::Green).bold());
+                let data =
+                    holder.data.is_some().then(|| Span::raw(format!("   {}", holder.data_text())).dim());
+                let times = format!(" held for {held}   contending since {}", holder.since_text(now));
+                let (session, token) = (holder.session_text(), holder.token_text());
+                let numbers =
+                    format!(" session {session}   token {token}   sequence {}", holder.sequence_text());
+                let first = [Span::raw(" "), owner].into_iter().chain(data).collect::<Vec<_>>();
+                vec![Line::from(first), Line::from(times), Line::from(numbers)]
+            }
+        };
+        frame.render_widget(Paragraph::new(lines).block(block(" Holder ".to_owned())), area);
+    }
+
+    fn draw_waiting(&mut self, frame: &mut Frame<'_>, area: Rect, now: Timestamp) {
+        // Without the line above, and that of the header.
+        self.room = usize::from(area.height.saturating_sub(2));
+        self.above = self.above.min(self.furthest());
+        let waiting = self.queue.get(1..).unwrap_or_default();
+        let shown = waiting.iter().skip(self.above).take(self.room);
+        let row = |entry: &Entry| {
+            Row::new([
+                entry.position.to_string(),
+                entry.owner_text(),
+                entry.age(now).map(text::age).unwrap_or_default(),
+                entry.session_text(),
+                entry.token_text(),
+                entry.sequence_text(),
+            ])
+        };
+        let widths = [
+            Constraint::Length(6),
+            Constraint::Fill(1),
+            Constraint::Length(8),
+            Constraint::Length(18),
+            Constraint::Length(12),
+            Constraint::Length(8),
+        ];
+        let header = Row::new(["     #", "OWNER", "WAITS", "SESSION", "TOKEN", "SEQUENCE"]).dim();
+        let title = match (waiting.len(), shown.len()) {
+            (0, _) => " Nobody waits ".to_owned(),
+            (all, shown) if shown == all => format!(" {all} waiting "),
+            (all, 0) => format!(" {all} waiting "),
+            (all, shown) => format!(" {all} waiting, {} to {} ", self.above + 1, self.above + shown),
+        };
+        let header = if waiting.is_empty() { Row::default() } else { header };
+        let table = Table::new(shown.map(row), widths).header(header).block(block(title));
+        frame.render_widget(table, area);
+    }
+
+    fn draw_handoffs(&self, frame: &mut Frame<'_>, area: Rect) {
+        let lines = self.history.handoffs().take(usize::from(area.height)).map(handoff).collect::<Vec<_>>();
+        let since = self.begun.map(time).unwrap_or_default();
+        let title = if lines.is_empty() { " No handoff" } else { " Handoffs" };
+        frame.render_widget(Paragraph::new(lines).block(block(format!("{title} since {since} "))), area);
+    }
+
+    fn colour(&self, colour: Color) -> Style {
+        if self.colours { Style::new().fg(colour) } else { Style::new() }
+    }
+}
+
+/// A line above, with a title in it. All lines have the same width, so that columns stay where they are.
+fn block(title: String) -> Block<'static> {
+    Block::new().borders(Borders::TOP).border_style(Style::new().dim()).title(Span::raw(title).bold())
+}
+
+fn handoff(handoff: &Handoff) -> Line<'static> {
+    let name = |owner: &Option<String>| owner.clone().unwrap_or_else(|| "nobody".to_owned());
+    let others = if handoff.others { " → …" } else { "" };
+    let line = format!(" {}  {}{others} → {}", time(handoff.at), name(&handoff.from), name(&handoff.to));
+    match handoff.held {
+        Some(held) => {
+            Line::from(vec![Span::raw(line), Span::raw(format!("   held for {}", length(held))).dim()])
+        }
+        None => Line::from(line),
+    }
+}
+
+fn length(length: Length) -> String {
+    format!("{}{}", if length.at_least { "≥ " } else { "" }, text::age(length.seen))
+}
+
+/// To the second: nobody can see more of it.
+fn time(at: Timestamp) -> String {
+    format!("{at:.0}")
+}
+
+#[cfg(test)]
+mod tests;

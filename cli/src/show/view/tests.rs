@@ -1,0 +1,137 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::*;
+use crate::queue::tests::entry;
+
+const CONNECTED: SessionState = SessionState::Connected;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000_000 + seconds).unwrap()
+}
+
+/// A queue of so many, which was seen at the beginning.
+fn view(contenders: i32) -> View {
+    let mut view = View::new("/lock/orders".to_owned(), true);
+    view.look(at(0), queue(0, contenders));
+    view
+}
+
+fn queue(from: i32, to: i32) -> Vec<Entry> {
+    let numbered = |(position, sequence)| Entry {
+        position,
+        ..entry(&format!("owner {sequence}."), sequence, i64::from(sequence) + 100)
+    };
+    (0..).zip(from..to).map(numbered).collect()
+}
+
+fn drawn_on(view: &mut View, width: u16, height: u16, state: SessionState, now: Timestamp) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view.draw(frame, state, now)).unwrap();
+    terminal.backend().to_string()
+}
+
+fn drawn(view: &mut View) -> String {
+    drawn_on(view, 100, 24, CONNECTED, at(1))
+}
+
+#[test]
+fn the_holder_is_told_from_those_who_wait() {
+    let text = drawn(&mut view(3));
+    assert!(text.contains("/lock/orders   connected"), "{text}");
+    assert!(text.contains(" owner 0.") && text.contains("token 100   sequence 0"), "{text}");
+    assert!(text.contains(" 2 waiting ") && text.contains("owner 2."), "{text}");
+    assert!(text.contains("held for ≥ 1s   contending since 2001-09-09T01:46:40Z (1s)"), "{text}");
+    assert!(text.contains("No handoff since 2001-09-09T01:46:40Z"), "{text}");
+    assert!(!text.contains("stale"), "{text}");
+}
+
+#[test]
+fn a_free_lock_has_no_holder() {
+    let text = drawn(&mut view(0));
+    assert!(text.contains("nobody holds it") && text.contains("Nobody waits"), "{text}");
+}
+
+#[test]
+fn handoffs_are_listed_the_latest_first() {
+    let mut view = view(3);
+    view.look(at(1), queue(1, 3));
+    view.look(at(2), queue(2, 3));
+    let text = drawn_on(&mut view, 100, 24, CONNECTED, at(2));
+    let latest = text.find("01:46:42Z  owner 1. → owner 2.   held for 1s").expect(&text);
+    let earlier = text.find("01:46:41Z  owner 0. → owner 1.   held for ≥ 1s").expect(&text);
+    assert!(latest < earlier, "{text}");
+}
+
+#[test]
+fn what_others_may_have_held_is_left_open() {
+    let mut view = view(3);
+    view.look(at(1), queue(2, 3));
+    let text = drawn(&mut view);
+    assert!(text.contains("owner 0. → … → owner 2."), "{text}");
+    view.look(at(2), Vec::new());
+    assert!(drawn(&mut view).contains("owner 2. → nobody   held for 1s"), "{}", drawn(&mut view));
+}
+
+#[test]
+fn an_old_look_is_said_to_be_stale() {
+    let mut view = view(2);
+    let text = drawn_on(&mut view, 100, 24, SessionState::Disconnected, at(200));
+    assert!(text.contains("disconnected") && text.contains("owner 1."), "{text}");
+    assert!(text.contains("stale since 2001-09-09T01:46:40Z (3m 20s): no answer"), "{text}");
+    view.failed("the \u{1b}[31mserver".to_owned());
+    let text = drawn(&mut view);
+    assert!(text.contains(r"stale since 2001-09-09T01:46:40Z (1s): the \u{1b}[31mserver"), "{text}");
+    view.look(at(1), queue(0, 2));
+    assert!(!drawn(&mut view).contains("stale"));
+}
+
+#[test]
+fn the_window_stays_within_the_queue() {
+    let mut view = view(1001);
+    assert!(drawn(&mut view).contains(" 1000 waiting, 1 to 9 "), "{}", drawn(&mut view));
+    view.scroll(Scroll::Up);
+    assert!(drawn(&mut view).contains(" 1 to 9 "));
+    view.scroll(Scroll::Down);
+    view.scroll(Scroll::PageDown);
+    assert!(drawn(&mut view).contains(" 11 to 19 "), "{}", drawn(&mut view));
+    view.scroll(Scroll::End);
+    let text = drawn(&mut view);
+    assert!(text.contains(" 992 to 1000 ") && text.contains("owner 1000."), "{text}");
+    view.scroll(Scroll::Down);
+    view.scroll(Scroll::PageUp);
+    assert!(drawn(&mut view).contains(" 983 to 991 "), "{}", drawn(&mut view));
+    view.look(at(1), queue(0, 3));
+    assert!(drawn(&mut view).contains(" 2 waiting "));
+}
+
+#[test]
+fn texts_of_strangers_are_harmless() {
+    let mut view = view(0);
+    let evil = Entry { data: Some("\u{9b}2J".to_owned()), ..entry("\u{1b}[2J", 0, 1) };
+    view.look(at(1), vec![evil.clone(), Entry { position: 1, ..evil }]);
+    let text = drawn(&mut view);
+    assert_eq!(text.matches(r"\u{1b}[2J").count(), 3, "{text}");
+    assert_eq!(text.matches(r"\u{9b}2J").count(), 1, "{text}");
+}
+
+#[test]
+fn without_colours_there_are_none() {
+    let mut view = View::new("/lock".to_owned(), false);
+    view.look(at(0), queue(0, 3));
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    terminal.draw(|frame| view.draw(frame, SessionState::Disconnected, at(10))).unwrap();
+    assert!(terminal.backend().buffer().content.iter().all(|cell| cell.fg == Color::Reset));
+}
+
+#[test]
+fn there_is_no_terminal_too_small() {
+    let mut view = view(100);
+    view.look(at(1), queue(1, 100));
+    let widths = [0, 1, 2, 3, 8, 30, 100];
+    for (width, height) in widths.into_iter().flat_map(|width| (0..16).map(move |height| (width, height))) {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| view.draw(frame, CONNECTED, at(1))).unwrap();
+        view.scroll(Scroll::PageDown);
+    }
+}

@@ -1,0 +1,147 @@
+//! `zklock show --watch`: the queue as it changes.
+
+use std::env;
+use std::io;
+use std::mem;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use futures::stream::{self, Stream, StreamExt};
+use jiff::Timestamp;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use zklock::{Contender, Lock, QueryError, Session};
+
+use super::screen::{self, Screen};
+use super::view::{Scroll, View};
+use crate::exit::{Failure, Outcome};
+use crate::queue::Entry;
+use crate::signals::CONT;
+
+/// From one look to the next. A long queue takes time to read, too.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How often ages are drawn anew.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What the kernel sends to those whose terminal is gone; or rather, to some of them.
+const HANGUP: SignalKind = SignalKind::hangup();
+
+/// One look at the queue, and when its answer was there.
+type Look = (Timestamp, Result<Vec<Contender>, QueryError>);
+
+/// What somebody wants who presses a key.
+enum Wish {
+    End,
+    Scroll(Scroll),
+}
+
+/// Draws the queue until somebody has seen enough, or a signal ends it. A queue that cannot be read at first is a failure;
+/// later on what was seen last stays.
+pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
+    let queue = lock.contenders().await?;
+    // What we draw with would not only leave colours out, but what is bold, too.
+    let colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut view = View::new(lock.path().to_owned(), colours);
+    view.look(Timestamp::now(), queue.iter().map(Entry::from).collect());
+
+    // Before the screen is opened, so that no signal leaves it open.
+    let mut signals = Signals::listen().map_err(Failure::internal)?;
+    let mut continued = signal(SignalKind::from_raw(CONT)).map_err(Failure::internal)?;
+    let mut screen = Screen::open().map_err(|error| Failure::output(&error))?;
+    let mut events = screen::events().map_err(Failure::internal)?;
+    let mut looks = pin!(looks(lock));
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut was_stopped = false;
+    loop {
+        let state = session.state();
+        let reopened = if mem::take(&mut was_stopped) { screen.reopen() } else { Ok(()) };
+        let drawn = reopened.and_then(|()| screen.draw(|frame| view.draw(frame, state, Timestamp::now())));
+        if let Err(error) = drawn {
+            return if screen::is_gone() { Ok(killed(HANGUP)) } else { Err(Failure::output(&error)) };
+        }
+        tokio::select! {
+            Some(event) = events.recv() => match wish(&event) {
+                Some(Wish::End) => return Ok(ExitCode::SUCCESS),
+                Some(Wish::Scroll(by)) => view.scroll(by),
+                // A new size, for one: the next drawing asks for it.
+                None => {}
+            },
+            Some((at, queue)) = looks.next() => match queue {
+                Ok(queue) => view.look(at, queue.iter().map(Entry::from).collect()),
+                Err(error @ QueryError::SessionOver { .. }) => return Err(error.into()),
+                Err(error) => view.failed(error.to_string()),
+            },
+            _ = ticks.tick() => if screen::is_gone() {
+                return Ok(killed(HANGUP));
+            },
+            _ = continued.recv() => was_stopped = true,
+            ended = signals.next() => return Ok(ended),
+        }
+    }
+}
+
+/// Looks at the queue again and again.
+fn looks(lock: &Lock) -> impl Stream<Item = Look> {
+    stream::unfold((), move |()| async move {
+        sleep(PAUSE).await;
+        let queue = lock.contenders().await;
+        Some(((Timestamp::now(), queue), ()))
+    })
+}
+
+fn wish(event: &Event) -> Option<Wish> {
+    let Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press | KeyEventKind::Repeat, .. }) =
+        event
+    else {
+        return None;
+    };
+    Some(match code {
+        KeyCode::Char('q') | KeyCode::Esc => Wish::End,
+        KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => Wish::End,
+        KeyCode::Up => Wish::Scroll(Scroll::Up),
+        KeyCode::Down => Wish::Scroll(Scroll::Down),
+        KeyCode::PageUp => Wish::Scroll(Scroll::PageUp),
+        KeyCode::PageDown => Wish::Scroll(Scroll::PageDown),
+        KeyCode::Home => Wish::Scroll(Scroll::Start),
+        KeyCode::End => Wish::Scroll(Scroll::End),
+        _ => return None,
+    })
+}
+
+/// The signals that end a program. They are to find the terminal as it was before.
+struct Signals {
+    interrupt: Signal,
+    hangup: Signal,
+    quit: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(HANGUP)?,
+            quit: signal(SignalKind::quit())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// What to end with. An interrupt is how people end what they watch, on a terminal in raw mode by a key.
+    async fn next(&mut self) -> ExitCode {
+        tokio::select! {
+            _ = self.interrupt.recv() => ExitCode::SUCCESS,
+            _ = self.hangup.recv() => killed(HANGUP),
+            _ = self.quit.recv() => killed(SignalKind::quit()),
+            _ = self.terminate.recv() => killed(SignalKind::terminate()),
+        }
+    }
+}
+
+/// As shells write it.
+fn killed(signal: SignalKind) -> ExitCode {
+    ExitCode::from(u8::try_from(128 + signal.as_raw_value()).unwrap_or(u8::MAX))
+}

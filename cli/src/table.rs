@@ -1,0 +1,83 @@
+//! Aligned columns.
+
+use anstyle::Style;
+use ratatui::text::Span;
+
+/// The widest cell; a longer one is cut. JSON has all of it.
+const WIDEST: usize = 80;
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// The lines of a table whose cells are free of control characters.
+pub(crate) fn aligned<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let rows = rows.into_iter().map(|row| row.map(|cell| cut(&cell, WIDEST))).collect::<Vec<_>>();
+    let mut widths = header.map(width);
+    for row in &rows {
+        for (widest, cell) in widths.iter_mut().zip(row) {
+            *widest = width(cell).max(*widest);
+        }
+    }
+    let bold = Style::new().bold();
+    let mut text = format!("{bold}{}{bold:#}\n", line(&header, &widths));
+    for row in &rows {
+        text.push_str(&line(row, &widths));
+        text.push('\n');
+    }
+    text
+}
+
+fn line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
+    let mut text = String::new();
+    for (cell, widest) in cells.iter().zip(widths) {
+        let cell = cell.as_ref();
+        text.push_str(cell);
+        text.extend(std::iter::repeat_n(' ', widest + GAP - width(cell)));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn cut(cell: &str, widest: usize) -> String {
+    if width(cell) <= widest {
+        return cell.to_owned();
+    }
+    let mut room = widest - 1;
+    let fits = |character: &char| {
+        let taken = width(character.encode_utf8(&mut [0; 4]));
+        let fits = taken <= room;
+        room = room.saturating_sub(taken);
+        fits
+    };
+    cell.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// How many columns of a terminal the text takes.
+fn width(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_on_a_terminal() {
+        let rows = [["\u{8def}\u{8def}", "1"], ["a", "22"]].map(|row| row.map(str::to_owned));
+        assert_eq!(plain(&aligned(["ID", "N"], rows)), "ID    N\n\u{8def}\u{8def}  1\na     22\n");
+    }
+
+    #[test]
+    fn a_cell_that_is_too_wide_is_cut() {
+        assert_eq!(cut("abcd", 4), "abcd");
+        assert_eq!(cut("abcde", 4), "abc…");
+        assert_eq!(cut("\u{8def}\u{8def}\u{8def}", 4), "\u{8def}…");
+    }
+}

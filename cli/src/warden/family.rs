@@ -1,0 +1,98 @@
+//! A command and what it started.
+
+use nix::unistd::{self, getpgid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid, waitpid,
+};
+
+use super::descendants::{Descendants, is_childless};
+
+/// What has become of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Its head was stopped by this signal.
+    Stopped(i32),
+    /// Its head goes on after that.
+    Continued,
+    /// Its head has ended, with this status, or 128 and the signal that ended it.
+    Ended(u8),
+    /// Nobody is left.
+    Gone,
+}
+
+/// A command and what it started: a process group, and those who left it.
+#[derive(Debug)]
+pub(super) struct Family {
+    /// The command, and the id of its group. It is waited for last: as long as it is not, the id is no other's.
+    head: Pid,
+    ended: bool,
+    descendants: Descendants,
+}
+
+impl Family {
+    /// That of a child which leads its group. There are no other children.
+    pub(super) fn of(head: Pid, descendants: Descendants) -> Self {
+        Self { head, ended: false, descendants }
+    }
+
+    /// Sends a signal to the group, and to those of our children that have left it. Those that descend from these become
+    /// our children once their parents are gone.
+    pub(super) fn signal(&self, signal: Signal) {
+        let _gone = kill_process_group(self.head, signal);
+        let id = |process: Pid| unistd::Pid::from_raw(process.as_raw_pid());
+        let outside = |child: &Pid| getpgid(Some(id(*child))) != Ok(id(self.head));
+        for child in self.children().into_iter().filter(outside) {
+            // Nobody else is given its id before we have waited for it.
+            let _gone = kill_process(child, signal);
+        }
+    }
+
+    /// Sends SIGKILL to everything.
+    pub(super) fn kill(&self) {
+        let _gone = kill_process_group(self.head, Signal::KILL);
+        let _gone = kill_process(self.head, Signal::KILL);
+        self.descendants.strike(&[self.head]);
+    }
+
+    /// Sends a signal to the command's group.
+    pub(super) fn pass_on(&self, signal: Signal) {
+        let _gone = kill_process_group(self.head, signal);
+    }
+
+    /// What has become of it since the last look.
+    pub(super) fn news(&mut self) -> Option<News> {
+        for child in self.children().into_iter().filter(|child| *child != self.head) {
+            let _status = waitpid(Some(child), WaitOptions::NOHANG);
+        }
+        if !self.ended { self.news_of_head() } else { self.news_of_the_others() }
+    }
+
+    fn news_of_head(&mut self) -> Option<News> {
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if let Ok(Some(status)) = waitid(WaitId::Pid(self.head), ended) {
+            self.ended = true;
+            let code = status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
+            return Some(News::Ended(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)));
+        }
+        let paused = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
+        let status = waitid(WaitId::Pid(self.head), paused).ok().flatten()?;
+        if status.continued() { Some(News::Continued) } else { status.stopping_signal().map(News::Stopped) }
+    }
+
+    fn news_of_the_others(&self) -> Option<News> {
+        if self
+            .descendants
+            .children()
+            .map_or(true, |children| children.iter().any(|child| *child != self.head))
+        {
+            return None;
+        }
+        let _status = waitpid(Some(self.head), WaitOptions::NOHANG);
+        is_childless().then_some(News::Gone)
+    }
+
+    /// Those that can be found right now.
+    fn children(&self) -> Vec<Pid> {
+        self.descendants.children().unwrap_or_default()
+    }
+}

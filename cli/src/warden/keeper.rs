@@ -1,0 +1,164 @@
+//! The warden's process: starts the command, and does what the ladder says.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
+
+use super::descendants::{Descendants, INSISTENCE, STUCK};
+use super::family::{Family, News};
+use super::ladder::{Ladder, Step};
+use super::launcher::launcher_of;
+use super::protocol::{Order, Report, Wire, receive_file};
+use crate::clock;
+use crate::console::{Console, Level};
+use crate::exit::Code;
+use crate::signals::{self, Signals};
+
+/// How often the clock is looked at, at least.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Keeps this command for the process at the other end of standard input, until everything is gone.
+pub(super) fn keep(command: &[OsString]) -> ExitCode {
+    // One thread: the kernel kills the command when the thread that started it ends.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.and_then(|runtime| runtime.block_on(run(command))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            Console::new(Level::Normal).error(format_args!("the command cannot be kept: {error}"));
+            Code::Internal.into()
+        }
+    }
+}
+
+async fn run(command: &[OsString]) -> io::Result<()> {
+    // Whoever sends signals means the command, and the holder passes them on; we are to outlast it.
+    let mut signals = Signals::listen()?;
+    let mut changed = signal(SignalKind::child())?;
+    let descendants = Descendants::adopt()?;
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let input = receive_file(&socket)?;
+    let mut holder = Wire::<Order>::new(socket)?;
+    let Some(Order::Begin { foreground, grace, end }) = holder.receive().await else { return Ok(()) };
+
+    let mut ladder = Ladder::new(end);
+    if ladder.due(clock::now()).is_some() {
+        return Ok(());
+    }
+    let command = launcher_of(command, foreground).stdin(input).spawn()?;
+    let Some(head) = i32::try_from(command.id()).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    holder.send(&Report::Started { group: head.as_raw_pid() });
+
+    let mut warden = Warden { family: Family::of(head, descendants), ladder, stuck: None };
+    let mut is_held = true;
+    loop {
+        let order = tokio::select! {
+            _ = changed.recv() => None,
+            _ = signals.next() => None,
+            () = sleep(warden.pause()) => None,
+            order = holder.receive(), if is_held => {
+                is_held = order.is_some();
+                order
+            }
+        };
+        // What the command did by itself is seen before what we are told to do to it.
+        while let Some(news) = warden.family.news() {
+            match news {
+                News::Stopped(signal) => holder.send(&Report::Stopped { signal }),
+                News::Continued => holder.send(&Report::Continued),
+                News::Ended(status) => {
+                    let by_itself = warden.ladder.is_running();
+                    holder.send(&Report::Ended { status, at: clock::now(), by_itself });
+                    warden.ladder.linger(grace, clock::now());
+                }
+                News::Gone => {
+                    holder.finish().await;
+                    return Ok(());
+                }
+            }
+        }
+        let now = clock::now();
+        let step = match order {
+            _ if !is_held => warden.ladder.kill(),
+            Some(order) => warden.obey(order, now),
+            None => None,
+        };
+        // Whatever woke us: one whose children end all the time would keep a timer from ever being heard.
+        let step = step.or_else(|| warden.look_at_the_clock(now));
+        warden.take(step);
+        if order == Some(Order::Signal(signals::CONT)) {
+            holder.send(&Report::Delivered);
+        }
+        if warden.is_stuck(now) {
+            holder.send(&Report::Stuck);
+        }
+    }
+}
+
+struct Warden {
+    family: Family,
+    ladder: Ladder,
+    /// When to complain that SIGKILL does not help; for ever once that was done.
+    stuck: Option<Duration>,
+}
+
+impl Warden {
+    fn obey(&mut self, order: Order, now: Duration) -> Option<Step> {
+        match order {
+            Order::Begin { .. } => None,
+            Order::Extend { end } => {
+                self.ladder.extend(end);
+                None
+            }
+            Order::Stop { grace, end } => self.ladder.stop(grace, end, now),
+            Order::Signal(signal) => {
+                Signal::from_named_raw(signal).into_iter().for_each(|signal| self.family.pass_on(signal));
+                None
+            }
+        }
+    }
+
+    /// How long until the next look at the clock. The timer's own clock stops while the machine is suspended.
+    fn pause(&self) -> Duration {
+        if self.ladder.is_killing() {
+            return INSISTENCE;
+        }
+        let next = self.ladder.wake().map(|wake| wake.saturating_sub(clock::now()));
+        next.map_or(LOOK, |next| next.min(LOOK))
+    }
+
+    fn look_at_the_clock(&mut self, now: Duration) -> Option<Step> {
+        let insist = self.ladder.is_killing().then_some(Step::Kill);
+        self.ladder.due(now).or(insist)
+    }
+
+    /// Whether it is time to complain, once, that something is left though it got SIGKILL.
+    fn is_stuck(&mut self, now: Duration) -> bool {
+        if !self.ladder.is_killing() {
+            return false;
+        }
+        let stuck = *self.stuck.get_or_insert(now + STUCK);
+        if stuck <= now {
+            self.stuck = Some(Duration::MAX);
+        }
+        stuck <= now
+    }
+
+    fn take(&self, step: Option<Step>) {
+        match step {
+            Some(Step::Terminate) => {
+                self.family.signal(Signal::TERM);
+                // One that is stopped would not hear of it.
+                self.family.signal(Signal::CONT);
+            }
+            Some(Step::Kill) => self.family.kill(),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! When to send which signal. Pure: every instant is an argument, as the time since boot.
+
+use std::time::Duration;
+
+/// How long before the end of the lease SIGKILL is sent: the time for the kernel to carry it out, on a busy machine.
+pub(crate) const RESERVE: Duration = Duration::from_millis(250);
+
+/// How long what a command leaves behind may go on before it gets SIGTERM: a `tee` that has yet to write what it read.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// What is to be sent to everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Terminate,
+    Kill,
+}
+
+/// Where the command stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// It has ended by itself, and what it left behind gets SIGTERM then, and SIGKILL after the grace.
+    Lingering {
+        until: Duration,
+        grace: Duration,
+    },
+    /// SIGTERM has been sent, and SIGKILL follows then.
+    Terminating {
+        kill: Duration,
+    },
+    Killing,
+}
+
+/// From running to gone, never back.
+#[derive(Clone, Debug)]
+pub(crate) struct Ladder {
+    stage: Stage,
+    /// The end of the lease, as far as is known.
+    end: Option<Duration>,
+}
+
+impl Ladder {
+    pub(crate) fn new(end: Option<Duration>) -> Self {
+        Self { stage: Stage::Running, end }
+    }
+
+    /// The lease lasts until then.
+    pub(crate) fn extend(&mut self, end: Duration) {
+        self.end = Some(end);
+    }
+
+    /// The command has ended. What it left behind is to end, too: it has this grace.
+    pub(crate) fn linger(&mut self, grace: Duration, now: Duration) {
+        if self.stage == Stage::Running {
+            self.stage = Stage::Lingering { until: now + LINGER, grace };
+        }
+    }
+
+    /// The lock is lost: everything is to end by `grace` from now, and before the lease if that has an end still.
+    pub(crate) fn stop(&mut self, grace: Duration, end: Option<Duration>, now: Duration) -> Option<Step> {
+        let kill = now + grace;
+        match self.stage {
+            Stage::Running | Stage::Lingering { .. } => {
+                self.end = end;
+                self.stage = Stage::Terminating { kill };
+                self.due(now).or(Some(Step::Terminate))
+            }
+            Stage::Terminating { kill: earlier } => {
+                self.end = [self.end, end].into_iter().flatten().min();
+                self.stage = Stage::Terminating { kill: kill.min(earlier) };
+                self.due(now)
+            }
+            Stage::Killing => None,
+        }
+    }
+
+    /// Nobody holds the lock any more.
+    pub(crate) fn kill(&mut self) -> Option<Step> {
+        let first = self.stage != Stage::Killing;
+        self.stage = Stage::Killing;
+        first.then_some(Step::Kill)
+    }
+
+    /// What is to be done by now.
+    pub(crate) fn due(&mut self, now: Duration) -> Option<Step> {
+        if self.last().is_some_and(|last| last <= now) {
+            return self.kill();
+        }
+        match self.stage {
+            Stage::Lingering { until, grace } if until <= now => {
+                self.stage = Stage::Terminating { kill: now + grace };
+                Some(Step::Terminate)
+            }
+            Stage::Terminating { kill } if kill <= now => self.kill(),
+            _ => None,
+        }
+    }
+
+    /// When to look again.
+    pub(crate) fn wake(&self) -> Option<Duration> {
+        match self.stage {
+            Stage::Running => self.last(),
+            Stage::Lingering { until: next, .. } | Stage::Terminating { kill: next } => {
+                Some(self.last().map_or(next, |last| last.min(next)))
+            }
+            Stage::Killing => None,
+        }
+    }
+
+    /// When everything gets SIGKILL at the latest.
+    fn last(&self) -> Option<Duration> {
+        self.end.map(|end| end.saturating_sub(RESERVE))
+    }
+
+    /// Whether nothing was done to the command.
+    pub(crate) fn is_running(&self) -> bool {
+        self.stage == Stage::Running
+    }
+
+    pub(crate) fn is_killing(&self) -> bool {
+        self.stage == Stage::Killing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+    const GRACE: Duration = Duration::from_secs(2);
+
+    fn after(seconds: f64) -> Duration {
+        NOW + Duration::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn a_command_runs_until_shortly_before_the_lease_ends() {
+        let mut ladder = Ladder::new(Some(after(5.0)));
+        assert_eq!(ladder.wake(), Some(after(4.75)));
+        assert_eq!(ladder.due(after(4.7)), None);
+        ladder.extend(after(9.0));
+        assert_eq!(ladder.due(after(8.7)), None);
+        assert_eq!(ladder.due(after(8.75)), Some(Step::Kill));
+        assert_eq!((ladder.due(after(9.0)), ladder.wake()), (None, None));
+    }
+
+    #[test]
+    fn a_lease_may_turn_out_shorter_than_was_thought() {
+        let mut ladder = Ladder::new(Some(after(9.0)));
+        ladder.extend(after(5.0));
+        assert_eq!(ladder.due(after(4.75)), Some(Step::Kill));
+    }
+
+    #[test]
+    fn it_is_asked_first_and_killed_after_its_grace() {
+        let mut ladder = Ladder::new(Some(after(5.0)));
+        assert_eq!(ladder.stop(GRACE, Some(after(5.0)), NOW), Some(Step::Terminate));
+        assert_eq!(ladder.wake(), Some(after(2.0)));
+        assert_eq!(ladder.due(after(1.9)), None);
+        assert_eq!(ladder.due(after(2.0)), Some(Step::Kill));
+    }
+
+    #[test]
+    fn no_grace_is_longer_than_the_lease() {
+        let mut ladder = Ladder::new(Some(after(1.0)));
+        assert_eq!(ladder.stop(GRACE, Some(after(1.0)), NOW), Some(Step::Terminate));
+        assert_eq!(ladder.due(after(0.75)), Some(Step::Kill));
+    }
+
+    #[test]
+    fn without_any_grace_it_is_killed_at_once() {
+        assert_eq!(Ladder::new(None).stop(Duration::ZERO, None, NOW), Some(Step::Kill));
+        assert_eq!(Ladder::new(None).stop(GRACE, Some(after(0.2)), NOW), Some(Step::Kill));
+    }
+
+    #[test]
+    fn a_loss_that_nobody_foresaw_leaves_the_grace() {
+        let mut ladder = Ladder::new(Some(after(0.5)));
+        assert_eq!(ladder.stop(GRACE, None, NOW), Some(Step::Terminate));
+        assert_eq!(ladder.wake(), Some(after(2.0)));
+    }
+
+    #[test]
+    fn what_was_left_behind_may_finish_then_is_asked_and_then_killed() {
+        let mut ladder = Ladder::new(Some(after(9.0)));
+        ladder.linger(GRACE, NOW);
+        assert_eq!((ladder.is_running(), ladder.wake()), (false, Some(after(0.1))));
+        assert_eq!(ladder.due(after(0.1)), Some(Step::Terminate));
+        assert_eq!((ladder.due(after(0.2)), ladder.wake()), (None, Some(after(2.1))));
+        assert_eq!(ladder.due(after(2.1)), Some(Step::Kill));
+    }
+
+    #[test]
+    fn what_was_left_behind_does_not_outlive_the_lease_either() {
+        let mut ladder = Ladder::new(Some(after(0.3)));
+        ladder.linger(GRACE, NOW);
+        assert_eq!(ladder.due(after(0.05)), Some(Step::Kill));
+    }
+
+    #[test]
+    fn a_loss_hurries_what_was_left_behind() {
+        let mut ladder = Ladder::new(None);
+        assert_eq!(ladder.stop(GRACE, Some(after(9.0)), NOW), Some(Step::Terminate));
+        assert_eq!(ladder.stop(GRACE, Some(after(1.5)), after(0.1)), None);
+        assert_eq!(ladder.wake(), Some(after(1.25)));
+        assert_eq!(ladder.stop(Duration::ZERO, None, after(0.2)), Some(Step::Kill));
+        assert_eq!(ladder.stop(GRACE, None, after(0.3)), None);
+    }
+
+    #[test]
+    fn one_that_may_outlive_the_lease_is_killed_only_when_nobody_is_left() {
+        let mut ladder = Ladder::new(None);
+        assert_eq!((ladder.wake(), ladder.due(after(1e6))), (None, None));
+        assert_eq!(ladder.kill(), Some(Step::Kill));
+        assert_eq!(ladder.kill(), None);
+    }
+}

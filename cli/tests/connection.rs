@@ -1,0 +1,254 @@
+//! The options that all commands share: from flags, from the environment, from files; and what they connect to.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::library::server;
+use support::program::{Run, zklock};
+use tempfile::TempDir;
+use zklock::{Acl, LockOptions, Session};
+use zklock_testcontainers::{Link, ZooKeeper};
+
+const SECRET: &str = "alice:wonder:land";
+
+/// What `zklock doctor` reports, with these variables and arguments.
+fn report(variables: &[(&str, &str)], arguments: &[&str]) -> Value {
+    doctor(variables, arguments).json()
+}
+
+fn doctor(variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+    let mut command = zklock(&["doctor", "--json"]);
+    Run::of(command.envs(variables.iter().copied()).args(arguments))
+}
+
+/// Whom the server takes the client for.
+fn identities(report: &Value) -> Vec<&str> {
+    let identities = report["servers"][0]["identities"].as_array().expect("identities");
+    identities.iter().filter_map(Value::as_str).filter(|identity| !identity.starts_with("ip:")).collect()
+}
+
+fn file(directory: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = directory.path().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[tokio::test]
+async fn the_environment_is_honoured_and_flags_win() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let variables = [
+        ("ZKLOCK_SERVERS", servers.as_str()),
+        ("ZKLOCK_SESSION_TIMEOUT", "5s"),
+        ("ZKLOCK_TICK", "100ms"),
+        ("ZKLOCK_CONNECT_TIMEOUT", "20s"),
+    ];
+    let session = &report(&variables, &[])["session"];
+    assert_eq!((&session["timeout_ms"], &session["tick_ms"]), (&5000.0.into(), &100.0.into()));
+    let session = &report(&variables, &["--session-timeout", "7s", "--tick", "200ms"])["session"];
+    assert_eq!((&session["timeout_ms"], &session["tick_ms"]), (&7000.0.into(), &200.0.into()));
+    let nobody = report(&variables, &["--servers", "127.0.0.1:9"]);
+    assert_eq!(nobody["servers"][0]["address"], "127.0.0.1:9");
+    // Before and behind the command.
+    let run =
+        Run::of(zklock(&["--tick", "100ms", "doctor", "--json", "-s", &servers]).env("ZKLOCK_TICK", "1s"));
+    assert_eq!(run.json()["session"]["tick_ms"], 100.0);
+}
+
+#[tokio::test]
+async fn an_empty_variable_is_none() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let others = [
+        "ZKLOCK_SESSION_TIMEOUT",
+        "ZKLOCK_CONNECT_TIMEOUT",
+        "ZKLOCK_TICK",
+        "ZKLOCK_DIGEST",
+        "ZKLOCK_DIGEST_FILE",
+        "ZKLOCK_TLS_CA",
+        "ZKLOCK_TLS_CERT",
+        "ZKLOCK_TLS_KEY",
+    ]
+    .map(|name| (name, ""));
+    let report = report(&others, &["-s", &servers]);
+    assert_eq!(report["session"]["timeout_ms"], 10_000.0);
+    assert_eq!(report["servers"][0]["tls"], false);
+    let nobody = doctor(&[("ZKLOCK_SERVERS", "")], &["--connect-timeout", "1s"]).json();
+    assert_eq!(nobody["servers"][0]["address"], "localhost:2181");
+    // An argument is no variable.
+    assert_eq!(doctor(&[], &["-s", ""]).code, Some(64));
+    let help = Run::of(zklock(&["--help"]).env("ZKLOCK_TICK", ""));
+    assert!(help.stdout.contains("ZKLOCK_TICK"), "{help:?}");
+}
+
+#[tokio::test]
+async fn connecting_takes_no_longer_than_it_may() {
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    link.black_hole();
+    let address = link.address();
+    let run = doctor(&[("ZKLOCK_CONNECT_TIMEOUT", "500ms")], &["-s", &address]);
+    assert_eq!(run.code, Some(69), "{run:?}");
+    assert!(run.stderr.contains("within 500ms"), "{run:?}");
+    assert!(run.took < Duration::from_secs(8), "{run:?}");
+}
+
+#[tokio::test]
+async fn digest_credentials_come_from_the_environment_or_a_file() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let directory = tempfile::tempdir().unwrap();
+    let bob = file(&directory, "bob", "bob:builder\n");
+    let carol = file(&directory, "carol", "carol:x\r\n");
+    let mut variables = vec![("ZKLOCK_SERVERS", servers.as_str())];
+    assert_eq!(identities(&report(&variables, &[])), [""; 0]);
+    variables.push(("ZKLOCK_DIGEST", SECRET));
+    assert_eq!(identities(&report(&variables, &[])), ["digest:alice"]);
+    // A file is more explicit, and a flag most.
+    variables.push(("ZKLOCK_DIGEST_FILE", text(&bob)));
+    assert_eq!(identities(&report(&variables, &[])), ["digest:bob"]);
+    assert_eq!(identities(&report(&variables, &["--digest-file", text(&carol)])), ["digest:carol"]);
+    let report = report(&variables, &[]);
+    assert!(support::program::codes(&report).contains(&"digest-in-plain"), "{report}");
+    assert!(!report.to_string().contains("builder"), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credentials_open_a_lock_that_others_may_not_see() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::builder(&*servers).auth("digest", SECRET).connect().await.unwrap();
+    let options = LockOptions::new().acl(Acl::creator_only());
+    let guard = session.lock_with("/closed", options).unwrap().acquire().await.unwrap();
+    let claim = guard.sequencer().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    let alice = file(&directory, "alice", &format!("{SECRET}\n"));
+    let mallory = file(&directory, "mallory", "alice:wonder");
+    // By a plain client and by a session.
+    for command in [["show", "/closed"], ["verify", &claim]] {
+        let run = |variables: &[(&str, &str)], arguments: &[&str]| {
+            let mut zklock = zklock(&command);
+            Run::of(zklock.args(["-s", &servers]).args(arguments).envs(variables.iter().copied()))
+        };
+        assert_eq!(run(&[("ZKLOCK_DIGEST", SECRET)], &[]).code, Some(0), "{command:?}");
+        assert_eq!(run(&[], &["--digest-file", text(&alice)]).code, Some(0), "{command:?}");
+        assert_eq!(run(&[("ZKLOCK_DIGEST_FILE", text(&alice))], &[]).code, Some(0), "{command:?}");
+        assert_eq!(run(&[], &[]).code, Some(77), "{command:?}");
+        assert_eq!(run(&[], &["--digest-file", text(&mallory)]).code, Some(77), "{command:?}");
+    }
+    assert!(guard.is_held());
+}
+
+#[test]
+fn no_help_shows_a_secret() {
+    let commands = ["run", "show", "ls", "verify", "release", "doctor", "completions", "man"];
+    let helps = commands.map(|command| vec![command, "--help"]);
+    let texts =
+        [vec!["--help"], vec!["-h"], vec!["man"], vec!["completions", "bash"], vec!["completions", "zsh"]];
+    for arguments in helps.into_iter().chain(texts) {
+        let run = Run::of(zklock(&arguments).env("ZKLOCK_DIGEST", SECRET));
+        assert_eq!(run.code, Some(0), "{run:?}");
+        assert!(!run.stdout.contains("wonder") && !run.stderr.contains("wonder"), "{run:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_a_matter_of_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    let junk = file(&directory, "junk", "no credentials, no certificate, no key");
+    let empty = file(&directory, "empty", "\n");
+    let binary = directory.path().join("binary");
+    fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
+    let absent = directory.path().join("absent");
+    let authority = support::authority::Authority::new("an authority");
+    let (ours, theirs) = (authority.certify("ours", &[]), authority.certify("theirs", &[]));
+    let ca = file(&directory, "ca.pem", &authority.pem());
+    let cert = file(&directory, "cert.pem", &ours.certificate);
+    let key = file(&directory, "key.pem", &theirs.key);
+    let [junk, empty, binary, absent, ca, cert, key] =
+        [&junk, &empty, &binary, &absent, &ca, &cert, &key].map(|path| text(path));
+    let cases: &[&[&str]] = &[
+        &["--digest-file", absent],
+        &["--digest-file", directory.path().to_str().unwrap()],
+        &["--digest-file", junk],
+        &["--digest-file", empty],
+        &["--digest-file", binary],
+        &["--tls-ca", absent],
+        &["--tls-ca", junk],
+        &["--tls-ca", binary],
+        &["--tls-cert", cert, "--tls-key", key],
+        &["--tls-ca", ca, "--tls-cert", cert],
+        &["--tls-ca", ca, "--tls-cert", cert, "--tls-key", junk],
+        &["--tls-ca", ca, "--tls-cert", junk, "--tls-key", key],
+        // Somebody else's key.
+        &["--tls-ca", ca, "--tls-cert", cert, "--tls-key", key],
+        &["--servers", "tcp+tls://localhost:2281"],
+        &["--tls-ca", ca, "--servers", "zk..example"],
+        &["--servers", "localhost:0"],
+        &["--servers", "localhost:2181,"],
+        &["--servers", "localhost:2181/app/"],
+        &["--session-timeout", "soon"],
+        &["--session-timeout", "1ms"],
+        &["--tick", "-1s"],
+    ];
+    for arguments in cases {
+        // Nobody is asked for anything before all of that is in order.
+        let run = doctor(&[], arguments);
+        assert_eq!(run.code, Some(64), "{arguments:?}: {run:?}");
+        assert!(!run.stderr.is_empty(), "{arguments:?}: {run:?}");
+    }
+    let run = doctor(&[("ZKLOCK_DIGEST", "wonderland")], &[]);
+    assert_eq!(run.code, Some(64), "{run:?}");
+    assert!(run.stderr.contains("ZKLOCK_DIGEST") && !run.stderr.contains("wonder"), "{run:?}");
+}
+
+#[tokio::test]
+async fn blanks_between_servers_are_no_part_of_them() {
+    let server = server().await;
+    let servers = format!("{0} , {0}", server.connect_string());
+    let report = report(&[], &["--servers", &servers]);
+    assert_eq!(report["servers"][1]["address"], server.connect_string().as_str());
+    assert!(report["session"].is_object(), "{report}");
+}
+
+#[tokio::test]
+async fn credentials_that_the_server_cannot_check_are_rejected() {
+    let server = ZooKeeper::builder()
+        .java_property("zookeeper.DigestAuthenticationProvider.enabled", "false")
+        .start()
+        .await
+        .unwrap();
+    let servers = server.connect_string();
+    let run = doctor(&[("ZKLOCK_DIGEST", SECRET)], &["-s", &servers]);
+    assert_eq!(run.code, Some(77), "{run:?}");
+    assert!(run.stderr.contains("reject the credentials"), "{run:?}");
+    assert_eq!(run.json()["error"]["code"], 77);
+    let show = Run::of(zklock(&["show", "/lock", "-s", &servers]).env("ZKLOCK_DIGEST", SECRET));
+    assert_eq!(show.code, Some(77), "{show:?}");
+    assert!(show.stderr.contains("reject the credentials"), "{show:?}");
+    assert_eq!(doctor(&[], &["-s", &servers]).code, Some(1), "without any it can be had");
+}
+
+#[tokio::test]
+async fn a_server_may_demand_credentials() {
+    let server = ZooKeeper::builder()
+        .java_property("zookeeper.enforce.auth.enabled", "true")
+        .java_property("zookeeper.enforce.auth.schemes", "digest")
+        .start()
+        .await
+        .unwrap();
+    let servers = server.connect_string();
+    let run = doctor(&[], &["-s", &servers]);
+    assert_eq!(run.code, Some(77), "{run:?}");
+    assert!(run.stderr.contains("demand credentials"), "{run:?}");
+    let run = doctor(&[("ZKLOCK_DIGEST", SECRET)], &["-s", &servers]);
+    assert_eq!((run.code, identities(&run.json())), (Some(1), vec!["digest:alice"]), "{run:?}");
+}

@@ -1,0 +1,311 @@
+//! `zklock doctor`, on servers that are well and on others.
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use support::library::{eventually, monitored, server};
+use support::program::{codes, run};
+use zklock::Session;
+use zklock_testcontainers::{Ensemble, Link, ZooKeeper};
+
+async fn ensemble() -> Ensemble {
+    Ensemble::start(3).await.expect("an ensemble")
+}
+
+fn modes(report: &Value) -> Vec<&str> {
+    let servers = report["servers"].as_array().expect("servers");
+    servers.iter().map(|server| server["mode"].as_str().unwrap_or("none")).collect()
+}
+
+#[tokio::test]
+async fn one_server_is_reported_and_warned_of() {
+    let server = ZooKeeper::start().await.unwrap();
+    let address = server.connect_string();
+    let run = support::program::run(&["doctor", "--servers", &address]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert_eq!(run.stderr, "");
+    assert!(!run.stdout.contains('\u{1b}'), "colours in a pipe: {run:?}");
+    let lines =
+        run.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect::<Vec<_>>();
+    assert_eq!(lines[0][..4], ["SERVER", "MODE", "VERSION", "READ"]);
+    let version = server.admin("srvr").await.unwrap();
+    assert_eq!(lines[1][..2], [address.as_str(), "standalone"]);
+    assert!(version.contains(&format!("version: {}", lines[1][2])), "{version} {run:?}");
+    for line in [
+        "Session timeout            10s",
+        "Tick reckoned with         2s",
+        "A guard stays valid for    3.08s at least, 9.9s at most, once ZooKeeper falls silent",
+        "A crash blocks others for  12s at most; if the server goes, too, until it is back and 12s more",
+        "WARNING  there is but one server",
+        "         -> run three",
+    ] {
+        assert!(run.stdout.contains(&format!("\n{line}")), "{line}: {run:?}");
+    }
+}
+
+#[tokio::test]
+async fn json_has_the_same() {
+    let server = ZooKeeper::start().await.unwrap();
+    let run = support::program::run(&["doctor", "--json", "-s", &server.connect_string()]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let report = run.json();
+    assert_eq!(codes(&report), ["single-server"]);
+    assert_eq!(report["error"], Value::Null);
+    let seen = &report["servers"][0];
+    assert_eq!(seen["address"], server.connect_string().as_str());
+    assert_eq!((&seen["mode"], &seen["reachable"]), (&"standalone".into(), &true.into()));
+    assert_eq!((&seen["tick_ms"], &seen["shortest_timeout_ms"]), (&2000.0.into(), &4000.0.into()));
+    assert_eq!(seen["longest_timeout_ms"], 40_000.0);
+    for name in ["read_ms", "write_ms"] {
+        assert!(seen[name].as_f64().is_some_and(|length| length > 0.0), "{report}");
+    }
+    // What the library itself says of such a session.
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let millis = |length: Duration| length.as_micros() as f64 / 1000.0;
+    assert_eq!(report["session"]["timeout_ms"], millis(session.timeout()));
+    assert_eq!(report["session"]["heartbeat_ms"], millis(session.heartbeat()));
+    assert_eq!(report["session"]["longest_stop_margin_ms"], millis(session.longest_stop_margin()));
+    assert_eq!(report["session"]["longest_validity_ms"], 9900.0);
+}
+
+#[tokio::test]
+async fn a_healthy_ensemble_has_notes_at_most() {
+    let ensemble = ensemble().await;
+    let run = support::program::run(&["doctor", "--json", "-s", &ensemble.connect_string()]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let report = run.json();
+    // They are on one machine here.
+    assert_eq!(codes(&report), ["same-host"]);
+    assert_eq!(report["findings"][0]["severity"], "note");
+    let mut modes = modes(&report);
+    modes.sort_unstable();
+    assert_eq!(modes, ["follower", "follower", "leader"]);
+    let leader = ensemble.leader().await.unwrap();
+    assert_eq!(report["servers"][leader]["mode"], "leader");
+    assert_eq!(report["members"].as_array().map(Vec::len), Some(3));
+    // The session timeout, a tick, and half a tick until a follower reports.
+    assert_eq!(report["session"]["longest_takeover_ms"], 13_000.0);
+}
+
+#[tokio::test]
+async fn no_session_is_left() {
+    // One that is not closed would stay for as long as the server allows.
+    let server = ZooKeeper::builder().max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
+    let run = support::program::run(&["doctor", "--json", "-s", &server.connect_string()]);
+    assert_eq!(run.json()["servers"][0]["longest_timeout_ms"], 600_000.0);
+    eventually("no session", async || monitored(&server, "zk_global_sessions").await == 0).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_told_with_what_remains() {
+    let ensemble = ensemble().await;
+    let follower = ensemble.followers().await.unwrap()[0];
+    ensemble.kill(follower).await.unwrap();
+    let run = support::program::run(&["doctor", "--json", "-s", &ensemble.connect_string()]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let report = run.json();
+    assert_eq!(codes(&report), ["unreachable", "same-host"]);
+    assert_eq!(report["servers"][follower]["reachable"], false);
+    assert!(report["servers"][follower]["problem"].is_string(), "{report}");
+    assert!(report["session"].is_object(), "{report}");
+    // Fewer names than servers.
+    let leader = ensemble.address(ensemble.leader().await.unwrap());
+    let run = support::program::run(&["doctor", "--json", "-s", &leader]);
+    assert_eq!((run.code, codes(&run.json())), (Some(1), vec!["no-majority", "missing-servers"]));
+}
+
+#[tokio::test]
+async fn without_a_quorum_there_is_no_session_and_each_server_is_told() {
+    let ensemble = ensemble().await;
+    ensemble.kill(0).await.unwrap();
+    ensemble.kill(1).await.unwrap();
+    eventually("a server without a quorum", async || {
+        ensemble.admin(2, "srvr").await.is_ok_and(|answer| answer.contains("not currently serving"))
+    })
+    .await;
+    let servers = ensemble.connect_string();
+    let run = support::program::run(&["doctor", "--json", "--connect-timeout", "2s", "-s", &servers]);
+    assert_eq!(run.code, Some(69), "{run:?}");
+    assert!(run.stderr.starts_with("zklock: no server of"), "{run:?}");
+    let report = run.json();
+    assert_eq!(modes(&report), ["none", "none", "not-serving"]);
+    assert_eq!(report["session"], Value::Null);
+    assert_eq!(report["error"]["code"], 69);
+    assert_eq!(codes(&report), ["unreachable", "unreachable", "not-serving", "no-leader", "same-host"]);
+}
+
+#[tokio::test]
+async fn a_read_only_server_is_told() {
+    let ensemble = Ensemble::builder(3).java_property("readonlymode.enabled", "true").start().await.unwrap();
+    ensemble.kill(0).await.unwrap();
+    ensemble.kill(1).await.unwrap();
+    eventually("a read-only server", async || {
+        ensemble.admin(2, "isro").await.is_ok_and(|answer| answer.trim() == "ro")
+    })
+    .await;
+    let run =
+        support::program::run(&["doctor", "--json", "--connect-timeout", "3s", "-s", &ensemble.address(2)]);
+    assert_eq!(run.code, Some(69), "{run:?}");
+    assert!(run.stderr.contains("read-only"), "{run:?}");
+    let report = run.json();
+    assert_eq!((modes(&report), codes(&report)), (vec!["read-only"], vec!["read-only", "no-leader"]));
+}
+
+#[tokio::test]
+async fn a_longer_tick_than_reckoned_with_comes_first() {
+    let server = ZooKeeper::builder().tick_time(Duration::from_millis(2500)).start().await.unwrap();
+    let report = run(&["doctor", "--json", "-s", &server.connect_string()]).json();
+    assert_eq!(codes(&report), ["tick-too-short", "single-server"]);
+    assert_eq!(report["findings"][0]["severity"], "danger");
+    let text = run(&["doctor", "-s", &server.connect_string()]).stdout;
+    assert!(text.contains("\nDANGER   the servers' tick is 2500ms, longer than the 2s"), "{text}");
+    assert!(text.contains("--tick 2500ms"), "{text}");
+    // The advice helps.
+    let report = run(&["doctor", "--json", "--tick", "2500ms", "-s", &server.connect_string()]).json();
+    assert_eq!(codes(&report), ["single-server"]);
+}
+
+#[tokio::test]
+async fn a_shorter_tick_is_worth_a_warning() {
+    let server = server().await;
+    let report = run(&["doctor", "--json", "-s", &server.connect_string()]).json();
+    assert_eq!(codes(&report), ["tick-too-long", "single-server"]);
+    let advised = run(&["doctor", "--json", "--tick", "100ms", "-s", &server.connect_string()]).json();
+    assert_eq!(codes(&advised), ["single-server"]);
+    let margin = |report: &Value| report["session"]["longest_stop_margin_ms"].as_f64().unwrap();
+    assert!(margin(&advised) > margin(&report), "{advised}");
+}
+
+#[tokio::test]
+async fn a_session_timeout_beyond_the_limits_is_told_rather_than_refused() {
+    let server = ZooKeeper::start().await.unwrap();
+    let run = support::program::run(&[
+        "doctor",
+        "--json",
+        "--session-timeout",
+        "41s",
+        "-s",
+        &server.connect_string(),
+    ]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let report = run.json();
+    assert_eq!(codes(&report), ["timeout-adapted", "slow-takeover", "single-server"]);
+    assert_eq!(report["session"]["timeout_ms"], 40_000.0);
+}
+
+#[tokio::test]
+async fn a_session_timeout_that_keeps_no_lease_is_refused_and_the_server_told() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let run = support::program::run(&[
+        "doctor",
+        "--json",
+        "--session-timeout",
+        "1s",
+        "--tick",
+        "2s",
+        "-s",
+        &servers,
+    ]);
+    assert_eq!(run.code, Some(64), "{run:?}");
+    let report = run.json();
+    assert_eq!(modes(&report), ["standalone"]);
+    assert_eq!((&report["session"], &report["error"]["code"]), (&Value::Null, &64.into()));
+}
+
+#[tokio::test]
+async fn a_tick_that_is_not_told_is_guessed() {
+    // What a server answers by default.
+    let server = ZooKeeper::builder().property("4lw.commands.whitelist", "srvr").start().await.unwrap();
+    let servers = server.connect_string();
+    let report = run(&["doctor", "--json", "-s", &servers]).json();
+    assert_eq!(codes(&report), ["single-server", "tick-unknown"]);
+    assert_eq!(report["findings"][1]["severity"], "note");
+    assert_eq!(
+        (&report["servers"][0]["tick_ms"], &report["session"]["tick_ms"]),
+        (&Value::Null, &2000.0.into())
+    );
+    assert_eq!(codes(&run(&["doctor", "--json", "--tick", "2s", "-s", &servers]).json()), ["single-server"]);
+    drop(server);
+    let slow = ZooKeeper::builder()
+        .property("4lw.commands.whitelist", "srvr")
+        .tick_time(Duration::from_secs(4))
+        .start()
+        .await
+        .unwrap();
+    let report = run(&["doctor", "--json", "-s", &slow.connect_string()]).json();
+    assert_eq!(codes(&report), ["tick-unknown", "single-server"]);
+    assert_eq!(report["findings"][0]["severity"], "warning");
+    assert!(report["findings"][0]["what"].as_str().unwrap().contains("it may be 4s"), "{report}");
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_told_from_one_that_is_gone() {
+    let server = server().await;
+    server.pause().await.unwrap();
+    let run = support::program::run(&[
+        "doctor",
+        "--json",
+        "--connect-timeout",
+        "1s",
+        "-s",
+        &server.connect_string(),
+    ]);
+    assert_eq!(run.code, Some(69), "{run:?}");
+    let report = run.json();
+    assert_eq!((modes(&report), codes(&report)), (vec!["silent"], vec!["silent"]));
+}
+
+#[tokio::test]
+async fn two_servers_that_do_not_know_each_other_are_dangerous() {
+    let (one, other) = (server().await, server().await);
+    let servers = format!("{},{}", one.connect_string(), other.connect_string());
+    let run = support::program::run(&["doctor", "--tick", "100ms", "-s", &servers]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stdout.contains("\nDANGER   "), "{run:?}");
+    assert!(run.stdout.contains("they are not one ensemble"), "{run:?}");
+}
+
+#[tokio::test]
+async fn a_long_way_to_the_servers_is_told() {
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    link.set_round_trip(Duration::from_millis(150));
+    let address = link.address();
+    // A heartbeat of 0.48 s.
+    let arguments = ["doctor", "--json", "--session-timeout", "2s", "--tick", "100ms", "-s", &address];
+    let report = run(&arguments).json();
+    assert_eq!(codes(&report), ["slow-round-trip", "single-server"]);
+    assert!(report["servers"][0]["read_ms"].as_f64().unwrap() >= 150.0, "{report}");
+}
+
+#[test]
+fn nobody_is_there() {
+    // Nobody listens on the discard port of this machine.
+    let run = support::program::run(&["doctor", "--json", "-s", "127.0.0.1:9,127.0.0.1:10/app"]);
+    assert_eq!(run.code, Some(69), "{run:?}");
+    assert!(run.took < Duration::from_secs(5), "it need not wait: {run:?}");
+    assert!(run.stderr.contains("can be reached"), "{run:?}");
+    let report = run.json();
+    assert_eq!(modes(&report), ["none", "none"]);
+    assert_eq!(report["servers"][1]["address"], "127.0.0.1:10");
+    assert_eq!(codes(&report), ["unreachable", "unreachable", "same-host"]);
+}
+
+#[tokio::test]
+async fn a_closed_pipe_is_no_panic() {
+    use std::process::{Command, Stdio};
+    let server = server().await;
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("zklock"))
+        .args(["doctor", "--tick", "100ms", "-s", &server.connect_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

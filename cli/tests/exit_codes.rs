@@ -1,0 +1,195 @@
+//! What the program ends with, row by row of the table in `--help`; the commands' own files have more of each.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use support::library::{operator, server};
+use support::witness::Witness;
+use support::{child_of, ended, output, pid, queue, run, signal, stderr, stdout, until_queued, zklock};
+use zklock::Session;
+use zklock_testcontainers::{Link, ZooKeeper};
+use zookeeper_client::{Acls, Client, CreateMode};
+
+const PATH: &str = "/lock/codes";
+
+/// What it ends with and says on standard error.
+async fn ends(program: tokio::process::Command) -> (Option<i32>, String) {
+    let output = output(program).await;
+    (output.status.code(), stderr(&output))
+}
+
+/// One of the program's commands, for nobody's port unless it is told otherwise.
+fn command(arguments: &[&str]) -> tokio::process::Command {
+    let mut program = zklock("127.0.0.1:1");
+    program.args(arguments);
+    program
+}
+
+#[tokio::test]
+async fn help_and_version_succeed_and_help_has_the_table() {
+    for arguments in [&["--help"][..], &["--version"], &["help", "run"], &["run", "--help"]] {
+        let output = output(command(arguments)).await;
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
+    }
+    let help = stdout(&output(command(&["--help"])).await);
+    for row in ["CMD's own", "0 ", "1 ", "64 ", "69 ", "70 ", "75 ", "76 ", "77 ", "126 ", "127 ", "128+N "] {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(row)), "no row {row:?} in {help}");
+    }
+    assert!(help.contains("zklock run --restart /lock/feed -- ./feed"), "no examples in {help}");
+}
+
+#[tokio::test]
+async fn usage_is_64() {
+    let long = "x".repeat(257);
+    let server = server().await;
+    let servers = server.connect_string();
+    for arguments in [
+        &[][..],
+        &["dance"],
+        &["run", PATH],
+        &["run", PATH, "true"],
+        &["run", "--timeout", "soon", PATH, "--", "true"],
+        &["run", "--on-lost", "weep", PATH, "--", "true"],
+        &["run", "--quiet", "--verbose", PATH, "--", "true"],
+        &["run", "--servers", &servers, "no/slash", "--", "true"],
+        &["run", "--servers", &servers, "--owner", &long, PATH, "--", "true"],
+        &["run", "--servers", ",", PATH, "--", "true"],
+        &["run", "--servers", &servers, "--session-timeout", "1ms", PATH, "--", "true"],
+        &["run", "--servers", &servers, "--session-timeout", "3d", PATH, "--", "true"],
+        &["run", "--servers", &servers, "--kill-after", "5s", PATH, "--", "true"],
+        &["run", "--servers", &servers, "--session-timeout", "400ms", "--tick", "100ms", PATH, "--", "true"],
+        &["run", "--servers", &servers, "--acl", "creator", PATH, "--", "true"],
+    ] {
+        let (code, message) = ends(command(arguments)).await;
+        assert_eq!(code, Some(64), "{arguments:?}: {message}");
+        assert!(!message.is_empty(), "{arguments:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_kill_after_that_does_not_fit_is_refused_before_anybody_waits() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    let program = run(&server.connect_string(), &["--kill-after", "2.9s"], PATH, "exit 0");
+    let (code, message) = ends(program).await;
+    assert_eq!(code, Some(64));
+    // 10 s, less a lag of 1.5 s, a margin of 0.1 s, two and a half heartbeats of 2.125 s, and 0.25 s to be killed in.
+    assert!(
+        message.contains("--kill-after 2.9s does not fit") && message.contains("can be given 2.83s"),
+        "{message}"
+    );
+    // Where nobody is to be ended for it, there is nothing to fit.
+    let options = ["--kill-after", "2.9s", "--on-lost", "ignore-and-warn", "--timeout", "0"];
+    assert_eq!(ends(run(&server.connect_string(), &options, PATH, "exit 0")).await.0, Some(75));
+}
+
+#[tokio::test]
+async fn unreachable_is_69() {
+    let began = Instant::now();
+    let (code, message) = ends(command(&["run", "--connect-timeout", "1s", PATH, "--", "true"])).await;
+    assert_eq!(code, Some(69), "{message}");
+    assert!(message.ends_with("zklock: `zklock doctor` asks each server what is wrong\n"), "{message}");
+    // A timeout of the lock's is one of the connection's, too.
+    let (code, message) = ends(command(&["run", "--timeout", "1s", PATH, "--", "true"])).await;
+    assert_eq!(code, Some(69), "{message}");
+    assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
+
+    // One that vanishes once we are connected: whoever does not wait is told.
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let held = link.hold_reply(zklock_testcontainers::RequestKind::Multi);
+    let options = ["--timeout", "0", "--connect-timeout", "2s"];
+    let (code, message) = ends(run(&link.address(), &options, PATH, "echo in")).await;
+    assert_eq!(code, Some(69), "{message}");
+    assert!(message.contains("did not answer within 2s"), "{message}");
+    drop(held);
+}
+
+#[tokio::test]
+async fn an_internal_error_is_70() {
+    let server = server().await;
+    let mut witness = Witness::new();
+    let mut program = run(&server.connect_string(), &[], PATH, &witness.of("sleep 1000")).spawn().unwrap();
+    witness.began().await;
+    let warden = child_of(pid(&program), "zklock-warden").await;
+    rustix::process::kill_process(warden, Signal::KILL).unwrap();
+    assert_eq!(ended(&mut program).await.code(), Some(70));
+    witness.gone().await;
+}
+
+#[tokio::test]
+async fn not_in_time_is_75() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    for timeout in ["0", "300ms"] {
+        let program = run(&server.connect_string(), &["--timeout", timeout], PATH, "exit 0");
+        assert_eq!(ends(program).await.0, Some(75));
+    }
+}
+
+#[tokio::test]
+async fn lost_is_76() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let mut witness = Witness::new();
+    let mut program =
+        run(&server.connect_string(), &["--quiet"], PATH, &witness.of("sleep 1000")).spawn().unwrap();
+    witness.began().await;
+    until_queued(&session, PATH, 1).await;
+    operator(&server).await.delete(&queue(&session, PATH).await[0].path, None).await.unwrap();
+    assert_eq!(ended(&mut program).await.code(), Some(76));
+}
+
+#[tokio::test]
+async fn not_authorized_is_77() {
+    let server = server().await;
+    private(&server, "/private").await;
+    let (code, message) = ends(run(&server.connect_string(), &[], "/private/lock", "exit 0")).await;
+    assert_eq!(code, Some(77), "{message}");
+    // With the credentials it is let in, and lets in nobody else.
+    let mut program = run(&server.connect_string(), &["--acl", "creator"], "/private/lock", "exit 3");
+    program.env("ZKLOCK_DIGEST", "owner:secret");
+    let (code, message) = ends(program).await;
+    assert_eq!(code, Some(3), "{message}");
+}
+
+/// A node that only `owner:secret` may touch.
+async fn private(server: &ZooKeeper, path: &str) {
+    let client = Client::connector()
+        .with_auth("digest", b"owner:secret")
+        .connect(&server.connect_string())
+        .await
+        .unwrap();
+    client.create(path, &[], &CreateMode::Persistent.with_acls(Acls::creator_all())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_signal_that_ends_the_wait_is_128_and_the_signal() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    let mut waiter = run(&server.connect_string(), &["--quiet"], PATH, "exit 0").spawn().unwrap();
+    until_queued(&session, PATH, 2).await;
+    signal(&waiter, Signal::QUIT);
+    assert_eq!(ended(&mut waiter).await.code(), Some(131));
+    // So does one that comes before there is a connection.
+    let mut connecting = command(&["run", PATH, "--", "true"]).spawn().unwrap();
+    connected_in_vain(&connecting).await;
+    signal(&connecting, Signal::TERM);
+    assert_eq!(ended(&mut connecting).await.code(), Some(143));
+}
+
+/// Waits until the process handles signals.
+async fn connected_in_vain(child: &tokio::process::Child) {
+    let status = format!("/proc/{}/status", child.id().unwrap());
+    support::library::eventually("a handler of SIGTERM", async || {
+        let status = std::fs::read_to_string(&status).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> (Signal::TERM.as_raw() - 1) & 1 == 1
+    })
+    .await;
+}

@@ -1,0 +1,395 @@
+//! The lock is lost while a command runs: all of the command is gone before the next one begins.
+//!
+//! Each test prints the gap between the end of the last process and the first line of the next holder's command, both as
+//! this process sees them.
+
+mod support;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::ptrace;
+use nix::sys::signal::Signal::SIGKILL;
+use nix::sys::wait::WaitStatus;
+use rustix::process::Signal;
+use support::authority::{Authority, Files};
+use support::library::{self, operator, within};
+use support::witness::Witness;
+use support::{child_of, ended, pid, queue, report, run, signal, until_queued};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Child;
+use zklock::Session;
+use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
+
+const PATH: &str = "/lock/payout";
+
+/// The holder's options, and what they say.
+const KILL_AFTER: Duration = Duration::from_millis(500);
+const HOLDER: [&str; 4] = ["--session-timeout", "4s", "--kill-after", "500ms"];
+/// The others outlive every fault.
+const WAITER: [&str; 2] = ["--session-timeout", "40s"];
+/// Covers what the holder takes to end its command.
+const DELAYED: [&str; 2] = ["--takeover-delay", "2s"];
+
+/// A shell, its child, a grandchild, and one that has left their process group; all of them deaf to SIGTERM.
+const STUBBORN: &str = r#"trap "" TERM; (sleep 1000 & sleep 1000) & setsid sleep 1000 & sleep 1000"#;
+/// The same, and each ends when it is asked to.
+const POLITE: &str = r#"(sleep 1000 & sleep 1000) & sleep 1000"#;
+
+/// One command runs, another one waits.
+struct Contest {
+    holder: Child,
+    running: Witness,
+    waiter: Child,
+    next: Witness,
+}
+
+impl Contest {
+    /// The holder uses the first connect string, the waiter and the observer the second.
+    async fn start(holder: &str, waiter: &str, options: &[&str], script: &str) -> Self {
+        let observer = Session::connect(waiter).await.expect("a session");
+        let (mut running, next) = (Witness::new(), Witness::new());
+        let holder = run(holder, &[&HOLDER, options].concat(), PATH, &running.of(script))
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        running.began().await;
+        let delay = if options.starts_with(&DELAYED) { &DELAYED[..] } else { &[] };
+        let waiter = run(waiter, &[&WAITER, delay].concat(), PATH, &next.of("exit 0"))
+            .spawn()
+            .expect("the program starts");
+        until_queued(&observer, PATH, 2).await;
+        Self { holder, running, waiter, next }
+    }
+
+    /// On one server.
+    async fn on(server: &ZooKeeper, options: &[&str], script: &str) -> Self {
+        let servers = server.connect_string();
+        Self::start(&servers, &servers, options, script).await
+    }
+
+    /// When the last process was gone, and the next command began; in this order.
+    async fn outcome(&mut self, scenario: &str) -> (Instant, Instant) {
+        let (gone, next) = (self.running.gone().await, self.next.began().await);
+        report(scenario, gone, next);
+        assert!(gone < next, "{scenario}: the next one began before all was gone");
+        assert!(ended(&mut self.waiter).await.success());
+        (gone, next)
+    }
+
+    async fn holder_is_told(&mut self) {
+        assert_eq!(ended(&mut self.holder).await.code(), Some(76));
+    }
+}
+
+/// Ticks of a second, so that sessions last from 2 s to 40 s.
+async fn server() -> ZooKeeper {
+    started(ZooKeeper::builder()).await
+}
+
+async fn started(builder: ZooKeeperBuilder) -> ZooKeeper {
+    let builder = builder.tick_time(Duration::from_secs(1));
+    builder.max_session_timeout(Duration::from_secs(40)).start().await.expect("a ZooKeeper server")
+}
+
+async fn ensemble() -> Ensemble {
+    let builder = Ensemble::builder(3).tick_time(Duration::from_secs(1));
+    builder.max_session_timeout(Duration::from_secs(40)).start().await.expect("an ensemble")
+}
+
+fn without(ensemble: &Ensemble, server: usize) -> String {
+    let others = (0..ensemble.len()).filter(|other| *other != server);
+    others.map(|other| ensemble.address(other)).collect::<Vec<_>>().join(",")
+}
+
+#[tokio::test]
+async fn the_link_is_a_black_hole() {
+    let server = server().await;
+    for (script, scenario) in
+        [(POLITE, "black hole, CMD ends on SIGTERM"), (STUBBORN, "black hole, CMD ignores SIGTERM")]
+    {
+        let link = Link::start(server.connect_string()).await.unwrap();
+        let mut contest = Contest::start(&link.address(), &server.connect_string(), &[], script).await;
+        link.black_hole();
+        contest.outcome(scenario).await;
+        contest.holder_is_told().await;
+    }
+}
+
+#[tokio::test]
+async fn the_link_is_a_black_hole_for_tls() {
+    let (authority, files) = (Authority::new("one"), Files::new());
+    let ca = files.write("ca.pem", &authority.pem());
+    let identity = authority.certify("server", &["127.0.0.1"]).pem();
+    let server = started(ZooKeeper::builder().tls(identity)).await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let mut contest =
+        Contest::start(&link.address(), &server.connect_string(), &["--tls-ca", &ca], STUBBORN).await;
+    link.black_hole();
+    contest.outcome("black hole, TLS").await;
+    contest.holder_is_told().await;
+}
+
+#[tokio::test]
+async fn the_holders_follower_is_cut_off() {
+    let ensemble = ensemble().await;
+    let alone = ensemble.followers().await.unwrap()[0];
+    let mut contest =
+        Contest::start(&ensemble.address(alone), &without(&ensemble, alone), &[], STUBBORN).await;
+    ensemble.isolate(alone).await.unwrap();
+    contest.outcome("the holder's server is a follower and cut off").await;
+    contest.holder_is_told().await;
+}
+
+#[tokio::test]
+async fn the_holders_server_is_the_leader_and_cut_off() {
+    let ensemble = ensemble().await;
+    let alone = ensemble.leader().await.unwrap();
+    let mut contest =
+        Contest::start(&ensemble.address(alone), &without(&ensemble, alone), &[], STUBBORN).await;
+    ensemble.isolate(alone).await.unwrap();
+    contest.outcome("the holder's server is the leader and cut off").await;
+    contest.holder_is_told().await;
+}
+
+#[tokio::test]
+async fn an_operator_deletes_the_holders_node() {
+    let server = server().await;
+    for (options, scenario) in [
+        (&DELAYED[..], "an operator deletes the node, takeover delay 2 s"),
+        (&[], "an operator deletes the node, no takeover delay"),
+    ] {
+        let mut contest = Contest::on(&server, options, STUBBORN).await;
+        let session = Session::connect(server.connect_string()).await.unwrap();
+        let node = queue(&session, PATH).await.remove(0).path;
+        let began = Instant::now();
+        operator(&server).await.delete(&node, None).await.unwrap();
+        after_a_surprise(&mut contest, began, scenario, !options.is_empty()).await;
+    }
+}
+
+#[tokio::test]
+async fn an_operator_closes_the_holders_session() {
+    let server = server().await;
+    for (options, scenario) in [
+        (&DELAYED[..], "an operator closes the session, takeover delay 2 s"),
+        (&[], "an operator closes the session, no takeover delay"),
+    ] {
+        let mut contest = Contest::on(&server, options, STUBBORN).await;
+        let session = Session::connect(server.connect_string()).await.unwrap();
+        let holder = queue(&session, PATH).await.remove(0).session.unwrap();
+        let began = Instant::now();
+        server.close_session(holder).await.unwrap();
+        after_a_surprise(&mut contest, began, scenario, !options.is_empty()).await;
+    }
+}
+
+/// What no lease foresees: all is gone within the time to kill, and before the next one begins if that waits for it.
+async fn after_a_surprise(contest: &mut Contest, began: Instant, scenario: &str, is_covered: bool) {
+    let (gone, next) = (contest.running.gone().await, contest.next.began().await);
+    report(scenario, gone, next);
+    println!("gap: {scenario}: gone {:.3} s after it", (gone - began).as_secs_f64());
+    // The notification takes a round trip, or a new connection, and the machine is busy.
+    assert!(gone - began < KILL_AFTER + Duration::from_secs(1), "{scenario}: it took {:?}", gone - began);
+    assert!(gone < next || !is_covered, "{scenario}: the next one began before all was gone");
+    contest.holder_is_told().await;
+    assert!(ended(&mut contest.waiter).await.success());
+}
+
+#[tokio::test]
+async fn zklock_is_killed() {
+    let server = server().await;
+    let mut contest = Contest::on(&server, &[], STUBBORN).await;
+    let began = Instant::now();
+    signal(&contest.holder, Signal::KILL);
+    let (gone, _) = contest.outcome("SIGKILL to zklock").await;
+    assert!(gone - began < Duration::from_secs(1), "it took {:?}", gone - began);
+}
+
+#[tokio::test]
+async fn zklock_is_stopped() {
+    let server = server().await;
+    let mut contest = Contest::on(&server, &["--quiet"], STUBBORN).await;
+    signal(&contest.holder, Signal::STOP);
+    contest.outcome("SIGSTOP to zklock").await;
+    signal(&contest.holder, Signal::CONT);
+    let output = within("the end", contest.holder.wait_with_output()).await.unwrap();
+    assert_eq!(output.status.code(), Some(76));
+    let text = support::stderr(&output);
+    assert!(text.contains("/lock/payout is lost"), "it does not say why it failed: {text:?}");
+}
+
+#[tokio::test]
+async fn the_warden_is_killed() {
+    let server = server().await;
+    let mut contest = Contest::on(&server, &[], STUBBORN).await;
+    let warden = child_of(pid(&contest.holder), "zklock-warden").await;
+    rustix::process::kill_process(warden, Signal::KILL).unwrap();
+    contest.outcome("SIGKILL to the warden").await;
+    assert_eq!(ended(&mut contest.holder).await.code(), Some(70));
+}
+
+#[tokio::test]
+async fn the_warden_is_killed_while_zklock_is_stopped() {
+    let server = server().await;
+    let mut contest = Contest::on(&server, &[], "exec sleep 1000").await;
+    let warden = child_of(pid(&contest.holder), "zklock-warden").await;
+    signal(&contest.holder, Signal::STOP);
+    let began = Instant::now();
+    rustix::process::kill_process(warden, Signal::KILL).unwrap();
+    let (gone, _) = contest.outcome("SIGSTOP to zklock and SIGKILL to the warden").await;
+    assert!(gone - began < Duration::from_secs(1), "it took {:?}", gone - began);
+}
+
+#[tokio::test]
+async fn those_that_fork_away_for_ever_are_caught() {
+    let server = server().await;
+    // Each of them leaves its process group, starts the next one, and ends.
+    let script = r#"chain='setsid sh -c "$0" "$0" & exit'; for i in 1 2 3 4; do sh -c "$chain" "$chain" & done; wait; sleep 1000"#;
+    let mut contest = Contest::on(&server, &[], script).await;
+    let node = queue(&Session::connect(server.connect_string()).await.unwrap(), PATH).await.remove(0).path;
+    operator(&server).await.delete(&node, None).await.unwrap();
+    contest.running.gone().await;
+    contest.holder_is_told().await;
+}
+
+/// One that is traced and dead is there until its tracer looks, as one is that the kernel does not kill.
+#[tokio::test]
+async fn what_outlives_sigkill_is_waited_for_and_told_of() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let mut holder = run(&server.connect_string(), &HOLDER, PATH, "echo $$; exec sleep 1000")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut head = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let head = within("the command's id", head.next_line()).await.unwrap().unwrap();
+    let head = nix::unistd::Pid::from_raw(head.parse().unwrap());
+    ptrace::seize(head, ptrace::Options::empty()).unwrap();
+    let node = queue(&session, PATH).await.remove(0).path;
+    operator(&server).await.delete(&node, None).await.unwrap();
+    let mut told = BufReader::new(holder.stderr.take().unwrap()).lines();
+    loop {
+        let line = within("the complaint", told.next_line()).await.unwrap().expect("it goes on");
+        if line.contains("outlives SIGKILL") {
+            break;
+        }
+    }
+    assert_eq!(holder.try_wait().unwrap(), None, "it does not wait");
+    while nix::sys::wait::waitpid(head, None).unwrap() != WaitStatus::Signaled(head, SIGKILL, false) {}
+    assert_eq!(ended(&mut holder).await.code(), Some(76));
+}
+
+#[tokio::test]
+async fn the_warden_is_stopped_when_the_link_becomes_a_black_hole() {
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let mut contest = Contest::start(&link.address(), &server.connect_string(), &[], STUBBORN).await;
+    let warden = child_of(pid(&contest.holder), "zklock-warden").await;
+    rustix::process::kill_process(warden, Signal::STOP).unwrap();
+    link.black_hole();
+    contest.outcome("black hole, and SIGSTOP to the warden").await;
+    contest.holder_is_told().await;
+}
+
+#[tokio::test]
+async fn zklock_is_told_to_end() {
+    let server = server().await;
+    let mut contest = Contest::on(&server, &[], POLITE).await;
+    signal(&contest.holder, Signal::TERM);
+    contest.outcome("SIGTERM to zklock").await;
+    assert_eq!(ended(&mut contest.holder).await.code(), Some(143));
+}
+
+#[tokio::test]
+async fn with_kill_nobody_is_asked() {
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let asked = tempfile::tempdir().unwrap();
+    let script =
+        format!("trap \"touch '{}/yes'\" TERM; while :; do sleep 0.02; done", asked.path().display());
+    let mut contest =
+        Contest::start(&link.address(), &server.connect_string(), &["--on-lost", "kill"], &script).await;
+    link.black_hole();
+    contest.outcome("black hole, --on-lost kill").await;
+    contest.holder_is_told().await;
+    assert!(!asked.path().join("yes").exists(), "it got SIGTERM");
+}
+
+#[tokio::test]
+async fn one_that_is_to_go_on_goes_on_and_keeps_its_status() {
+    let server = server().await;
+    let options = ["--on-lost", "ignore-and-warn"];
+    let directory = tempfile::tempdir().unwrap();
+    let script = format!("while ! [ -e '{}/end' ]; do sleep 0.02; done; exit 4", directory.path().display());
+    let mut contest = Contest::on(&server, &options, &script).await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let node = queue(&session, PATH).await.remove(0).path;
+    operator(&server).await.delete(&node, None).await.unwrap();
+    contest.next.began().await;
+    assert!(!contest.running.is_gone(), "it did not go on");
+    std::fs::write(directory.path().join("end"), "").unwrap();
+    let output = within("the end", contest.holder.wait_with_output()).await.unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let text = support::stderr(&output);
+    assert!(
+        text.contains("/lock/payout is lost: somebody else touched the holder's node; CMD goes on"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_daemon_is_started_again_after_a_loss() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = directory.path().join("tokens");
+    let script = format!("echo $ZKLOCK_TOKEN >> '{}'; exec sleep 1000", tokens.display());
+    let mut daemon = run(&server.connect_string(), &["--restart"], PATH, &script).spawn().unwrap();
+    let client = operator(&server).await;
+    for turn in 1..3 {
+        support::until_lines(&tokens, turn).await;
+        client.delete(&queue(&session, PATH).await.remove(0).path, None).await.unwrap();
+    }
+    support::until_lines(&tokens, 3).await;
+    // Once it is told to end, it is not started again.
+    signal(&daemon, Signal::TERM);
+    assert_eq!(ended(&mut daemon).await.code(), Some(143));
+    let text = std::fs::read_to_string(&tokens).unwrap();
+    let tokens = text.lines().map(|token| token.parse::<i64>().unwrap()).collect::<Vec<_>>();
+    assert!(tokens.is_sorted_by(|earlier, later| earlier < later) && tokens.len() == 3, "{tokens:?}");
+}
+
+#[tokio::test]
+async fn a_command_that_ends_as_the_lock_is_lost_is_one_or_the_other() {
+    let server = library::server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let client = operator(&server).await;
+    let mut lost = 0;
+    for turn in 0..30 {
+        let mut witness = Witness::new();
+        let mut holder = run(&server.connect_string(), &["--quiet"], PATH, &witness.of("read end"))
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        witness.began().await;
+        let node = queue(&session, PATH).await.remove(0).path;
+        let is_deleted_first = turn % 2 == 0;
+        let deleting = client.delete(&node, None);
+        if is_deleted_first {
+            deleting.await.unwrap();
+            drop(holder.stdin.take());
+        } else {
+            drop(holder.stdin.take());
+            let _gone = deleting.await;
+        }
+        let status = ended(&mut holder).await.code();
+        witness.gone().await;
+        // `read` found the end of its input.
+        assert!(status == Some(76) || status == Some(1) && !is_deleted_first, "turn {turn}: {status:?}");
+        lost += u32::from(status == Some(76));
+        assert!(queue(&session, PATH).await.is_empty(), "turn {turn}: a node is left");
+    }
+    println!("of 30 commands that ended as their node was deleted, {lost} ended with 76");
+}

@@ -1,0 +1,200 @@
+//! `zklock ls`: the locks below a node.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use support::library::{enqueue, make, operator, queue, server, within};
+use support::looker::{DIGEST, authorized, nobody, owner, session_of, set_acl, zklock, zklock_as};
+use zklock::{Acl, Session};
+use zklock_testcontainers::{Link, RequestKind};
+use zookeeper_client::{Acls, CreateMode};
+
+/// The paths of a listing.
+fn paths(listing: &Value) -> Vec<&str> {
+    listing.as_array().expect("an array").iter().map(|lock| lock["path"].as_str().expect("a path")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_locks_of_a_tree() {
+    let server = server().await;
+    let session = session_of(&server).await;
+    let operator = operator(&server).await;
+    let lock = |path, text| session.lock_with(path, owner(text)).unwrap();
+    let orders = lock("/lock/orders", "alpha\u{1b}[31m");
+    let _orders = orders.acquire().await.unwrap();
+    let _waiters = (enqueue(&orders).await, enqueue(&lock("/lock/orders", "beta")).await);
+    // One lock is within another's directory.
+    let deep = lock("/lock/orders/of/one/day", "gamma").acquire().await.unwrap();
+    let _near = lock("/lock/a", "delta").acquire().await.unwrap();
+    let _elsewhere = lock("/other", "epsilon").acquire().await.unwrap();
+    for path in
+        ["/lock/empty", "/lock/data/lock-7", "/lock/data/lock-00000000001", "/lock/data/read-0000000001"]
+    {
+        make(&operator, path).await;
+    }
+    // Nobody's lock: it is inside the servers' own nodes.
+    make(&operator, "/zookeeper/quota/lock/lock-0000000000").await;
+    let servers = server.connect_string();
+
+    let listed = zklock(&servers, &["ls", "--json"]).await.json();
+    assert_eq!(paths(&listed), ["/lock/a", "/lock/orders", "/lock/orders/of/one/day", "/other"]);
+    let seen = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
+    let expected = json!({"path": "/lock/orders", "holder": seen["contenders"][0], "waiting": 2});
+    assert_eq!(listed[1], expected);
+    assert_eq!(listed[2]["holder"]["token"], deep.token().as_i64());
+
+    let listed = zklock(&servers, &["ls"]).await;
+    assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));
+    let lines = listed.stdout.lines().collect::<Vec<_>>();
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    let cells = |line: &str| {
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    let (header, orders): (Vec<_>, Vec<_>) = (cells(lines[0]), cells(lines[2]));
+    assert_eq!(header, ["PATH", "HOLDER", "SINCE", "WAITING"]);
+    assert_eq!((orders[0].as_str(), orders[1].as_str()), ("/lock/orders", r"alpha\u{1b}[31m"));
+    assert_eq!(orders[3], "2");
+
+    // Below a root only, which may be a lock itself.
+    let below = zklock(&servers, &["ls", "--json", "/lock/orders"]).await.json();
+    assert_eq!(paths(&below), ["/lock/orders", "/lock/orders/of/one/day"]);
+    assert_eq!(zklock(&servers, &["ls", "/lock/empty"]).await.stdout, "");
+    assert_eq!(zklock(&servers, &["ls", "--json", "/lock/empty"]).await.json(), json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_that_is_wider_than_what_is_asked_at_once() {
+    let server = server().await;
+    let operator = operator(&server).await;
+    make(&operator, "/wide").await;
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    let directories = (0..500).map(|number| format!("/wide/{number:03}")).collect::<Vec<_>>();
+    join_all(directories.iter().map(|path| operator.create(path, b"", &options))).await;
+    let session = session_of(&server).await;
+    let locks = directories.iter().step_by(5).map(|path| session.lock(path).unwrap()).collect::<Vec<_>>();
+    let _guards = join_all(locks.iter().map(zklock::Lock::acquire)).await;
+    // One after the other would take 24 seconds at least.
+    let link = Link::start(server.connect_string()).await.unwrap();
+    link.set_round_trip(Duration::from_millis(40));
+    let began = Instant::now();
+    let listed = zklock(&link.address(), &["ls", "--json", "/wide"]).await.json();
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    assert_eq!(paths(&listed), directories.iter().step_by(5).map(String::as_str).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_is_the_root() {
+    let server = server().await;
+    let inside = format!("{}/app", server.connect_string());
+    let missing = zklock(&inside, &["ls"]).await;
+    assert_eq!((missing.code, missing.stdout.as_str()), (0, ""));
+    assert!(missing.stderr.contains("/ does not exist"), "{missing:?}");
+    let session = Session::connect(&inside).await.unwrap();
+    let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
+    // The servers' own nodes are not in here.
+    let _other = session.lock("/zookeeper/lock").unwrap().acquire().await.unwrap();
+    let listed = zklock(&inside, &["ls", "--json"]).await.json();
+    assert_eq!(paths(&listed), ["/lock", "/zookeeper/lock"]);
+    assert_eq!(listed[0]["holder"]["node"], "/lock/lock-0000000000");
+    let listed = zklock(&server.connect_string(), &["ls", "--json"]).await.json();
+    assert_eq!(paths(&listed), ["/app/lock", "/app/zookeeper/lock"]);
+    // A chroot may be a lock's own directory, or the servers'.
+    let within = format!("{inside}/lock");
+    assert_eq!(paths(&zklock(&within, &["ls", "--json"]).await.json()), ["/"]);
+    let reserved = format!("{}/zookeeper", server.connect_string());
+    assert_eq!(zklock(&reserved, &["ls"]).await.code, 64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_not_be_listed_is_counted() {
+    let server = server().await;
+    let authorized = authorized(&server).await;
+    let session = Session::builder(server.connect_string()).auth("digest", DIGEST).connect().await.unwrap();
+    let _open = session.lock("/lock/open").unwrap().acquire().await.unwrap();
+    let options = owner("alpha").acl(Acl::creator_only());
+    let _closed = session.lock_with("/lock/closed", options.clone()).unwrap().acquire().await.unwrap();
+    // A directory that is everybody's, with a holder's node that is not.
+    make(&authorized, "/lock/half").await;
+    let _half = session.lock_with("/lock/half", options).unwrap().acquire().await.unwrap();
+    let servers = server.connect_string();
+
+    let listed = zklock(&servers, &["ls", "--json"]).await;
+    assert!(listed.stderr.contains("1 node may not be listed"), "{listed:?}");
+    let listed = listed.json();
+    assert_eq!(paths(&listed), ["/lock/half", "/lock/open"]);
+    assert_eq!(listed[0]["holder"]["owner"], Value::Null);
+    assert_eq!(listed[0]["holder"]["sequence"], 0);
+    assert_eq!(zklock(&servers, &["ls", "--quiet"]).await.stderr, "");
+    assert_eq!(zklock(&servers, &["ls", "/lock/closed"]).await.code, 77);
+    let listed = zklock_as(&servers, DIGEST, &["ls", "--json"]).await;
+    assert_eq!(listed.stderr, "");
+    assert_eq!(paths(&listed.json()), ["/lock/closed", "/lock/half", "/lock/open"]);
+
+    set_acl(&authorized, "/lock", &Acls::creator_all()).await;
+    let refused = zklock(&servers, &["ls", "/lock"]).await;
+    assert_eq!((refused.code, refused.stdout.as_str()), (77, ""));
+    let listed = zklock(&servers, &["ls"]).await;
+    assert_eq!((listed.code, listed.stdout.as_str()), (0, ""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_meanwhile_is_left_out() {
+    let server = server().await;
+    let operator = operator(&server).await;
+    let session = session_of(&server).await;
+    let lock = session.lock_with("/lock/orders", owner("alpha")).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let _waiter = enqueue(&session.lock_with("/lock/orders", owner("beta")).unwrap()).await;
+    make(&operator, "/lock/gone").await;
+
+    // The nodes are there when their names are listed, and are not when they are looked at.
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let servers = link.address();
+    let listing = link.hold_reply(RequestKind::GetChildren);
+    let meanwhile = async {
+        within("the listing", listing.reached()).await;
+        operator.delete("/lock/gone", None).await.unwrap();
+        listing.release();
+    };
+    let (listed, ()) = tokio::join!(zklock(&servers, &["ls", "--json", "/lock"]), meanwhile);
+    assert_eq!(paths(&listed.json()), ["/lock/orders"]);
+    assert_eq!(listed.stderr, "");
+
+    let listing = link.hold_reply(RequestKind::GetChildren);
+    let meanwhile = async {
+        within("the listing", listing.reached()).await;
+        guard.release().await.unwrap();
+        listing.release();
+    };
+    let (listed, ()) = tokio::join!(zklock(&servers, &["ls", "--json", "/lock/orders"]), meanwhile);
+    let listed = listed.json();
+    assert_eq!(listed[0]["holder"]["owner"], "beta");
+    assert_eq!((&listed[0]["holder"]["position"], &listed[0]["waiting"]), (&json!(0), &json!(0)));
+    assert_eq!(queue(&lock).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_listed() {
+    let unreachable = zklock(&nobody(), &["ls", "--connect-timeout", "300ms"]).await;
+    assert_eq!((unreachable.code, unreachable.stdout.as_str()), (69, ""), "{unreachable:?}");
+    let server = server().await;
+    let servers = server.connect_string();
+    for root in ["lock", "/lock/", "/zookeeper", "/zookeeper/quota", ""] {
+        let refused = zklock(&servers, &["ls", root]).await;
+        assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{root:?}: {refused:?}");
+    }
+    let missing = zklock(&servers, &["ls", "/lock"]).await;
+    assert_eq!((missing.code, missing.stdout.as_str()), (0, ""));
+    assert!(missing.stderr.contains("/lock does not exist"), "{missing:?}");
+    let missing = zklock(&servers, &["ls", "--json", "--quiet", "/lock"]).await;
+    assert_eq!((missing.json(), missing.stderr.as_str()), (json!([]), ""));
+    // A link that breaks in the middle of it.
+    let link = Link::start(&servers).await.unwrap();
+    let servers = link.address();
+    let _lost = link.lose_reply(RequestKind::GetChildren);
+    let lost = zklock(&servers, &["ls"]).await;
+    assert_eq!((lost.code, lost.stdout.as_str()), (69, ""), "{lost:?}");
+}

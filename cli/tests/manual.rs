@@ -1,0 +1,95 @@
+//! Completions and manual pages.
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use support::program::run;
+
+const COMMANDS: [&str; 8] = ["run", "show", "ls", "verify", "release", "doctor", "completions", "man"];
+
+/// A line of the table of exit codes, one of the examples.
+const KEPT: [&str; 2] = [
+    "\n  69   ZooKeeper cannot be reached, or has no quorum\n",
+    "\n  zklock run \\-\\-timeout 0 /lock/backup \\-\\- ./backup        at once or not at all\n",
+];
+
+#[test]
+fn bash_understands_its_completions() {
+    let script = run(&["completions", "bash"]).stdout;
+    let mut bash =
+        Command::new("bash").arg("-n").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let output = bash.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    // And completes by them.
+    let complete = format!(
+        "{script}\nCOMP_WORDS=(zklock doctor --ser) COMP_CWORD=2\n\
+        $(complete -p zklock | sed 's/.*-F \\([^ ]*\\).*/\\1/') zklock --ser doctor\necho \"${{COMPREPLY[@]}}\""
+    );
+    let output = Command::new("bash").args(["-c", &complete]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "--servers\n", "{output:?}");
+}
+
+#[test]
+fn each_shell_has_completions_for_each_command() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let run = support::program::run(&["completions", shell]);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{shell}");
+        for command in COMMANDS {
+            assert!(run.stdout.contains(command), "{shell} lacks {command}");
+        }
+    }
+    assert_eq!(run(&["completions", "cmd.exe"]).code, Some(64));
+}
+
+#[test]
+fn the_page_keeps_the_lines_of_examples_and_exit_codes() {
+    let run = support::program::run(&["man"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    assert!(run.stdout.contains("\n.TH ZKLOCK 1 "), "{}", run.stdout);
+    for heading in ["EXAMPLES", "\"EXIT CODES\""] {
+        assert!(run.stdout.contains(&format!("\n.SH {heading}\n.nf\n")), "{heading}: {}", run.stdout);
+    }
+    for line in KEPT {
+        assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
+    }
+    for command in COMMANDS {
+        assert!(run.stdout.contains(&format!("\nzklock\\-{command}(1)\n")), "{command}: {}", run.stdout);
+    }
+    assert!(run.stdout.contains("ZKLOCK_SESSION_TIMEOUT"), "{}", run.stdout);
+}
+
+#[test]
+fn each_command_has_a_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("share/man/man1");
+    let run = support::program::run(&["man", "--dir", pages.to_str().unwrap()]);
+    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(0), "", ""));
+    let mut names = fs::read_dir(&pages)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect::<Vec<_>>();
+    names.sort();
+    let mut expected = COMMANDS.map(|command| format!("zklock-{command}.1")).to_vec();
+    expected.push("zklock.1".to_owned());
+    expected.sort();
+    assert_eq!(names, expected);
+    for name in names {
+        let page = fs::read_to_string(pages.join(&name)).unwrap();
+        assert!(page.contains(KEPT[0]), "{name:?}: {page}");
+    }
+    let page = fs::read_to_string(pages.join("zklock-run.1")).unwrap();
+    assert!(page.contains("\n\\fBzklock run\\fR [OPTIONS] <PATH> \\-\\- <CMD>...\n"), "{page}");
+    assert!(page.contains("\n  ZKLOCK_TOKEN               the fencing token"), "{page}");
+}
+
+#[test]
+fn pages_that_cannot_be_written_are_a_matter_of_usage() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let run = support::program::run(&["man", "--dir", file.path().to_str().unwrap()]);
+    assert_eq!(run.code, Some(64), "{run:?}");
+    assert!(run.stderr.contains("cannot be written"), "{run:?}");
+}

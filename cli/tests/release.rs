@@ -1,0 +1,199 @@
+//! `zklock release --force`: taking a lock from its holder.
+
+mod support;
+
+use support::library::{enqueue, eventually, granted, make, operator, queue, server, within};
+use support::looker::{DIGEST, authorized, nobody, owner, session_of, set_acl, zklock, zklock_as};
+use support::terminal::Terminal;
+use zklock::{Acl, LostReason, Session};
+use zklock_testcontainers::{Link, RequestKind};
+use zookeeper_client::{Acl as Entry, Acls, AuthId, Permission};
+
+const RELEASE: [&str; 3] = ["release", "--force", "/lock/orders"];
+const RELEASE_UNASKED: [&str; 4] = ["release", "--force", "--yes", "/lock/orders"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_one_takes_over() {
+    let server = server().await;
+    let (first, second) = (session_of(&server).await, session_of(&server).await);
+    let holder = first.lock_with("/lock/orders", owner("al\u{1b}[31mpha")).unwrap();
+    let guard = holder.acquire().await.unwrap();
+    let waiter = enqueue(&second.lock_with("/lock/orders", owner("beta")).unwrap()).await;
+    let released = zklock(&server.connect_string(), &RELEASE_UNASKED).await;
+    assert_eq!((released.code, released.stdout.as_str()), (0, ""), "{released:?}");
+    let (session, token) = (format!("session {:#x}", first.id()), format!("token {}", guard.token()));
+    for told in [r"held by al\u{1b}[31mpha", &session, &token, "since 20", "round trip", "takeover delay"] {
+        assert!(released.stderr.contains(told), "{told}: {}", released.stderr);
+    }
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+    let next = granted(waiter).await;
+    assert_eq!(queue(&holder).await[0].path, next.node());
+    // Who is quiet is told nothing.
+    let released = zklock(&server.connect_string(), &[&RELEASE_UNASKED[..], &["--quiet"]].concat()).await;
+    assert_eq!((released.code, released.stderr.as_str()), (0, ""));
+    assert_eq!(within("the loss", next.lost()).await, LostReason::NodeDeleted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_is_asked() {
+    let server = server().await;
+    let session = session_of(&server).await;
+    let lock = session.lock_with("/lock/orders", owner("alpha")).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let servers = server.connect_string();
+
+    for answer in ["n\r", "\r", "nay\r", "\u{4}"] {
+        let mut terminal = Terminal::start(&servers, 24, &RELEASE);
+        terminal.shows("Take the lock from it? [y/N]").await;
+        assert!(terminal.text().contains("held by alpha"), "{}", terminal.text());
+        terminal.press(answer);
+        assert_eq!(terminal.ended().await, 1, "{answer:?}");
+        assert!(guard.is_held() && queue(&lock).await[0].path == guard.node());
+    }
+    // A question says what it is about, also to those who want to be told little.
+    let mut terminal = Terminal::start(&servers, 24, &[&RELEASE[..], &["--quiet"]].concat());
+    terminal.shows("Take the lock from it? [y/N]").await;
+    assert!(terminal.text().contains("held by alpha"), "{}", terminal.text());
+    terminal.press("Y\r");
+    assert_eq!(terminal.ended().await, 0);
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_is_not_hit() {
+    let server = server().await;
+    let (session, operator) = (session_of(&server).await, operator(&server).await);
+    let lock = session.lock("/lock/orders").unwrap();
+    let shown = lock.acquire().await.unwrap();
+    let mut terminal = Terminal::start(&server.connect_string(), 24, &RELEASE);
+    terminal.shows("Take the lock from it? [y/N]").await;
+    // While somebody thinks about it, the lock is released, and its directory goes and comes again.
+    let node = shown.node();
+    shown.release().await.unwrap();
+    operator.delete("/lock/orders", None).await.unwrap();
+    let successor = lock.acquire().await.unwrap();
+    assert_eq!(successor.node(), node);
+    terminal.press("y\r");
+    assert_eq!(terminal.ended().await, 1);
+    terminal.shows("is gone by itself").await;
+    assert!(successor.is_held() && queue(&lock).await[0].token == Some(successor.token()));
+
+    // The same for a release without one.
+    let mut terminal = Terminal::start(&server.connect_string(), 24, &RELEASE);
+    terminal.shows("Take the lock from it? [y/N]").await;
+    successor.release().await.unwrap();
+    terminal.press("y\r");
+    assert_eq!(terminal.ended().await, 1);
+    terminal.shows("is gone by itself").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_at_the_last_moment_stays() {
+    let server = server().await;
+    let operator = operator(&server).await;
+    // A holder that does not react: zklock's own would remove its node.
+    let node = "/lock/orders/lock-0000000000";
+    make(&operator, node).await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let servers = link.address();
+    let deletion = link.hold_request(RequestKind::Delete);
+    let meanwhile = async {
+        within("the deletion", deletion.reached()).await;
+        operator.set_data(node, b"", None).await.unwrap();
+        deletion.release();
+    };
+    let (released, ()) = tokio::join!(zklock(&servers, &RELEASE_UNASKED), meanwhile);
+    assert_eq!(released.code, 1, "{released:?}");
+    assert!(released.stderr.contains("written to meanwhile"), "{released:?}");
+    assert!(operator.check_stat(node).await.unwrap().is_some());
+    // Left alone, it goes.
+    assert_eq!(zklock(&servers, &RELEASE_UNASKED).await.code, 0);
+    assert!(operator.check_stat(node).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_lost_is_not_made_up() {
+    let server = server().await;
+    let session = session_of(&server).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let servers = link.address();
+    let lost = link.lose_reply(RequestKind::Delete);
+    let released = zklock(&servers, &RELEASE_UNASKED).await;
+    assert!(lost.has_happened());
+    assert_eq!(released.code, 69, "{released:?}");
+    assert!(released.stderr.contains("may be removed; look at the queue"), "{released:?}");
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_is_where_the_lock_is() {
+    let server = server().await;
+    let inside = format!("{}/app", server.connect_string());
+    let outside = session_of(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let session = Session::connect(&inside).await.unwrap();
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    assert_eq!(zklock(&inside, &RELEASE_UNASKED).await.code, 0);
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+    assert!(outside.is_held());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_without_permission() {
+    let server = server().await;
+    let authorized = authorized(&server).await;
+    make(&authorized, "/lock/orders").await;
+    let session = Session::builder(server.connect_string()).auth("digest", DIGEST).connect().await.unwrap();
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let servers = server.connect_string();
+    // Everybody may look, but not remove.
+    let look = Entry::new(Permission::READ, AuthId::anyone());
+    let all = Entry::new(Permission::ALL, AuthId::authed());
+    set_acl(&authorized, "/lock/orders", &[look, all]).await;
+    let refused = zklock(&servers, &RELEASE_UNASKED).await;
+    assert_eq!(refused.code, 77, "{refused:?}");
+    set_acl(&authorized, "/lock/orders", &Acls::creator_all()).await;
+    assert_eq!(zklock(&servers, &RELEASE_UNASKED).await.code, 77);
+    assert!(guard.is_held());
+    assert_eq!(zklock_as(&servers, DIGEST, &RELEASE_UNASKED).await.code, 0);
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+    drop(guard);
+
+    // A node that cannot be read cannot be told from its successor.
+    set_acl(&authorized, "/lock/orders", &Acls::anyone_all()).await;
+    let options = owner("alpha").acl(Acl::creator_only());
+    let guard = session.lock_with("/lock/orders", options).unwrap().acquire().await.unwrap();
+    let refused = zklock(&servers, &RELEASE_UNASKED).await;
+    assert_eq!(refused.code, 77, "{refused:?}");
+    assert!(refused.stderr.contains("not ours to read"), "{refused:?}");
+    assert!(guard.is_held());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_released() {
+    // Before anybody is asked.
+    let unasked = zklock(&nobody(), &RELEASE).await;
+    assert_eq!(unasked.code, 64, "{unasked:?}");
+    assert!(unasked.stderr.contains("--yes"), "{unasked:?}");
+    assert_eq!(zklock(&nobody(), &["release", "--yes", "/lock/orders"]).await.code, 64);
+    let unreachable =
+        zklock(&nobody(), &[&RELEASE_UNASKED[..], &["--connect-timeout", "300ms"]].concat()).await;
+    assert_eq!(unreachable.code, 69, "{unreachable:?}");
+
+    let server = server().await;
+    let servers = server.connect_string();
+    let free = zklock(&servers, &RELEASE_UNASKED).await;
+    assert_eq!(free.code, 1, "{free:?}");
+    assert!(free.stderr.contains("nobody holds /lock/orders"), "{free:?}");
+    for path in ["lock", "/", "/zookeeper/quota"] {
+        assert_eq!(zklock(&servers, &["release", "--force", "--yes", path]).await.code, 64, "{path}");
+    }
+    // No session lingers while somebody thinks about it.
+    let session = session_of(&server).await;
+    let _guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let before = support::looker::sessions(&server).await;
+    let terminal = Terminal::start(&servers, 24, &RELEASE);
+    terminal.shows("Take the lock from it? [y/N]").await;
+    eventually("no other session", async || support::looker::sessions(&server).await == before).await;
+}

@@ -1,0 +1,309 @@
+//! `zklock run` while nothing goes wrong.
+
+mod support;
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use support::library::{eventually, server, until_nothing_is_left, within};
+use support::witness::Witness;
+use support::{SHORTLY, ended, output, run, signal, stderr, stdout, until_queued, zklock};
+use tokio::io::AsyncWriteExt;
+use zklock::{Sequencer, Session};
+
+#[tokio::test]
+async fn it_ends_as_its_command_does() {
+    let server = server().await;
+    let servers = server.connect_string();
+    for (script, status) in [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
+        let output = output(run(&servers, &[], "/lock/status", script)).await;
+        assert_eq!(output.status.code(), Some(status), "{script}: {}", stderr(&output));
+        assert_eq!(stderr(&output), "", "{script}");
+    }
+}
+
+#[tokio::test]
+async fn the_command_finds_what_it_needs_in_its_environment() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let script = r#"printf '%s\n' "$ZKLOCK_PATH" "$ZKLOCK_TOKEN" "$ZKLOCK_SEQUENCER" "$ZKLOCK_SESSION_TIMEOUT_MS"; read line"#;
+    let mut program = run(&server.connect_string(), &["--session-timeout", "7s"], "/lock/env", script);
+    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    until_queued(&session, "/lock/env", 1).await;
+    let holder = support::queue(&session, "/lock/env").await.remove(0);
+
+    // It reads what is written to us.
+    child.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
+    let output = within("the end", child.wait_with_output()).await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let [path, token, sequencer, timeout] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    let sequencer = sequencer.parse::<Sequencer>().unwrap();
+    assert_eq!((path, timeout), ("/lock/env", "7000"));
+    assert_eq!(token.parse(), Ok(holder.token.unwrap()));
+    assert_eq!((sequencer.token(), Some(sequencer.session())), (holder.token.unwrap(), holder.session));
+}
+
+#[tokio::test]
+async fn two_shells_that_read_sleep_and_write_lose_nothing() {
+    const EACH: usize = 20;
+    let server = server().await;
+    let servers = server.connect_string();
+    let directory = tempfile::tempdir().unwrap();
+    let counter = directory.path().join("counter");
+    fs::write(&counter, "0\n").unwrap();
+    let script = format!("n=$(cat '{0}'); sleep 0.01; echo $((n + 1)) > '{0}'", counter.display());
+    let shell = async || {
+        for _ in 0..EACH {
+            let output = output(run(&servers, &["--quiet"], "/lock/counter", &script)).await;
+            assert!(output.status.success(), "{}", stderr(&output));
+        }
+    };
+    tokio::join!(shell(), shell());
+    assert_eq!(fs::read_to_string(&counter).unwrap(), format!("{}\n", 2 * EACH));
+}
+
+#[tokio::test]
+async fn everything_is_gone_before_the_next_one_begins() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let (mut first, mut second) = (Witness::new(), Witness::new());
+    // One stays in the group, one leaves it, and none of them ends by itself or when asked to.
+    let left = r#"trap "" TERM; sleep 1000 & setsid sleep 1000 & exit 5"#;
+    let mut holder =
+        run(&servers, &["--kill-after", "300ms"], "/lock/left", &first.of(&format!("read go; {left}")))
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+    first.began().await;
+    let mut waiter =
+        run(&servers, &[], "/lock/left", &second.of("exit 0")).stderr(Stdio::piped()).spawn().unwrap();
+    until_queued(&session, "/lock/left", 2).await;
+
+    let began = Instant::now();
+    drop(holder.stdin.take());
+    let (gone, next) = (first.gone().await, second.began().await);
+    assert!(gone < next, "the next one began before all was gone");
+    assert!(gone - began >= Duration::from_millis(300), "they were not asked first");
+    support::report("CMD ends and leaves stubborn processes behind", gone, next);
+    assert_eq!(ended(&mut holder).await.code(), Some(5));
+    assert_eq!(ended(&mut waiter).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn those_that_lost_their_parents_are_waited_for() {
+    let server = server().await;
+    let mut witness = Witness::new();
+    let script = format!("for i in $(seq 20); do (sleep 0.01 &); done; {}", witness.of("exec sleep 1000"));
+    let mut child = run(&server.connect_string(), &[], "/lock/orphans", &script).spawn().unwrap();
+    witness.began().await;
+    let warden = support::child_of(support::pid(&child), "zklock-warden").await;
+    eventually("a warden with one child", async || support::children_of(warden).len() == 1).await;
+    signal(&child, Signal::TERM);
+    assert_eq!(ended(&mut child).await.code(), Some(143));
+}
+
+#[tokio::test]
+async fn the_children_of_the_shell_that_became_zklock_are_spared() {
+    let server = server().await;
+    let (mut sidecar, mut witness) = (Witness::new(), Witness::new());
+    let script = format!(
+        "(exec 9>'{}'; exec sleep 1000) & exec '{}' run /lock/exec -- sh -c \"$0\"",
+        sidecar.path().display(),
+        env!("CARGO_BIN_EXE_zklock")
+    );
+    let mut program = tokio::process::Command::new("sh");
+    program.args(["-c", &script, &witness.of("sleep 1000")]).env("ZKLOCK_SERVERS", server.connect_string());
+    let mut child = program.kill_on_drop(true).spawn().unwrap();
+    sidecar.began().await;
+    witness.began().await;
+    let zklock = support::pid(&child);
+    let (warden, aside) =
+        (support::child_of(zklock, "zklock-warden").await, support::child_of(zklock, "sleep").await);
+    rustix::process::kill_process(warden, Signal::KILL).unwrap();
+    witness.gone().await;
+    assert_eq!(ended(&mut child).await.code(), Some(70));
+    assert!(!sidecar.is_gone(), "a stranger was killed");
+    rustix::process::kill_process(aside, Signal::KILL).unwrap();
+    sidecar.gone().await;
+}
+
+#[tokio::test]
+async fn one_lock_may_be_held_within_another() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let mut witness = Witness::new();
+    let inner = witness.of("read go; exit 6");
+    let mut program = zklock(&servers);
+    program.args([
+        "run",
+        "/lock/outer",
+        "--",
+        env!("CARGO_BIN_EXE_zklock"),
+        "run",
+        "/lock/inner",
+        "--",
+        "sh",
+        "-c",
+    ]);
+    let mut child = program.arg(&inner).stdin(Stdio::piped()).spawn().unwrap();
+    witness.began().await;
+    until_queued(&session, "/lock/outer", 1).await;
+    until_queued(&session, "/lock/inner", 1).await;
+    drop(child.stdin.take());
+    assert_eq!(ended(&mut child).await.code(), Some(6));
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn what_is_left_behind_may_finish_its_last_line() {
+    let server = server().await;
+    // The shell does not wait for the process that reads what it wrote.
+    let mut program = zklock(&server.connect_string());
+    program.args(["run", "/lock/tee", "--", "bash", "-c", "exec > >(sleep 0.03; cat); echo last words"]);
+    let output = output(program).await;
+    assert_eq!(
+        (output.status.code(), stdout(&output).as_str()),
+        (Some(0), "last words\n"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[tokio::test]
+async fn zero_takes_a_free_lock_and_waits_for_nobody() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let taken = output(run(&servers, &["--timeout", "0"], "/lock/try", "echo in")).await;
+    assert_eq!((taken.status.code(), stdout(&taken).as_str()), (Some(0), "in\n"), "{}", stderr(&taken));
+
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let guard = session.lock_with("/lock/try", zklock::LockOptions::new().owner("e\u{1b}[31mvil")).unwrap();
+    let guard = guard.acquire().await.unwrap();
+    let began = Instant::now();
+    let refused = output(run(&servers, &["--timeout", "0"], "/lock/try", "echo in")).await;
+    assert!(began.elapsed() < SHORTLY, "it waited");
+    assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(75), ""), "{}", stderr(&refused));
+    let text = stderr(&refused);
+    assert!(text.contains("/lock/try is taken, held by e\\u{1b}[31mvil"), "{text}");
+    until_queued(&session, "/lock/try", 1).await;
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_its_timeout_and_leaves_no_node() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let _guard = session.lock("/lock/late").unwrap().acquire().await.unwrap();
+    let began = Instant::now();
+    let output =
+        output(run(&server.connect_string(), &["--timeout", "700ms"], "/lock/late", "echo in")).await;
+    assert!(began.elapsed() >= Duration::from_millis(700));
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(75), ""), "{}", stderr(&output));
+    let text = stderr(&output);
+    assert!(text.contains("waiting for /lock/late, held by ") && text.contains("within 700ms"), "{text}");
+    // By the time it ended.
+    assert_eq!(support::queue(&session, "/lock/late").await.len(), 1);
+}
+
+#[tokio::test]
+async fn quiet_waits_without_a_word_and_verbose_tells_each_step() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let guard = session.lock("/lock/words").unwrap().acquire().await.unwrap();
+    let mut quiet = run(&servers, &["--quiet"], "/lock/words", "exit 0");
+    let quiet = tokio::spawn(async move { quiet.output().await.unwrap() });
+    until_queued(&session, "/lock/words", 2).await;
+    guard.release().await.unwrap();
+    assert_eq!(stderr(&within("the end", quiet).await.unwrap()), "");
+
+    let text = stderr(&output(run(&servers, &["--verbose"], "/lock/words", "exit 0")).await);
+    for step in ["connected: session 0x", "acquired /lock/words, token ", "released /lock/words"] {
+        assert!(text.contains(step), "{step}: {text}");
+    }
+    assert!(!text.contains('\u{1b}'), "colours where there is no terminal: {text}");
+}
+
+#[tokio::test]
+async fn signals_end_the_wait_at_once_and_leave_no_node() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let _guard = session.lock("/lock/wait").unwrap().acquire().await.unwrap();
+    for (asked, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut waiter = run(&servers, &[], "/lock/wait", "echo in").stdout(Stdio::piped()).spawn().unwrap();
+        until_queued(&session, "/lock/wait", 2).await;
+        let began = Instant::now();
+        signal(&waiter, asked);
+        assert_eq!(ended(&mut waiter).await.code(), Some(status));
+        assert!(began.elapsed() < SHORTLY, "it took {:?}", began.elapsed());
+        assert_eq!(support::queue(&session, "/lock/wait").await.len(), 1, "a node is left");
+    }
+}
+
+#[tokio::test]
+async fn signals_are_passed_on_to_the_command() {
+    let server = server().await;
+    let directory = tempfile::tempdir().unwrap();
+    let heard = directory.path().join("heard");
+    let script = format!(
+        r#"for s in HUP INT QUIT USR1 USR2; do trap "echo $s >> '{0}'" $s; done
+        trap 'exit 9' TERM; echo ready >> '{0}'; while :; do sleep 0.02; done"#,
+        heard.display()
+    );
+    let mut child = run(&server.connect_string(), &[], "/lock/signals", &script).spawn().unwrap();
+    support::until_lines(&heard, 1).await;
+    for (line, asked) in
+        [Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2].into_iter().enumerate()
+    {
+        signal(&child, asked);
+        support::until_lines(&heard, line + 2).await;
+    }
+    signal(&child, Signal::TERM);
+    assert_eq!(ended(&mut child).await.code(), Some(9));
+    assert_eq!(fs::read_to_string(&heard).unwrap(), "ready\nHUP\nINT\nQUIT\nUSR1\nUSR2\n");
+}
+
+#[tokio::test]
+async fn what_was_ignored_from_the_start_stays_ignored() {
+    let server = server().await;
+    let mut witness = Witness::new();
+    let script = witness.of("sleep 1000");
+    let mut program = tokio::process::Command::new("sh");
+    let mut child = program
+        .args(["-c", r#"trap "" HUP; exec "$@""#, "sh", env!("CARGO_BIN_EXE_zklock")])
+        .args(["run", "--servers", &server.connect_string(), "/lock/nohup", "--", "sh", "-c", &script])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    witness.began().await;
+    let warden = support::child_of(support::pid(&child), "zklock-warden").await;
+    let command = support::child_of(warden, "sh").await;
+    for ignoring in [support::pid(&child), warden, command] {
+        rustix::process::kill_process(ignoring, Signal::HUP).unwrap();
+    }
+    assert!(!witness.is_gone());
+    signal(&child, Signal::TERM);
+    assert_eq!(ended(&mut child).await.code(), Some(143));
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_run_is_told_apart() {
+    let server = server().await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("no-program");
+    fs::write(&file, "text").unwrap();
+    for (command, status) in [("no-such-command-here", 127), (file.to_str().unwrap(), 126)] {
+        let mut program = zklock(&server.connect_string());
+        program.args(["run", "/lock/none", "--", command]);
+        let output = output(program).await;
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        assert!(stderr(&output).contains(command), "{}", stderr(&output));
+    }
+}

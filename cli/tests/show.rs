@@ -1,0 +1,192 @@
+//! `zklock show`: the holder and the queue.
+
+mod support;
+
+use std::time::{Duration, Instant, SystemTime};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use support::library::{enqueue, eventually, make, operator, queue, server};
+use support::looker::{DIGEST, authorized, nobody, owner, session_of, sessions, set_acl, zklock, zklock_as};
+use zklock::{Acl, Session};
+use zookeeper_client::Acls;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_holder_and_those_who_wait() {
+    let server = server().await;
+    let (first, second) = (session_of(&server).await, session_of(&server).await);
+    let holder = first.lock_with("/lock/orders", owner("alpha")).unwrap();
+    let guard = holder.acquire().await.unwrap();
+    // Neither is a contender, though each takes a number.
+    let operator = operator(&server).await;
+    make(&operator, "/lock/orders/notes").await;
+    make(&operator, "/lock/orders/lock-7").await;
+    let _waiter = enqueue(&second.lock_with("/lock/orders", owner("beta")).unwrap()).await;
+
+    let shown = zklock(&server.connect_string(), &["show", "/lock/orders"]).await;
+    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
+    let lines = shown.stdout.lines().collect::<Vec<_>>();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    let column = |name| lines[0].find(name).unwrap_or_else(|| panic!("{name} in {lines:?}"));
+    let cell = |line: &str, name| line[column(name)..].split("  ").next().unwrap().to_owned();
+    assert_eq!([cell(lines[1], "POSITION"), cell(lines[2], "POSITION")], ["holder", "1"]);
+    assert_eq!([cell(lines[1], "OWNER"), cell(lines[2], "OWNER")], ["alpha", "beta"]);
+    assert_eq!(cell(lines[1], "SESSION"), format!("{:#x}", first.id()));
+    assert_eq!(cell(lines[2], "SESSION"), format!("{:#x}", second.id()));
+    assert_eq!(cell(lines[1], "TOKEN"), guard.token().to_string());
+    assert_eq!([cell(lines[1], "SEQUENCE"), cell(lines[2], "SEQUENCE")], ["0", "3"]);
+    let since = cell(lines[1], "SINCE");
+    let (since, age) = since.split_once(" (").unwrap();
+    let age_of = |since: Timestamp| SystemTime::now().duration_since(since.into()).unwrap().as_secs();
+    assert!(age_of(since.parse().unwrap()) < 600 && age.ends_with("s)"), "{since} ({age}");
+    assert!(!shown.stdout.contains("DATA"), "{}", shown.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_has_all_of_it() {
+    let server = server().await;
+    let session = session_of(&server).await;
+    let options = owner("a\u{1b}[31m\"b\u{9b}c").data("build 4711");
+    let lock = session.lock_with("/lock/orders", options).unwrap();
+    let _guard = lock.acquire().await.unwrap();
+    let _waiter = enqueue(&session.lock_with("/lock/orders", owner("beta")).unwrap()).await;
+    let seen = queue(&lock).await;
+
+    let shown = zklock(&server.connect_string(), &["show", "--json", "/lock/orders"]).await;
+    let since = |position: usize| Timestamp::try_from(seen[position].since.unwrap()).unwrap().to_string();
+    let token = |position: usize| seen[position].token.unwrap().as_i64();
+    let id = format!("{:#x}", session.id());
+    let expected = json!({
+        "path": "/lock/orders",
+        "contenders": [
+            {
+                "position": 0, "node": "/lock/orders/lock-0000000000", "owner": "a\u{1b}[31m\"b\u{9b}c",
+                "since": since(0), "session": id, "token": token(0), "sequence": 0, "data": "build 4711",
+            },
+            {
+                "position": 1, "node": "/lock/orders/lock-0000000001", "owner": "beta",
+                "since": since(1), "session": id, "token": token(1), "sequence": 1, "data": null,
+            },
+        ],
+    });
+    assert_eq!(shown.json(), expected);
+    assert!(since(0).ends_with('Z'));
+    // Nothing in it can drive a terminal.
+    assert!(!shown.stdout.contains(['\u{1b}', '\u{9b}']), "{}", shown.stdout);
+
+    let shown = zklock(&server.connect_string(), &["show", "/lock/orders"]).await;
+    assert!(shown.stdout.contains(r#"a\u{1b}[31m"b\u{9b}c"#), "{}", shown.stdout);
+    assert!(!shown.stdout.contains(['\u{1b}', '\u{9b}']), "{}", shown.stdout);
+    assert!(shown.stdout.contains("DATA") && shown.stdout.contains("build 4711"), "{}", shown.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_nobody_holds() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let shown = zklock(&servers, &["show", "/lock/orders"]).await;
+    assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /lock/orders\n"));
+    let shown = zklock(&servers, &["show", "/lock/orders", "--json"]).await;
+    assert_eq!(shown.json(), json!({"path": "/lock/orders", "contenders": []}));
+    // Nor does one that only strangers are in.
+    make(&operator(&server).await, "/lock/orders/notes").await;
+    assert_eq!(zklock(&servers, &["show", "/lock/orders"]).await.stdout, "nobody holds /lock/orders\n");
+    // To look leaves nothing.
+    assert!(operator(&server).await.check_stat("/lock/other").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_is_looked_at_from_inside() {
+    let server = server().await;
+    let inside = format!("{}/app", server.connect_string());
+    let shown = zklock(&inside, &["show", "/orders"]).await;
+    assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /orders\n"));
+    let session = Session::connect(&inside).await.unwrap();
+    let guard = session.lock_with("/orders", owner("alpha")).unwrap().acquire().await.unwrap();
+    let inside = zklock(&inside, &["show", "--json", "/orders"]).await.json();
+    assert_eq!(inside["contenders"][0]["node"], "/orders/lock-0000000000");
+    let outside = zklock(&server.connect_string(), &["show", "--json", "/app/orders"]).await.json();
+    assert_eq!(outside["contenders"][0]["node"], "/app/orders/lock-0000000000");
+    for shown in [inside, outside] {
+        assert_eq!(shown["contenders"][0]["token"], guard.token().as_i64());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_ours_to_read_is_left_open() {
+    let server = server().await;
+    // The directory is everybody's, the contender's node is not; nor is there anything to read in the other one.
+    make(&operator(&server).await, "/lock/orders").await;
+    let session = Session::builder(server.connect_string()).auth("digest", DIGEST).connect().await.unwrap();
+    let options = owner("alpha").acl(Acl::creator_only());
+    let _guard = session.lock_with("/lock/orders", options).unwrap().acquire().await.unwrap();
+    make(&operator(&server).await, "/lock/orders/lock-0000000001").await;
+
+    let servers = server.connect_string();
+    let shown = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
+    let expected = json!({
+        "position": 0, "node": "/lock/orders/lock-0000000000", "owner": null,
+        "since": null, "session": null, "token": null, "sequence": 0, "data": null,
+    });
+    assert_eq!(shown["contenders"][0], expected);
+    let foreign = &shown["contenders"][1];
+    assert_eq!((&foreign["owner"], &foreign["session"]), (&Value::Null, &json!("0x0")));
+    assert!(foreign["token"].is_i64(), "{foreign}");
+    let shown = zklock(&servers, &["show", "/lock/orders"]).await;
+    let cells = shown.stdout.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(cells, ["holder", "-", "-", "-", "-", "0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_may_not_be_listed() {
+    let server = server().await;
+    let operator = authorized(&server).await;
+    make(&operator, "/lock/orders").await;
+    set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
+    let servers = server.connect_string();
+    let refused = zklock(&servers, &["show", "/lock/orders"]).await;
+    assert_eq!((refused.code, refused.stdout.as_str()), (77, ""));
+    assert!(refused.stderr.contains("no permission to list /lock/orders"), "{}", refused.stderr);
+    let shown = zklock_as(&servers, DIGEST, &["show", "/lock/orders"]).await;
+    assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /lock/orders\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_shown() {
+    let unreachable = zklock(&nobody(), &["show", "/lock", "--connect-timeout", "300ms"]).await;
+    assert_eq!((unreachable.code, unreachable.stdout.as_str()), (69, ""), "{unreachable:?}");
+    let no_terminal = zklock(&nobody(), &["show", "--watch", "/lock"]).await;
+    assert_eq!(no_terminal.code, 64, "{no_terminal:?}");
+    assert!(no_terminal.stderr.contains("terminal"), "{no_terminal:?}");
+    assert_eq!(zklock(&nobody(), &["show", "--watch", "--json", "/lock"]).await.code, 64);
+    let server = server().await;
+    for path in ["lock", "/", "/lock/", "/zookeeper/quota", "/a//b", ""] {
+        let refused = zklock(&server.connect_string(), &["show", path]).await;
+        assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{path:?}: {refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_session_lingers() {
+    let server = server().await;
+    let operator = operator(&server).await;
+    make(&operator, "/lock/orders").await;
+    let before = sessions(&server).await;
+    let verify = ["verify", "1:1:0:/lock/orders"];
+    let release = ["release", "--force", "--yes", "/lock/orders"];
+    for (arguments, code) in [
+        (&["show", "/lock/orders"] as &[_], 0),
+        (&["show", "/"], 64),
+        (&["ls"], 0),
+        (&["ls", "/a/"], 64),
+        (&verify, 1),
+        (&release, 1),
+    ] {
+        let arguments = [arguments, &["--session-timeout", "60s"]].concat();
+        let ran = zklock(&server.connect_string(), &arguments).await;
+        assert_eq!(ran.code, code, "{ran:?}");
+        let ended = Instant::now();
+        eventually("the session's end", async || sessions(&server).await == before).await;
+        assert!(ended.elapsed() < Duration::from_secs(30), "not closed, but expired: {arguments:?}");
+    }
+}

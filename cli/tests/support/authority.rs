@@ -1,0 +1,79 @@
+//! An authority that certifies servers and clients, and the files that it gives to clients.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+use tempfile::TempDir;
+
+/// Somebody to trust.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, as PEM.
+pub struct Identity {
+    pub certificate: String,
+    pub key: String,
+}
+
+impl Authority {
+    pub fn new(name: &str) -> Self {
+        let mut params = params(name, &[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let key = KeyPair::generate().expect("a key");
+        Self { issuer: CertifiedIssuer::self_signed(params, key).expect("a certificate") }
+    }
+
+    /// Its own certificate, as PEM.
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// Certifies somebody with these addresses.
+    pub fn certify(&self, name: &str, addresses: &[&str]) -> Identity {
+        let mut params = params(name, addresses);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+}
+
+impl Identity {
+    /// Both, as servers take them.
+    pub fn pem(&self) -> String {
+        format!("{}{}", self.certificate, self.key)
+    }
+}
+
+/// The files that a client is given.
+pub struct Files(TempDir);
+
+impl Files {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory"))
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.to_str().expect("a name").to_owned()
+    }
+
+    /// A certificate of somebody's, and its key.
+    pub fn certify(&self, authority: &Authority, name: &str) -> (String, String) {
+        let Identity { certificate, key } = authority.certify(name, &[]);
+        (self.write(&format!("{name}.pem"), &certificate), self.write(&format!("{name}.key"), &key))
+    }
+}
+
+fn params(name: &str, addresses: &[&str]) -> CertificateParams {
+    let addresses = addresses.iter().map(|&address| address.to_owned()).collect::<Vec<_>>();
+    let mut params = CertificateParams::new(addresses).expect("addresses");
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}

@@ -1,0 +1,81 @@
+//! Running the program as somebody does who looks at queues.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+use zklock::{LockOptions, Session};
+use zklock_testcontainers::ZooKeeper;
+use zookeeper_client::{Acl, Client};
+
+use super::library::monitored;
+
+/// Credentials, as ZKLOCK_DIGEST has them.
+pub const DIGEST: &str = "operator:secret";
+
+/// How the program ended, and what it said.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Its result, of a run that succeeded.
+    pub fn json(&self) -> Value {
+        assert_eq!(self.code, 0, "{self:?}");
+        serde_json::from_str(&self.stdout).expect("JSON")
+    }
+}
+
+/// Runs the program on these servers, without a terminal.
+pub async fn zklock(servers: &str, arguments: &[&str]) -> Ran {
+    run(servers, "", arguments).await
+}
+
+/// As [`zklock`], with credentials.
+pub async fn zklock_as(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
+    run(servers, digest, arguments).await
+}
+
+async fn run(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
+    let mut command = super::zklock(servers);
+    command.env("ZKLOCK_DIGEST", digest).args(arguments);
+    let output = super::output(command).await;
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Ran {
+        code: output.status.code().expect("no signal"),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
+/// An address on which nobody listens.
+pub fn nobody() -> String {
+    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").to_string()
+}
+
+/// An owner in a session of its own.
+pub async fn session_of(server: &ZooKeeper) -> Session {
+    Session::connect(server.connect_string()).await.expect("a session")
+}
+
+pub fn owner(text: &str) -> LockOptions {
+    LockOptions::new().owner(text)
+}
+
+/// A plain client with credentials.
+pub async fn authorized(server: &ZooKeeper) -> Client {
+    let connector = Client::connector().with_auth("digest", DIGEST.as_bytes());
+    connector.connect(&server.connect_string()).await.expect("a client")
+}
+
+/// Changes who may do what to a node.
+pub async fn set_acl(client: &Client, path: &str, acls: &[Acl]) {
+    client.set_acl(path, acls, None).await.expect("the ACL is set");
+}
+
+/// How many sessions the servers keep.
+pub async fn sessions(server: &ZooKeeper) -> u64 {
+    monitored(server, "zk_global_sessions").await
+}

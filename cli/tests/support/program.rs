@@ -1,0 +1,58 @@
+//! The program, run to its end.
+
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// The longest that any run may take; far more than it does take, even on a loaded machine.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// `zklock` with these arguments, and with nothing in its environment.
+pub fn zklock(arguments: &[&str]) -> Command {
+    let mut command = assert_cmd::cargo::cargo_bin_cmd!("zklock");
+    let path = std::env::var_os("PATH").expect("a path");
+    command.env_clear().env("PATH", path).args(arguments).timeout(BOUND);
+    command
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Run {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    pub took: Duration,
+}
+
+impl Run {
+    pub fn of(command: &mut Command) -> Self {
+        let started = Instant::now();
+        let Output { status, stdout, stderr } = command.output().expect("it ends");
+        Self {
+            code: status.code(),
+            stdout: String::from_utf8(stdout).expect("UTF-8"),
+            stderr: String::from_utf8(stderr).expect("UTF-8"),
+            took: started.elapsed(),
+        }
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Runs `zklock` with these arguments.
+pub fn run(arguments: &[&str]) -> Run {
+    Run::of(&mut zklock(arguments))
+}
+
+/// The names of what `zklock doctor --json` found, the worst first; but for how slow this machine made a server.
+pub fn codes(report: &Value) -> Vec<&str> {
+    let findings = report["findings"].as_array().expect("findings");
+    let codes = findings.iter().map(|finding| finding["code"].as_str().expect("a code"));
+    codes.filter(|code| *code != "slow-requests").collect()
+}

@@ -1,0 +1,196 @@
+//! A terminal with somebody before it.
+
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{LocalModes, tcgetattr};
+
+use super::library::{BOUND, eventually};
+
+const COLUMNS: NonZeroU16 = NonZeroU16::new(100).unwrap();
+
+/// What was written to the terminal.
+struct Written {
+    /// All of it since the start, or since it was forgotten.
+    bytes: Vec<u8>,
+    /// What it looks like.
+    screen: vt100::Parser,
+}
+
+/// A program on a terminal of its own.
+pub struct Terminal {
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    keys: Box<dyn Write + Send>,
+    written: Arc<Mutex<Written>>,
+    torn: Arc<AtomicBool>,
+}
+
+impl Terminal {
+    /// Runs the program on a terminal of 100 columns and this many lines.
+    pub fn start(servers: &str, lines: u16, arguments: &[&str]) -> Self {
+        Self::start_with(servers, lines, arguments, |_| {})
+    }
+
+    pub fn start_with(
+        servers: &str,
+        lines: u16,
+        arguments: &[&str],
+        more: impl FnOnce(&mut CommandBuilder),
+    ) -> Self {
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_zklock"));
+        command.env_clear();
+        command.args(arguments);
+        command.args(["--servers", servers]);
+        more(&mut command);
+        Self::of(command, lines)
+    }
+
+    /// An interactive bash, with `zklock` in its path, for these servers.
+    pub async fn bash(servers: &str) -> Self {
+        let program = Path::new(env!("CARGO_BIN_EXE_zklock")).parent().expect("a directory");
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
+        let mut command = CommandBuilder::new("bash");
+        command.args(["--norc", "--noprofile", "-i"]);
+        command.env_clear();
+        for (name, value) in [("PATH", path.as_str()), ("ZKLOCK_SERVERS", servers), ("PS1", "ready> ")] {
+            command.env(name, value);
+        }
+        let terminal = Self::of(command, 24);
+        terminal.until("ready> ").await;
+        terminal.written.lock().expect("no panic").bytes.clear();
+        terminal
+    }
+
+    fn of(mut command: CommandBuilder, lines: u16) -> Self {
+        let size = PtySize { rows: lines, cols: COLUMNS.get(), ..PtySize::default() };
+        let pair = native_pty_system().openpty(size).expect("a terminal");
+        command.env("TERM", "xterm-256color");
+        let child = pair.slave.spawn_command(command).expect("the program");
+        drop(pair.slave);
+        let screen = vt100::Parser::new(NonZeroU16::new(lines).expect("lines"), COLUMNS, 0);
+        let written = Arc::new(Mutex::new(Written { bytes: Vec::new(), screen }));
+        let mut reader = pair.master.try_clone_reader().expect("what it writes");
+        let torn = Arc::new(AtomicBool::new(false));
+        let (writing, gone) = (written.clone(), torn.clone());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut bytes)
+                && !gone.load(Ordering::SeqCst)
+            {
+                let mut written = writing.lock().expect("no panic");
+                written.bytes.extend_from_slice(&bytes[..read]);
+                written.screen.process(&bytes[..read]);
+            }
+        });
+        let keys = pair.master.take_writer().expect("a keyboard");
+        Self { child, master: pair.master, keys, written, torn }
+    }
+
+    /// Everything that was written to it: also what is not to be seen any more.
+    pub fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.written.lock().expect("no panic").bytes).into_owned()
+    }
+
+    /// Waits until this was written to it.
+    pub async fn until(&self, text: &str) {
+        self.comes_to(text, || self.shown().contains(text)).await;
+    }
+
+    /// What is to be read on it.
+    pub fn text(&self) -> String {
+        self.on_screen(vt100::Screen::contents)
+    }
+
+    pub fn on_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+        look(self.written.lock().expect("no panic").screen.screen())
+    }
+
+    /// Waits until this is to be read.
+    pub async fn shows(&self, text: &str) {
+        self.becomes(text, |screen| screen.contains(text)).await;
+    }
+
+    /// Waits until the screen is as it should be.
+    pub async fn becomes(&self, what: &str, mut good: impl FnMut(&str) -> bool) {
+        self.comes_to(what, || good(&self.text())).await;
+    }
+
+    async fn comes_to(&self, what: &str, mut good: impl FnMut() -> bool) {
+        let mut looks = tokio::time::interval(Duration::from_millis(10));
+        let shown = async {
+            while !good() {
+                looks.tick().await;
+            }
+        };
+        if tokio::time::timeout(BOUND, shown).await.is_err() {
+            panic!("{what}: not on\n{}", self.text());
+        }
+    }
+
+    pub fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("the keys are taken");
+        self.keys.flush().expect("the keys are taken");
+    }
+
+    pub fn resize(&self, lines: u16) {
+        let lines = NonZeroU16::new(lines).expect("lines");
+        self.written.lock().expect("no panic").screen.set_size(lines, COLUMNS);
+        self.master
+            .resize(PtySize { rows: lines.get(), cols: COLUMNS.get(), ..PtySize::default() })
+            .expect("another size");
+    }
+
+    /// The program's process.
+    pub fn pid(&self) -> Pid {
+        let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        pid.expect("a process")
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("a signal");
+    }
+
+    /// Waits for the program's end: its code.
+    pub async fn ended(&mut self) -> u32 {
+        ended(&mut self.child).await
+    }
+
+    /// Takes the terminal away from a program that goes on writing, and waits for its end: its code.
+    pub async fn torn(self) -> u32 {
+        let Self { mut child, master, keys, torn, .. } = self;
+        // Whoever reads what is written has the terminal open, too, and sees this at the next byte.
+        torn.store(true, Ordering::SeqCst);
+        drop((master, keys));
+        ended(&mut child).await
+    }
+
+    /// Waits until the screen is the one from before, with a cursor, and takes lines and echoes them.
+    pub async fn is_restored(&self) {
+        eventually("the screen from before", async || {
+            self.on_screen(|screen| !screen.alternate_screen() && !screen.hide_cursor())
+        })
+        .await;
+        let tty = self.master.tty_name().expect("its name");
+        let tty = OpenOptions::new().read(true).write(true).open(tty).expect("the terminal");
+        let modes = tcgetattr(&tty).expect("its modes").local_modes;
+        assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "{modes:?}");
+    }
+}
+
+async fn ended(child: &mut Box<dyn Child + Send + Sync>) -> u32 {
+    let mut code = None;
+    eventually("the program's end", async || {
+        code = child.try_wait().expect("a child").map(|status| status.exit_code());
+        code.is_some()
+    })
+    .await;
+    code.expect("it ended")
+}

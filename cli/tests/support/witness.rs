@@ -1,0 +1,63 @@
+//! Whether any process of a command lives, by the kernel's word.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use super::library::within;
+
+/// A named pipe that a command opens, and everything it starts keeps open: its end is the last one's end.
+pub struct Witness {
+    directory: TempDir,
+    opened: Option<oneshot::Receiver<Instant>>,
+    closed: Option<oneshot::Receiver<Instant>>,
+}
+
+impl Witness {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("witness");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a named pipe");
+        let ((open, opened), (close, closed)) = (oneshot::channel(), oneshot::channel());
+        std::thread::spawn(move || {
+            let mut pipe = File::open(&path).expect("a writer");
+            let _nobody = open.send(Instant::now());
+            pipe.read_to_end(&mut Vec::new()).expect("the end");
+            let _nobody = close.send(Instant::now());
+        });
+        Self { directory, opened: Some(opened), closed: Some(closed) }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("witness")
+    }
+
+    /// A script that everything started by it is witnessed by.
+    pub fn of(&self, script: &str) -> String {
+        format!("exec 9>'{}'; {script}", self.path().display())
+    }
+
+    /// When the command began.
+    pub async fn began(&mut self) -> Instant {
+        within("the command's begin", self.opened.take().expect("asked once")).await.expect("an instant")
+    }
+
+    /// When the last process was gone.
+    pub async fn gone(&mut self) -> Instant {
+        within("the last process's end", self.closed.take().expect("asked once")).await.expect("an instant")
+    }
+
+    /// Whether all are gone by now.
+    pub fn is_gone(&mut self) -> bool {
+        self.closed.as_mut().expect("not asked before").try_recv().is_ok()
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+}

@@ -1,0 +1,138 @@
+//! `zklock run` where something is not as usual: the streams, the signal mask, `/proc`, the way it was started.
+
+mod support;
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+use support::library::{server, until_nothing_is_left, within};
+use support::witness::Witness;
+use support::{child_of, ended, output, pid, run, signal, stderr, stdout, until_queued};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
+use zklock::Session;
+
+const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
+
+/// What runs the program.
+fn by(program: &str, arguments: &[&str], servers: &str) -> Command {
+    let mut program = Command::new(program);
+    program.args(arguments).env("ZKLOCK_SERVERS", servers).stdin(Stdio::null()).kill_on_drop(true);
+    program
+}
+
+#[tokio::test]
+async fn nobody_need_hear_what_it_says() {
+    let server = server().await;
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut program = run(&server.connect_string(), &["--verbose"], "/lock/deaf", "exit 4");
+    let mut child = program.env("RUST_LOG", "trace").stderr(full).spawn().unwrap();
+    assert_eq!(ended(&mut child).await.code(), Some(4));
+}
+
+#[tokio::test]
+async fn a_signal_that_was_blocked_ends_the_wait_for_all_that() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let guard = session.lock("/lock/blocked").unwrap().acquire().await.unwrap();
+    let arguments = ["--block-signal=TERM", ZKLOCK, "run", "/lock/blocked", "--", "true"];
+    let mut waiter = by("env", &arguments, &server.connect_string()).spawn().unwrap();
+    until_queued(&session, "/lock/blocked", 2).await;
+    signal(&waiter, Signal::TERM);
+    assert_eq!(ended(&mut waiter).await.code(), Some(143));
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// Its end is asked for before anybody has seen it stop.
+#[tokio::test]
+async fn a_command_that_was_stopped_right_before_hears_of_its_end() {
+    let server = server().await;
+    for _ in 0..8 {
+        let mut child = run(&server.connect_string(), &[], "/lock/stop", "exec sleep 1000").spawn().unwrap();
+        let warden = child_of(pid(&child), "zklock-warden").await;
+        let command = child_of(warden, "sleep").await;
+        kill_process(command, Signal::STOP).unwrap();
+        signal(&child, Signal::TERM);
+        assert_eq!(ended(&mut child).await.code(), Some(143));
+    }
+}
+
+/// However little time there is between the two, and so whatever of the stop is under way.
+#[tokio::test]
+async fn whoever_stops_it_and_continues_it_leaves_it_running() {
+    let server = server().await;
+    let mut program = run(&server.connect_string(), &[], "/lock/pairs", "exec cat");
+    let mut child = program.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut lines = BufReader::new(output).lines();
+    for round in 0..600 {
+        input.write_all(format!("{round}\n").as_bytes()).await.unwrap();
+        let line = within(&format!("the answer after pair {round}"), lines.next_line()).await.unwrap();
+        assert_eq!(line, Some(round.to_string()));
+        signal(&child, Signal::TSTP);
+        std::thread::sleep(Duration::from_micros(5 * round));
+        signal(&child, Signal::CONT);
+    }
+    drop(input);
+    assert!(ended(&mut child).await.success());
+}
+
+#[tokio::test]
+async fn the_command_starts_with_nothing_blocked() {
+    let server = server().await;
+    let command = ["grep", "SigBlk", "/proc/self/status"];
+    let arguments = [&["--block-signal", ZKLOCK, "run", "/lock/mask", "--"][..], &command].concat();
+    let output = output(by("env", &arguments, &server.connect_string())).await;
+    assert_eq!(stdout(&output), "SigBlk:\t0000000000000000\n", "{}", stderr(&output));
+}
+
+/// The command hides `/proc` from its warden and its holder, has a child that leaves its process group, and kills the warden.
+#[tokio::test]
+async fn what_is_mounted_over_proc_hides_nobody() {
+    let server = server().await;
+    let mut witness = Witness::new();
+    let up = witness.directory().join("up");
+    let script = witness.of(&format!(
+        "setsid sh -c ': > {0}; exec sleep 1000' & until [ -e {0} ]; do sleep 0.01; done; \
+         mount -t tmpfs none /proc && kill -KILL $PPID",
+        up.display()
+    ));
+    let namespace = ["--map-root-user", "--mount", ZKLOCK, "run", "/lock/hidden", "--", "sh", "-c", &script];
+    let mut child = by("unshare", &namespace, &server.connect_string()).spawn().unwrap();
+    witness.began().await;
+    witness.gone().await;
+    assert_eq!(ended(&mut child).await.code(), Some(70));
+}
+
+#[tokio::test]
+async fn without_proc_it_does_not_even_wait() {
+    // Or with that of another pid namespace.
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let _guard = session.lock("/lock/none").unwrap().acquire().await.unwrap();
+    for (namespace, prelude) in [("--mount", "mount -t tmpfs none /proc"), ("--pid", "true")] {
+        let script = format!("{prelude} && exec {ZKLOCK} run /lock/none -- true");
+        let arguments = ["--map-root-user", "--fork", namespace, "sh", "-c", &script];
+        let output = output(by("unshare", &arguments, &server.connect_string())).await;
+        assert_eq!(output.status.code(), Some(70));
+        assert!(stderr(&output).contains("/children is needed"), "{}", stderr(&output));
+    }
+}
+
+/// `/proc/self/exe` is the loader then, which would run the command as if it were the warden.
+#[tokio::test]
+async fn a_loader_that_runs_it_does_not_run_the_command_without_a_warden() {
+    let server = server().await;
+    let directory = tempfile::tempdir().unwrap();
+    let ran = directory.path().join("ran");
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mut files = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));
+    let loader = files.find(|file| file.contains("/ld-")).expect("this test has a loader, too");
+    let touch = ["/usr/bin/touch", ran.to_str().unwrap()];
+    let arguments = [&[ZKLOCK, "run", "/lock/loaded", "--"][..], &touch].concat();
+    let output = output(by(loader, &arguments, &server.connect_string())).await;
+    assert_eq!(output.status.code(), Some(70), "{}", stderr(&output));
+    assert!(!ran.exists());
+}

@@ -1,0 +1,400 @@
+//! `zklock run` on a terminal: who has it, and what its keys do.
+
+mod support;
+
+use std::time::Instant;
+
+use support::library::{operator, server, until_nothing_is_left};
+use support::terminal::Terminal;
+use support::witness::Witness;
+use support::{SHORTLY, queue, until_queued};
+use zklock::Session;
+
+const CTRL_C: &str = "\u{3}";
+const CTRL_D: &str = "\u{4}";
+const CTRL_Z: &str = "\u{1a}";
+
+/// The command prints its process group, and the one that its terminal listens to.
+const WHO: &str = "read -r a b c d group f g foreground rest < /proc/$$/stat; echo $group $foreground";
+
+/// Runs until it is interrupted. (A shell that is, right before it starts another program, waits for that first.)
+const NAPS: &str = "while :; do sleep 0.02; done";
+
+/// Echoes two lines.
+const TWO_LINES: &str = "sed -u 's/^/got /; 2q'";
+
+/// Whether a line has the same number twice.
+fn is_in_foreground(shown: &str) -> bool {
+    let mut lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines.any(
+        |line| matches!(line[..], [group, foreground] if group == foreground && group.parse::<u32>().is_ok()),
+    )
+}
+
+/// What echoes [`TWO_LINES`] is stopped between them.
+async fn stops_and_goes_on(terminal: &mut Terminal) {
+    terminal.press("one\n");
+    terminal.until("got one").await;
+    terminal.press(CTRL_Z);
+    terminal.until("Stopped").await;
+    terminal.press("fg\n");
+    terminal.press("two\n");
+    terminal.until("got two").await;
+}
+
+#[tokio::test]
+async fn a_job_of_its_own_has_the_terminal_from_the_start() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press(&format!(
+        "zklock run /lock/tty -- sh -c '{WHO}; read x; echo got $x; exit 5'; echo status $?\n"
+    ));
+    terminal.until("got $x").await;
+    terminal.press("a line\n");
+    terminal.until("got a line").await;
+    terminal.until("status 5").await;
+    assert!(is_in_foreground(&terminal.text()), "{}", terminal.text());
+    // And the shell has it back.
+    terminal.press("echo $((6 * 7))\n");
+    terminal.until("42").await;
+}
+
+#[tokio::test]
+async fn one_in_a_pipe_gets_the_terminal_when_it_asks() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press(
+        "zklock run /lock/tty -- sh -c 'read x; echo got $x; exit 5' | cat; echo status ${PIPESTATUS[0]}\n",
+    );
+    terminal.until("PIPESTATUS").await;
+    terminal.press("a line\n");
+    terminal.until("got a line").await;
+    terminal.until("status 5").await;
+}
+
+#[tokio::test]
+async fn a_script_has_the_terminal_back_afterwards() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let script = "zklock run /lock/tty -- sh -c \"read x; echo got \\$x\"; read y; echo then $y";
+    terminal.press(&format!("sh -c '{script}'; echo status $?\n"));
+    terminal.until("then $y").await;
+    terminal.press("a line\n");
+    terminal.until("got a line").await;
+    terminal.press("another\n");
+    terminal.until("then another").await;
+    terminal.until("status 0").await;
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_the_command_and_the_script_around_it() {
+    let server = server().await;
+    let mut witness = Witness::new();
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let script = format!(
+        "zklock run /lock/tty -- sh -c \"exec 9>{}; {NAPS}\"; echo un''reached",
+        witness.path().display()
+    );
+    terminal.press(&format!("sh -c '{script}'\n"));
+    witness.began().await;
+    terminal.press(CTRL_C);
+    witness.gone().await;
+    terminal.until("ready> ").await;
+    terminal.press("echo status $?\n");
+    terminal.until("status 130").await;
+    assert!(!terminal.shown().contains("unreached"), "{}", terminal.shown());
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_a_job_of_its_own() {
+    let server = server().await;
+    let mut witness = Witness::new();
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let command = format!(
+        "zklock run /lock/tty -- sh -c 'exec 9>{}; {NAPS}'; echo status $?\n",
+        witness.path().display()
+    );
+    terminal.press(&command);
+    witness.began().await;
+    terminal.press(CTRL_C);
+    witness.gone().await;
+    terminal.until("status 130").await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_the_wait_and_leaves_no_node() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let _guard = session.lock("/lock/tty").unwrap().acquire().await.unwrap();
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press("zklock run /lock/tty -- echo un''reached; echo status $?\n");
+    until_queued(&session, "/lock/tty", 2).await;
+    terminal.until("waiting for /lock/tty, held by ").await;
+    let began = Instant::now();
+    terminal.press(CTRL_C);
+    terminal.until("status 130").await;
+    assert!(began.elapsed() < SHORTLY, "it took {:?}", began.elapsed());
+    assert_eq!(queue(&session, "/lock/tty").await.len(), 1, "a node is left");
+    assert!(!terminal.shown().contains("unreached"), "{}", terminal.shown());
+}
+
+#[tokio::test]
+async fn ctrl_z_stops_it_and_fg_goes_on() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press("zklock run /lock/tty -- sh -c 'read x; echo an''d; read y; echo got $x $y; exit 5'\n");
+    terminal.press("one\n");
+    terminal.until("and").await;
+    terminal.press(CTRL_Z);
+    terminal.until("Stopped").await;
+    terminal.until("zklock: stopped; unless it goes on, CMD is ended within ").await;
+    terminal.press("echo $((6 * 7))\n");
+    terminal.until("42").await;
+    terminal.press("fg\n");
+    terminal.press("two\n");
+    terminal.until("got one two").await;
+    terminal.press("echo again $?\n");
+    terminal.until("again 5").await;
+}
+
+#[tokio::test]
+async fn one_that_is_stopped_for_too_long_is_gone_before_the_next_one_begins() {
+    let server = server().await;
+    let (mut running, mut next) = (Witness::new(), Witness::new());
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press(&format!(
+        "zklock run --session-timeout 4s --tick 100ms --kill-after 300ms /lock/tty -- sh -c 'exec 9>{}; cat'\n",
+        running.path().display()
+    ));
+    running.began().await;
+    let mut waiter =
+        support::run(&server.connect_string(), &[], "/lock/tty", &next.of("exit 0")).spawn().unwrap();
+    terminal.press(CTRL_Z);
+    let (gone, began) = (running.gone().await, next.began().await);
+    support::report("Ctrl-Z, and nobody continues it", gone, began);
+    assert!(gone < began, "the next one began before all was gone");
+    assert!(support::ended(&mut waiter).await.success());
+    terminal.until("Stopped").await;
+    terminal.press("fg; echo status $?\n");
+    terminal.until("status 76").await;
+}
+
+#[tokio::test]
+async fn a_terminal_that_stops_background_jobs_for_their_output_does_not_stop_zklock() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let mut witness = Witness::new();
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press("stty tostop\n");
+    terminal.press(&format!(
+        "zklock run --verbose /lock/tty -- sh -c 'exec 9>{}; cat'; echo status $?\n",
+        witness.path().display()
+    ));
+    witness.began().await;
+    let node = queue(&session, "/lock/tty").await.remove(0).path;
+    operator(&server).await.delete(&node, None).await.unwrap();
+    terminal.until("/lock/tty is lost").await;
+    terminal.until("status 76").await;
+}
+
+#[tokio::test]
+async fn ctrl_z_stops_a_script_with_it() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press(&format!("sh -c \"zklock run /lock/tty -- {TWO_LINES}; echo th''en\"\n"));
+    stops_and_goes_on(&mut terminal).await;
+    terminal.until("then").await;
+}
+
+/// The inner one is stopped by itself, and not by the key.
+#[tokio::test]
+async fn ctrl_z_stops_one_within_another() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press(&format!("zklock run /lock/outer -- zklock run /lock/inner -- {TWO_LINES}\n"));
+    stops_and_goes_on(&mut terminal).await;
+}
+
+/// Neither has the terminal: both are told to stop by the one above.
+#[tokio::test]
+async fn ctrl_z_stops_one_within_another_in_a_pipe() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let command = format!(r#"sh -c 'trap "echo con\"\"tinued; exit" CONT; echo be""gun; {NAPS}'"#);
+    terminal.press(&format!("zklock run /lock/outer -- zklock run /lock/inner -- {command} | cat\n"));
+    terminal.until("begun").await;
+    terminal.press(CTRL_Z);
+    terminal.until("Stopped").await;
+    terminal.press("fg\n");
+    terminal.until("continued").await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn one_that_is_stopped_hears_of_its_end() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press("zklock run /lock/tty -- sh -c 'read x' &\n");
+    terminal.until("zklock: CMD waits for the terminal").await;
+    terminal.press("kill -TERM %1; wait %1; echo status $?\n");
+    terminal.until("status 143").await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn ctrl_c_after_fg_ends_the_script_around_it_too() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
+    let command = format!("sh -c 'trap \"echo continued\" CONT; echo begun; {NAPS}'");
+    std::fs::write(&script, format!("zklock run /lock/tty -- {command}; echo unreached")).unwrap();
+    terminal.press(&format!("sh {}\n", script.display()));
+    terminal.until("begun").await;
+    terminal.press(CTRL_Z);
+    terminal.until("Stopped").await;
+    terminal.press("fg\n");
+    terminal.until("continued").await;
+    terminal.press(CTRL_C);
+    until_nothing_is_left(&server).await;
+    terminal.press("echo status $?\n");
+    terminal.until("status 130").await;
+    assert!(!terminal.shown().contains("unreached"));
+}
+
+#[tokio::test]
+async fn what_waits_for_a_terminal_that_is_gone_waits_no_more() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    // Nobody's job, so nobody tells it.
+    let script = "while echo .; do sleep 0.02; done & read x < /dev/tty";
+    terminal.press(&format!("(zklock run /lock/tty -- sh -c '{script}' &)\n"));
+    terminal.until("zklock: CMD waits for the terminal").await;
+    terminal.torn().await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_run_is_told_from_the_background_too() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press("stty tostop\n");
+    terminal.press("zklock run /lock/tty -- /nonexistent &\n");
+    terminal.shows("zklock: /nonexistent: ").await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_shell_may_suspend_itself() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press("PS1='inn''er> ' zklock run /lock/tty -- bash --norc --noprofile -i; echo status $?\n");
+    terminal.until("inner> ").await;
+    terminal.press("suspend\n");
+    terminal.until("Stopped").await;
+    terminal.press("fg\n");
+    terminal.press("exit 7\n");
+    terminal.until("exit 7").await;
+    terminal.until("ready> ").await;
+}
+
+/// A program that ignores SIGCONT is continued by it for all that.
+#[tokio::test]
+async fn fg_continues_one_that_was_started_to_ignore_it() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press(&format!("env --ignore-signal=CONT zklock run /lock/tty -- {TWO_LINES}\n"));
+    stops_and_goes_on(&mut terminal).await;
+}
+
+#[tokio::test]
+async fn ctrl_z_does_nothing_where_nobody_could_undo_it() {
+    let server = server().await;
+    let script = "read x; echo an''d; read y; echo got $x $y";
+    let arguments = ["run", "/lock/tty", "--", "sh", "-c", script];
+    let mut terminal = Terminal::start_with(&server.connect_string(), 24, &[], |command| {
+        command.env("PATH", std::env::var_os("PATH").expect("a path"));
+        command.env("ZKLOCK_SERVERS", server.connect_string());
+        *command.get_argv_mut() =
+            [env!("CARGO_BIN_EXE_zklock")].iter().chain(&arguments).map(Into::into).collect();
+    });
+    terminal.press("one\n");
+    terminal.until("and").await;
+    terminal.press(CTRL_Z);
+    terminal.press("two\n");
+    terminal.until("got one two").await;
+    assert_eq!(terminal.ended().await, 0);
+}
+
+/// What runs in a container has process group and session 0 if those were made outside.
+#[tokio::test]
+async fn its_process_group_may_be_outside_its_pid_namespace() {
+    let server = server().await;
+    for shell in ["exec", ""] {
+        let mut terminal = Terminal::bash(&server.connect_string()).await;
+        let script = format!("{shell} zklock run /lock/tty -- {TWO_LINES}; exit");
+        let namespace = "unshare --map-root-user --pid --fork --mount-proc";
+        terminal.press(&format!("{namespace} sh -c \"{script}\"; echo status $?\n"));
+        terminal.press("one\n");
+        terminal.until("got one").await;
+        terminal.press(CTRL_Z);
+        terminal.press("two\n");
+        terminal.until("got two").await;
+        terminal.until("status 0").await;
+    }
+}
+
+#[tokio::test]
+async fn one_in_the_background_waits_for_the_terminal() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press("zklock run /lock/tty -- sh -c 'read x; echo got $x' &\n");
+    terminal.until("zklock: CMD waits for the terminal").await;
+    terminal.press("fg\n");
+    terminal.press("a line\n");
+    terminal.until("got a line").await;
+}
+
+#[tokio::test]
+async fn it_may_be_a_shell_with_jobs_of_its_own() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press("PS1='inn''er> ' zklock run /lock/tty -- bash --norc --noprofile -i; echo status $?\n");
+    terminal.until("inner> ").await;
+    terminal.press("sh -c 'echo be''gun; exec sleep 1000'\n");
+    terminal.until("begun").await;
+    terminal.press(CTRL_Z);
+    terminal.until("Stopped").await;
+    terminal.press("kill -KILL %1; wait; echo $((6 * 7))\n");
+    terminal.until("42").await;
+    terminal.press("exit 7\n");
+    terminal.until("status 7").await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_terminal_is_the_end_of_the_command() {
+    let server = server().await;
+    let mut witness = Witness::new();
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press(&format!("zklock run /lock/tty -- sh -c 'exec 9>{}; cat'\n", witness.path().display()));
+    witness.began().await;
+    drop(terminal);
+    witness.gone().await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn colours_are_for_terminals_that_want_them() {
+    let server = server().await;
+    for (variables, is_colored) in [("", true), ("NO_COLOR=1 ", false)] {
+        let mut terminal = Terminal::bash(&server.connect_string()).await;
+        terminal.press(&format!("{variables}zklock run --kill-after 1h /lock/tty -- true; echo status $?\n"));
+        terminal.until("status 64").await;
+        let shown = terminal.shown();
+        assert_eq!(shown.contains("zklock: \u{1b}[31m"), is_colored, "{shown:?}");
+        terminal.press(CTRL_D);
+        terminal.ended().await;
+    }
+}

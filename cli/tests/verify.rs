@@ -1,0 +1,72 @@
+//! `zklock verify`: whether a holder's claim still stands.
+
+mod support;
+
+use support::library::{operator, server};
+use support::looker::{DIGEST, nobody, session_of, zklock, zklock_as};
+use zklock::{Acl, LockOptions, Session};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_stands_until_its_holder_is_gone() {
+    let server = server().await;
+    let session = session_of(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let claim = guard.sequencer().to_string();
+    let servers = server.connect_string();
+    let stands = zklock(&servers, &["verify", &claim]).await;
+    assert_eq!((stands.code, stands.stdout.as_str(), stands.stderr.as_str()), (0, "", ""));
+    let stands = zklock(&servers, &["verify", "--verbose", &claim]).await;
+    assert_eq!((stands.code, stands.stdout.as_str()), (0, ""));
+    assert!(stands.stderr.contains(&format!("{claim} stands")), "{stands:?}");
+
+    guard.release().await.unwrap();
+    // The next holder of the same lock is another one.
+    let guard = lock.acquire().await.unwrap();
+    let outdated = zklock(&servers, &["verify", &claim]).await;
+    assert_eq!((outdated.code, outdated.stdout.as_str()), (1, ""));
+    assert!(outdated.stderr.contains("outdated"), "{outdated:?}");
+    assert_eq!(zklock(&servers, &["verify", &guard.sequencer().to_string()]).await.code, 0);
+    // What a stranger claims cannot mislead whoever reads the answer.
+    let strange = zklock(&servers, &["verify", "7:a:1:/lock/\u{202e}sredro"]).await;
+    assert_eq!(strange.code, 1);
+    assert!(strange.stderr.contains(r"/lock/\u{202e}sredro"), "{strange:?}");
+    // An operator takes it.
+    operator(&server).await.delete(&guard.node(), None).await.unwrap();
+    assert_eq!(zklock(&servers, &["verify", &guard.sequencer().to_string()]).await.code, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_chroot_does_not_matter() {
+    let server = server().await;
+    let inside = Session::connect(format!("{}/app", server.connect_string())).await.unwrap();
+    let guard = inside.lock("/lock").unwrap().acquire().await.unwrap();
+    let claim = guard.sequencer().to_string();
+    for chroot in ["", "/app", "/elsewhere"] {
+        let servers = format!("{}{chroot}", server.connect_string());
+        assert_eq!(zklock(&servers, &["verify", &claim]).await.code, 0, "{chroot:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_not_ours_to_read() {
+    let server = server().await;
+    let session = Session::builder(server.connect_string()).auth("digest", DIGEST).connect().await.unwrap();
+    let options = LockOptions::new().acl(Acl::creator_only());
+    let guard = session.lock_with("/lock", options).unwrap().acquire().await.unwrap();
+    let claim = guard.sequencer().to_string();
+    let servers = server.connect_string();
+    assert_eq!(zklock(&servers, &["verify", &claim]).await.code, 77);
+    assert_eq!(zklock_as(&servers, DIGEST, &["verify", &claim]).await.code, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_claim_or_cannot_be_asked() {
+    // Before anybody is asked.
+    for claim in ["", "7", "7:a:1", "x:a:1:/lock", "7:a:1:lock", "7:a:1:/lock/", "7:a:1:/zookeeper/lock"] {
+        let refused = zklock(&nobody(), &["verify", claim]).await;
+        assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{claim:?}: {refused:?}");
+    }
+    let unreachable = zklock(&nobody(), &["verify", "7:a:1:/lock", "--connect-timeout", "300ms"]).await;
+    assert_eq!((unreachable.code, unreachable.stdout.as_str()), (69, ""), "{unreachable:?}");
+}

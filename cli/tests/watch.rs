@@ -1,0 +1,270 @@
+//! `zklock show --watch`: the queue as it changes, on a terminal.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use support::library::{enqueue, eventually, granted, make, server, until_queued};
+use support::looker::{authorized, nobody, owner, session_of, sessions, set_acl};
+use support::terminal::Terminal;
+use zklock_testcontainers::Link;
+use zookeeper_client::Acls;
+
+const WATCH: [&str; 3] = ["show", "--watch", "/lock/orders"];
+
+/// Watches on a terminal of 24 lines, all of which are drawn.
+async fn watch(servers: &str) -> Terminal {
+    let terminal = Terminal::start(servers, 24, &WATCH);
+    is_drawn(&terminal).await;
+    terminal
+}
+
+/// A cursor that is hidden is the last of what is drawn.
+async fn is_drawn(terminal: &Terminal) {
+    terminal.shows("q ends").await;
+    eventually("a drawing", async || terminal.on_screen(vt100::Screen::hide_cursor)).await;
+}
+
+/// The line under the one with this title.
+fn below<'a>(screen: &'a str, title: &str) -> &'a str {
+    let mut lines = screen.lines().skip_while(|line| !line.contains(title));
+    lines.nth(1).unwrap_or_default().trim()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handoffs_are_seen_as_they_happen() {
+    let server = server().await;
+    let (first, second) = (session_of(&server).await, session_of(&server).await);
+    let alpha = first.lock_with("/lock/orders", owner("alpha")).unwrap();
+    let guard = alpha.acquire().await.unwrap();
+    let mut terminal = watch(&server.connect_string()).await;
+    assert!(terminal.on_screen(vt100::Screen::alternate_screen));
+    assert!(terminal.text().contains("   connected"), "{}", terminal.text());
+    assert!(terminal.text().contains("Nobody waits"), "{}", terminal.text());
+    assert_eq!(below(&terminal.text(), " Holder "), "alpha");
+    assert!(terminal.text().contains(&format!("token {}", guard.token())), "{}", terminal.text());
+    assert!(terminal.text().contains(&format!("session {:#x}", first.id())), "{}", terminal.text());
+
+    let waiter = enqueue(&second.lock_with("/lock/orders", owner("beta")).unwrap()).await;
+    terminal.shows(" 1 waiting ").await;
+    // Its line is under the header.
+    terminal.becomes("the waiter", |screen| below(screen, "OWNER").starts_with("1      beta")).await;
+    assert!(terminal.text().contains("No handoff"), "{}", terminal.text());
+
+    guard.release().await.unwrap();
+    let guard = granted(waiter).await;
+    terminal.shows("alpha → beta   held for ≥ ").await;
+    assert_eq!(below(&terminal.text(), " Holder "), "beta");
+    guard.release().await.unwrap();
+    terminal.shows("beta → nobody   held for ").await;
+    assert_eq!(below(&terminal.text(), " Holder "), "nobody holds it");
+    assert!(below(&terminal.text(), " Handoffs ").contains("beta → nobody"), "the latest is the first");
+
+    let guard = alpha.acquire().await.unwrap();
+    terminal.shows("nobody → alpha").await;
+    // Ages grow.
+    terminal.shows("held for 2s   contending since").await;
+    drop(guard);
+    terminal.press("q");
+    assert_eq!(terminal.ended().await, 0);
+    terminal.is_restored().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_ends_it_restores_the_terminal() {
+    let server = server().await;
+    let guard = session_of(&server).await.lock_with("/lock/orders", owner("alpha")).unwrap().acquire().await;
+    let before = sessions(&server).await;
+    let servers = server.connect_string();
+    // Escape begins the sequences of other keys, but it comes alone here.
+    for keys in ["q", "\u{1b}", "\u{3}"] {
+        let mut terminal = watch(&servers).await;
+        terminal.press(keys);
+        assert_eq!(terminal.ended().await, 0, "{keys:?}");
+        terminal.is_restored().await;
+        assert_eq!(terminal.text(), "", "{keys:?}");
+    }
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::INT, 0)] {
+        let mut terminal = watch(&servers).await;
+        terminal.signal(signal);
+        assert_eq!(terminal.ended().await, code, "{signal:?}");
+        terminal.is_restored().await;
+        assert_eq!(terminal.text(), "", "{signal:?}");
+    }
+    let ended = Instant::now();
+    eventually("the sessions' end", async || sessions(&server).await == before).await;
+    assert!(ended.elapsed() < Duration::from_secs(5), "not closed, but expired");
+    drop(guard);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_draws_everything_again_after_it_was_stopped() {
+    let server = server().await;
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press("zklock show --watch /lock/orders\n");
+    is_drawn(&terminal).await;
+    let watcher = support::child_of(terminal.pid(), "zklock").await;
+    rustix::process::kill_process(watcher, Signal::STOP).unwrap();
+    terminal.shows("Stopped").await;
+    terminal.press("fg\n");
+    terminal
+        .becomes("a new drawing", |screen| screen.contains("q ends") && !screen.contains("Stopped"))
+        .await;
+    is_drawn(&terminal).await;
+    terminal.press("q");
+    eventually("its end", async || support::children_of(terminal.pid()).is_empty()).await;
+    terminal.press("echo status $?\n");
+    terminal.until("status 0").await;
+    assert!(!terminal.on_screen(vt100::Screen::alternate_screen));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_with_its_terminal() {
+    let server = server().await;
+    let servers = server.connect_string();
+    // A holder, whose age is written every second.
+    let _guard = session_of(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let terminal = watch(&servers).await;
+    assert_eq!(terminal.torn().await, 129);
+    // The kernel tells only those whose controlling terminal it is.
+    let terminal = Terminal::start_with(&servers, 24, &WATCH, |command| command.set_controlling_tty(false));
+    is_drawn(&terminal).await;
+    assert_eq!(terminal.torn().await, 129);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_zookeeper_the_last_queue_stays() {
+    let server = server().await;
+    let session = session_of(&server).await;
+    let guard = session.lock_with("/lock/orders", owner("alpha")).unwrap().acquire().await.unwrap();
+    let waiter = enqueue(&session.lock_with("/lock/orders", owner("beta")).unwrap()).await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let mut terminal = watch(&link.address()).await;
+    assert!(terminal.text().contains("beta") && !terminal.text().contains("stale"), "{}", terminal.text());
+
+    // No answer comes.
+    link.black_hole();
+    terminal.shows("stale since ").await;
+    assert_eq!(below(&terminal.text(), " Holder "), "alpha");
+    assert!(terminal.text().contains("beta"), "{}", terminal.text());
+    link.restore();
+    terminal.becomes("a fresh queue", |screen| !screen.contains("stale")).await;
+
+    // The connection is gone.
+    link.refuse();
+    link.cut();
+    terminal.shows("disconnected").await;
+    terminal.shows("stale since ").await;
+    guard.release().await.unwrap();
+    let _next = granted(waiter).await;
+    assert_eq!(below(&terminal.text(), " Holder "), "alpha");
+    link.accept();
+    terminal.shows("alpha → beta").await;
+    terminal
+        .becomes("a fresh queue", |screen| !screen.contains("stale") && !screen.contains("disconnected"))
+        .await;
+
+    // It ends though nobody can be told.
+    link.refuse();
+    link.cut();
+    terminal.shows("disconnected").await;
+    let pressed = Instant::now();
+    terminal.press("q");
+    assert_eq!(terminal.ended().await, 0);
+    assert!(pressed.elapsed() < Duration::from_secs(5), "{:?}", pressed.elapsed());
+    terminal.is_restored().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_longer_than_the_screen() {
+    let server = server().await;
+    let session = session_of(&server).await;
+    let named = |text: String| session.lock_with("/lock/orders", owner(&text)).unwrap();
+    let mut tasks = Vec::new();
+    for number in 0..41 {
+        let lock = named(format!("owner {number}."));
+        tasks.push(support::library::acquire(&lock));
+        until_queued(&lock, number + 1).await;
+    }
+    let mut terminal = watch(&server.connect_string()).await;
+    terminal.shows(" 40 waiting, 1 to 9 ").await;
+    terminal.press("\u{1b}[B");
+    terminal.shows(" 40 waiting, 2 to 10 ").await;
+    assert!(terminal.text().contains("owner 10.") && !terminal.text().contains("owner 1."));
+    terminal.press("\u{1b}[6~");
+    terminal.shows(" 40 waiting, 11 to 19 ").await;
+    terminal.press("\u{1b}[A");
+    terminal.shows(" 40 waiting, 10 to 18 ").await;
+    terminal.press("\u{1b}[5~");
+    terminal.shows(" 40 waiting, 1 to 9 ").await;
+    terminal.press("\u{1b}[F");
+    terminal.shows(" 40 waiting, 32 to 40 ").await;
+    assert!(terminal.text().contains("owner 40."), "{}", terminal.text());
+    // A larger terminal shows more of it, at once.
+    terminal.resize(80);
+    terminal.shows(" 40 waiting ").await;
+    terminal.becomes("all of them", |screen| (0..=40).all(|n| screen.contains(&format!("owner {n}.")))).await;
+    terminal.press("q");
+    assert_eq!(terminal.ended().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_strangers_do_nothing_to_the_terminal() {
+    let server = server().await;
+    let session = session_of(&server).await;
+    let evil = "\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[?1049l\u{9b}31m\r\nx";
+    let lock = session.lock_with("/lock/orders", owner(evil).data(evil)).unwrap();
+    let _guard = lock.acquire().await.unwrap();
+    let _waiter = enqueue(&lock).await;
+    let coloured = |screen: &vt100::Screen| {
+        let cells = (0..24).flat_map(|row| (0..100).map(move |column| (row, column)));
+        let mut cells = cells.filter_map(|(row, column)| screen.cell(row, column));
+        cells.any(|cell| cell.fgcolor() != vt100::Color::Default)
+    };
+    for no_color in [false, true] {
+        let mut terminal = Terminal::start_with(&server.connect_string(), 24, &WATCH, |command| {
+            if no_color {
+                command.env("NO_COLOR", "1");
+            }
+        });
+        is_drawn(&terminal).await;
+        let text = terminal.text();
+        assert_eq!(text.matches(r"\u{1b}]0;title\u{7}\u{1b}[2J").count(), 3, "{text}");
+        assert!(terminal.on_screen(vt100::Screen::alternate_screen));
+        assert_eq!(terminal.on_screen(coloured), !no_color);
+        terminal.press("q");
+        assert_eq!(terminal.ended().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_watched_opens_no_screen() {
+    let arguments = [&WATCH[..], &["--connect-timeout", "300ms"]].concat();
+    let mut terminal = Terminal::start(&nobody(), 24, &arguments);
+    assert_eq!(terminal.ended().await, 69);
+    terminal.shows("within 300ms").await;
+
+    let server = server().await;
+    let servers = server.connect_string();
+    let mut terminal = Terminal::start(&servers, 24, &["show", "--watch", "/lock/"]);
+    assert_eq!(terminal.ended().await, 64);
+    terminal.shows("it ends with '/'").await;
+
+    let operator = authorized(&server).await;
+    make(&operator, "/lock/orders").await;
+    set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
+    let mut terminal = Terminal::start(&servers, 24, &WATCH);
+    assert_eq!(terminal.ended().await, 77);
+    terminal.shows("no permission to list /lock/orders").await;
+    assert!(!terminal.on_screen(vt100::Screen::alternate_screen));
+
+    // Once it draws it goes on, and says why nothing new is to be seen.
+    set_acl(&operator, "/lock/orders", &Acls::anyone_all()).await;
+    let mut terminal = watch(&servers).await;
+    set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
+    terminal.shows("stale since ").await;
+    terminal.shows("no permission to list /lock/orders").await;
+    terminal.press("q");
+    assert_eq!(terminal.ended().await, 0);
+}
