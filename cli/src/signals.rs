@@ -3,15 +3,16 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::stream::{self, BoxStream, StreamExt};
 use nix::sys::signal::{self, SigSet};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgid, getpgrp, getsid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
-use signal_hook::flag;
+use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{self, SignalKind};
 
 pub(crate) const CONT: i32 = Signal::CONT.as_raw();
@@ -24,47 +25,62 @@ pub(crate) const TTOU: i32 = Signal::TTOU.as_raw();
 const FATAL: [SignalKind; 4] =
     [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
 
-/// Those that mean the command, and not us.
+/// Those that mean the command, and not us; with SIGTSTP and SIGCONT.
 fn passed_on() -> impl Iterator<Item = SignalKind> {
-    let others = [SignalKind::user_defined1(), SignalKind::user_defined2(), SignalKind::window_change()];
-    FATAL.into_iter().chain(others).chain([SignalKind::from_raw(TSTP), SignalKind::from_raw(CONT)])
+    FATAL.into_iter().chain([
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+        SignalKind::window_change(),
+    ])
 }
+
+/// For how long a SIGTSTP is kept that has not stopped us.
+const KEPT: Duration = Duration::from_millis(100);
 
 /// Has this thread, and those it starts, hear of every signal, whatever was blocked by the one who started us; and not be
 /// stopped for what it does in the background: saying something (`stty tostop`), or taking the terminal back. A command is
 /// launched with nothing blocked.
 pub(crate) fn unblock() -> io::Result<()> {
-    Ok(SigSet::from(signal::Signal::SIGTTOU).thread_set_mask()?)
+    use signal::Signal::{SIGCONT, SIGTSTP, SIGTTOU};
+    Ok([SIGCONT, SIGTSTP, SIGTTOU].into_iter().collect::<SigSet>().thread_set_mask()?)
 }
 
-/// The signals that arrive from now on, by number, instead of what they would do to this process.
+/// The signals that arrive from now on, by number, instead of what they would do to this process. After [`unblock`].
 ///
 /// Those that are ignored already, as `nohup` and the background jobs of scripts have it, are left alone, and so are
 /// ignored by what this process starts, too. But for SIGCONT, which nobody can ignore: it continues us, and then we have to
 /// continue the command.
+///
+/// SIGTSTP is only looked at, and left to the kernel, which takes it back if SIGCONT arrives before we stop by it: whoever
+/// sent both would wait for ever for one that stops after it was continued.
 pub(crate) struct Signals {
     arriving: BoxStream<'static, i32>,
-    /// Those that have arrived. Not both SIGTSTP and SIGCONT: nobody tells which was first, and only the former is sent again.
+    continuing: AsyncFd<SignalFd>,
+    stopping: AsyncFd<SignalFd>,
+    /// Since when a SIGTSTP is kept.
+    kept: Option<Instant>,
+    /// Those that have arrived. Not both SIGTSTP and SIGCONT, but the later one.
     arrived: VecDeque<i32>,
-    /// Whether SIGCONT has arrived since the last one was heeded. Its handler says so: the runtime learns of it later.
-    continued: Arc<AtomicBool>,
 }
 
 impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         let heard = passed_on().map(|kind| kind.as_raw_value());
-        let streams = heard.filter(|number| *number == CONT || !ignored(*number)).map(|number| {
+        let streams = heard.filter(|number| !ignored(*number)).map(|number| {
             let arriving = unix::signal(SignalKind::from_raw(number))?;
             Ok(stream::unfold(arriving, move |mut arriving| async move {
                 arriving.recv().await.map(|()| (number, arriving))
             })
             .boxed())
         });
-        let arriving = stream::select_all(streams.collect::<io::Result<Vec<_>>>()?).boxed();
-        let continued = Arc::new(AtomicBool::new(false));
-        flag::register(CONT, continued.clone())?;
-        Ok(Self { arriving, arrived: VecDeque::new(), continued })
+        Ok(Self {
+            arriving: stream::select_all(streams.collect::<io::Result<Vec<_>>>()?).boxed(),
+            continuing: pending([signal::Signal::SIGCONT].into_iter().collect())?,
+            stopping: pending([signal::Signal::SIGTSTP].into_iter().filter(|_| !ignored(TSTP)).collect())?,
+            kept: None,
+            arrived: VecDeque::new(),
+        })
     }
 
     /// The next one. Cancel-safe.
@@ -72,42 +88,59 @@ impl Signals {
         loop {
             self.collect();
             if let Some(signal) = self.arrived.pop_front() {
-                if signal == CONT {
-                    self.continued.store(false, Ordering::SeqCst);
-                }
                 return signal;
             }
-            match self.arriving.next().await {
-                Some(signal) => self.arrived.push_back(signal),
-                None => std::future::pending().await,
+            // Those that are pending are looked at after this, and whatever arrives then makes them ready again.
+            tokio::select! {
+                Some(signal) = self.arriving.next() => self.arrived.push_back(signal),
+                Ok(mut continuing) = self.continuing.readable() => continuing.clear_ready(),
+                Ok(mut stopping) = self.stopping.readable() => stopping.clear_ready(),
+                else => std::future::pending().await,
             }
         }
     }
 
     /// Whether SIGCONT has arrived, and comes next or soon.
-    pub(crate) fn is_continued(&self) -> bool {
-        self.continued.load(Ordering::SeqCst)
-    }
-
-    /// Stops this process until somebody continues it, unless somebody has since the last signal was heeded, and would not
-    /// do so again.
-    pub(crate) fn stop(&self) {
-        // It is blocked, and while it is pending, a SIGCONT takes it back.
-        let _pending = kill_process(getpid(), Signal::TTOU);
-        if self.is_continued() {
-            let _taken_back = kill_process(getpid(), Signal::CONT);
-        }
-        let _stopped = SigSet::empty().thread_set_mask();
-        let _as_before = unblock();
+    pub(crate) fn is_continued(&mut self) -> bool {
+        self.collect();
+        self.arrived.contains(&CONT)
     }
 
     fn collect(&mut self) {
         while let Some(Some(signal)) = self.arriving.next().now_or_never() {
             self.arrived.push_back(signal);
         }
-        if self.arrived.contains(&CONT) {
+        if let Ok(Some(_)) = self.continuing.get_ref().read_signal() {
+            self.kept = None;
             self.arrived.retain(|signal| *signal != TSTP);
+            self.arrived.push_back(CONT);
         }
+        match self.kept {
+            None if is_ready(self.stopping.get_ref()) => {
+                self.kept = Some(Instant::now());
+                self.arrived.retain(|signal| *signal != CONT);
+                self.arrived.push_back(TSTP);
+            }
+            // While it is pending, nobody would hear of another one.
+            Some(since) if since.elapsed() >= KEPT => {
+                self.kept = None;
+                let _forgotten = self.stopping.get_ref().read_signal();
+            }
+            _ => {}
+        }
+    }
+
+    /// Stops this process, as SIGTSTP does, until somebody continues it; unless somebody has since it was told to.
+    pub(crate) fn stop(&mut self) {
+        if self.is_continued() {
+            return;
+        }
+        if self.kept.take().is_none() {
+            let _pending = kill_process(getpid(), Signal::TSTP);
+        }
+        let tstp = SigSet::from(signal::Signal::SIGTSTP);
+        let _stopped = tstp.thread_unblock();
+        let _as_before = tstp.thread_block();
     }
 
     /// The next one that asks to end; while there is no command that they could be meant for. Cancel-safe.
@@ -150,6 +183,19 @@ fn parent_of(process: Pid) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
     (parent != 0).then_some(Pid::from_raw(parent))
+}
+
+/// Tells of those among these signals, which are blocked, that are pending.
+fn pending(signals: SigSet) -> io::Result<AsyncFd<SignalFd>> {
+    let pending = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+    #[allow(deprecated, reason = "the other way is unsafe, and this one keeps its descriptor")]
+    AsyncFd::new(pending)
+}
+
+/// Whether one of these is pending.
+fn is_ready(pending: &SignalFd) -> bool {
+    let mut pending = [PollFd::new(pending, PollFlags::IN)];
+    poll(&mut pending, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Which signals this process was started to ignore.

@@ -5,12 +5,12 @@ mod support;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_process};
-use support::library::{server, until_nothing_is_left, within};
+use rustix::process::{Pid, Signal, kill_process};
+use support::library::{eventually, server, until_nothing_is_left, within};
 use support::witness::Witness;
 use support::{child_of, ended, output, pid, run, signal, stderr, stdout, until_queued};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use zklock::Session;
 
 const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
@@ -59,23 +59,72 @@ async fn a_command_that_was_stopped_right_before_hears_of_its_end() {
     }
 }
 
+/// What goes through a command that echoes lines.
+struct Echo {
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Echo {
+    fn of(child: &mut Child) -> Self {
+        let output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Self { input: child.stdin.take().expect("a pipe"), output }
+    }
+
+    /// Waits until it answers.
+    async fn answers(&mut self, round: u64) {
+        self.input.write_all(format!("{round}\n").as_bytes()).await.expect("it reads");
+        let line = within(&format!("its answer {round}"), self.output.next_line()).await.expect("it writes");
+        assert_eq!(line, Some(round.to_string()));
+    }
+}
+
 /// However little time there is between the two, and so whatever of the stop is under way.
 #[tokio::test]
 async fn whoever_stops_it_and_continues_it_leaves_it_running() {
     let server = server().await;
     let mut program = run(&server.connect_string(), &[], "/lock/pairs", "exec cat");
     let mut child = program.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut lines = BufReader::new(output).lines();
+    let mut echo = Echo::of(&mut child);
     for round in 0..600 {
-        input.write_all(format!("{round}\n").as_bytes()).await.unwrap();
-        let line = within(&format!("the answer after pair {round}"), lines.next_line()).await.unwrap();
-        assert_eq!(line, Some(round.to_string()));
+        echo.answers(round).await;
         signal(&child, Signal::TSTP);
         std::thread::sleep(Duration::from_micros(5 * round));
         signal(&child, Signal::CONT);
     }
-    drop(input);
+    // And it is stopped if nobody continues it, each time.
+    for round in 0..30 {
+        echo.answers(round).await;
+        signal(&child, Signal::TSTP);
+        until_stopped(pid(&child)).await;
+        signal(&child, Signal::CONT);
+    }
+    drop(echo);
+    assert!(ended(&mut child).await.success());
+}
+
+async fn until_stopped(process: Pid) {
+    eventually("it stopped", async || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid()));
+        status.expect("it is there").contains("State:\tT")
+    })
+    .await;
+}
+
+/// Both are told to stop, and the outer one, that nobody could continue, takes it back at once.
+#[tokio::test]
+async fn one_within_another_goes_on_if_nobody_could_continue_them() {
+    let server = server().await;
+    let script = format!("{ZKLOCK} run /lock/inner -- cat; exit");
+    let arguments = [ZKLOCK, "run", "/lock/outer", "--", "sh", "-c", &script];
+    let mut program = by("setsid", &arguments, &server.connect_string());
+    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut echo = Echo::of(&mut child);
+    for round in 0..30 {
+        echo.answers(round).await;
+        signal(&child, Signal::TSTP);
+    }
+    drop(echo);
     assert!(ended(&mut child).await.success());
 }
 

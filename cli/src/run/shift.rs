@@ -263,8 +263,6 @@ impl<'a> Shift<'a> {
             Stop::WaitsForTerminal => {
                 self.console.note("CMD waits for the terminal; bring it to the foreground")
             }
-            // Somebody has continued us since, and would not do so again.
-            Stop::StopsUs if self.signals.is_continued() => {}
             Stop::StopsUs => {
                 self.control.take_terminal_back(job);
                 if !self.may_outlive() {
@@ -272,7 +270,15 @@ impl<'a> Shift<'a> {
                     self.console.note(format_args!("stopped; unless it goes on, CMD is ended within {left}"));
                 }
                 // Nothing extends the lease meanwhile, and the warden keeps to that.
-                if self.control.stops_group() { signals::stop_this_group() } else { self.signals.stop() }
+                if !self.control.stops_group() {
+                    self.signals.stop();
+                    if !self.signals.is_continued() {
+                        // The kernel has nobody who could.
+                        self.resume(job);
+                    }
+                } else if !self.signals.is_continued() {
+                    signals::stop_this_group();
+                }
             }
             Stop::IsNotOurs => {}
         }
