@@ -77,24 +77,29 @@ pub(super) async fn wait(
 
 /// Tells for whom we wait, once it is clear that we do.
 async fn announce(lock: &Lock, console: Console) -> Infallible {
+    let path = lock.path();
+    let mut has_complained = false;
     loop {
         sleep(UNTOLD).await;
-        let path = lock.path();
         match timeout(PATIENCE, lock.contenders()).await {
             // Only ourselves: ZooKeeper is slow, or there is a takeover delay.
-            Ok(Ok(contenders)) if contenders.len() < 2 => continue,
-            Ok(Ok(contenders)) => console.note(format_args!("waiting for {path}{}", holder(&contenders))),
+            Ok(Ok(contenders)) if contenders.len() < 2 => {}
+            Ok(Ok(contenders)) => {
+                console.note(format_args!("waiting for {path}{}", holder(&contenders)));
+                return pending().await;
+            }
+            Ok(Err(_)) | Err(_) if has_complained => {}
             Ok(Err(_)) | Err(_) => {
-                console.note(format_args!("waiting for {path}: ZooKeeper does not answer"))
+                console.note(format_args!("waiting for {path}: ZooKeeper does not answer"));
+                has_complained = true;
             }
         }
-        return pending().await;
     }
 }
 
 async fn not_in_time(lock: &Lock, asked: Option<Duration>) -> Failure {
     let path = lock.path();
-    let contenders = timeout(UNTOLD, lock.contenders()).await;
+    let contenders = timeout(PATIENCE, lock.contenders()).await;
     let holder =
         contenders.map_or_else(|_| String::new(), |contenders| holder(&contenders.unwrap_or_default()));
     let message = match asked {
