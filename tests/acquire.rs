@@ -25,7 +25,7 @@ async fn a_free_lock_is_acquired_and_released() {
 #[tokio::test]
 async fn a_free_lock_takes_one_request() {
     let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(10)).await;
+    let (link, session) = linked(&server, Duration::from_secs(40)).await;
     let lock = session.lock("/lock/orders").unwrap();
     // The first acquisition finds that the directory has no data that could be lost.
     lock.acquire().await.unwrap().release().await.unwrap();
@@ -43,7 +43,7 @@ async fn a_free_lock_takes_one_request() {
 async fn a_directory_with_data_keeps_it() {
     let server = server().await;
     support::make_foreign(&server, "/lock/orders").await;
-    let (link, session) = linked(&server, Duration::from_secs(10)).await;
+    let (link, session) = linked(&server, Duration::from_secs(40)).await;
     let lock = session.lock("/lock/orders").unwrap();
     for _ in 0..3 {
         link.reset_counts();
@@ -81,7 +81,7 @@ async fn contenders_are_served_first_come_first_served() {
 #[tokio::test]
 async fn a_contended_acquisition_takes_three_requests_and_one_event() {
     let server = server().await;
-    let (link, waiting) = linked(&server, Duration::from_secs(10)).await;
+    let (link, waiting) = linked(&server, Duration::from_secs(40)).await;
     let (holding, lock) = (session(&server).await, waiting.lock("/lock/orders").unwrap());
     // From here on the directory is known to have no data.
     lock.acquire().await.unwrap().release().await.unwrap();

@@ -332,7 +332,7 @@ async fn a_transaction_ends_with_the_lease_at_the_latest() {
     let error = guard.transaction().commit().await.unwrap_err();
     assert_eq!(error, TransactionError::Unknown { path: "/lock/orders".into() });
     let took = started.elapsed();
-    assert!(took < remaining + Duration::from_secs(1), "{took:?} of {remaining:?}");
+    assert!(took < remaining + Duration::from_secs(2), "{took:?} of {remaining:?}");
 }
 
 #[tokio::test]
@@ -382,7 +382,7 @@ async fn verifying_ends_with_the_lease() {
     let started = Instant::now();
     assert_eq!(guard.verify().await.unwrap_err().reason, LostReason::Unconfirmed);
     let took = started.elapsed();
-    assert!(took < remaining + Duration::from_secs(1), "{took:?} of {remaining:?}");
+    assert!(took < remaining + Duration::from_secs(2), "{took:?} of {remaining:?}");
     assert_eq!(guard.remaining(), Duration::ZERO);
 }
 

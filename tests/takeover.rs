@@ -180,7 +180,7 @@ async fn a_waiter_that_an_operator_deleted_is_not_granted_by_a_release_either() 
 async fn the_sessions_end_ends_the_delay() {
     let server = server().await;
     let first = session(&server).await;
-    let (link, second) = linked(&server, Duration::from_secs(1)).await;
+    let (link, second) = linked(&server, Duration::from_secs(3)).await;
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let observer = session(&server).await.lock("/lock/orders").unwrap();
     let waiter = acquire(&delayed(&second, FOR_EVER));

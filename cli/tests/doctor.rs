@@ -126,7 +126,7 @@ async fn without_a_quorum_there_is_no_session_and_each_server_is_told() {
     })
     .await;
     let servers = ensemble.connect_string();
-    let run = support::program::run(&["doctor", "--json", "--connect-timeout", "2s", "-s", &servers]);
+    let run = support::program::run(&["doctor", "--json", "--connect-timeout", "5s", "-s", &servers]);
     assert_eq!(run.code, Some(69), "{run:?}");
     assert!(run.stderr.starts_with("zklock: no server of"), "{run:?}");
     let report = run.json();

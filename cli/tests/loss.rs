@@ -25,11 +25,13 @@ const PATH: &str = "/lock/payout";
 
 /// The holder's options, and what they say.
 const KILL_AFTER: Duration = Duration::from_millis(500);
-const HOLDER: [&str; 4] = ["--session-timeout", "4s", "--kill-after", "500ms"];
+const HOLDER: [&str; 6] = ["--session-timeout", "4s", "--tick", "1s", "--kill-after", "500ms"];
+/// Before the lease ends.
+const AT_ONCE: Duration = Duration::from_millis(1800);
 /// The others outlive every fault.
 const WAITER: [&str; 2] = ["--session-timeout", "40s"];
 /// Covers what the holder takes to end its command.
-const DELAYED: [&str; 2] = ["--takeover-delay", "2s"];
+const DELAYED: [&str; 2] = ["--takeover-delay", "3s"];
 
 /// A shell, its child, a grandchild, and one that has left their process group; all of them deaf to SIGTERM.
 const STUBBORN: &str = r#"trap "" TERM; (sleep 1000 & sleep 1000) & setsid sleep 1000 & sleep 1000"#;
@@ -156,14 +158,15 @@ async fn the_holders_server_is_the_leader_and_cut_off() {
 async fn an_operator_deletes_the_holders_node() {
     let server = server().await;
     for (options, scenario) in [
-        (&DELAYED[..], "an operator deletes the node, takeover delay 2 s"),
+        (&DELAYED[..], "an operator deletes the node, takeover delay 3 s"),
         (&[], "an operator deletes the node, no takeover delay"),
     ] {
         let mut contest = Contest::on(&server, options, STUBBORN).await;
         let session = Session::connect(server.connect_string()).await.unwrap();
         let node = queue(&session, PATH).await.remove(0).path;
+        let operator = operator(&server).await;
         let began = Instant::now();
-        operator(&server).await.delete(&node, None).await.unwrap();
+        operator.delete(&node, None).await.unwrap();
         after_a_surprise(&mut contest, began, scenario, !options.is_empty()).await;
     }
 }
@@ -172,7 +175,7 @@ async fn an_operator_deletes_the_holders_node() {
 async fn an_operator_closes_the_holders_session() {
     let server = server().await;
     for (options, scenario) in [
-        (&DELAYED[..], "an operator closes the session, takeover delay 2 s"),
+        (&DELAYED[..], "an operator closes the session, takeover delay 3 s"),
         (&[], "an operator closes the session, no takeover delay"),
     ] {
         let mut contest = Contest::on(&server, options, STUBBORN).await;
@@ -190,7 +193,7 @@ async fn after_a_surprise(contest: &mut Contest, began: Instant, scenario: &str,
     report(scenario, gone, next);
     println!("gap: {scenario}: gone {:.3} s after it", (gone - began).as_secs_f64());
     // The notification takes a round trip, or a new connection, and the machine is busy.
-    assert!(gone - began < KILL_AFTER + Duration::from_secs(1), "{scenario}: it took {:?}", gone - began);
+    assert!(gone - began < KILL_AFTER + Duration::from_secs(2), "{scenario}: it took {:?}", gone - began);
     assert!(gone < next || !is_covered, "{scenario}: the next one began before all was gone");
     contest.holder_is_told().await;
     assert!(ended(&mut contest.waiter).await.success());
@@ -203,7 +206,7 @@ async fn zklock_is_killed() {
     let began = Instant::now();
     signal(&contest.holder, Signal::KILL);
     let (gone, _) = contest.outcome("SIGKILL to zklock").await;
-    assert!(gone - began < Duration::from_secs(1), "it took {:?}", gone - began);
+    assert!(gone - began < AT_ONCE, "it took {:?}", gone - began);
 }
 
 #[tokio::test]
@@ -238,7 +241,7 @@ async fn the_warden_is_killed_while_zklock_is_stopped() {
     let began = Instant::now();
     rustix::process::kill_process(warden, Signal::KILL).unwrap();
     let (gone, _) = contest.outcome("SIGSTOP to zklock and SIGKILL to the warden").await;
-    assert!(gone - began < Duration::from_secs(1), "it took {:?}", gone - began);
+    assert!(gone - began < AT_ONCE, "it took {:?}", gone - began);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use support::library::{enqueue, make, operator, queue, server, within};
-use support::looker::{DIGEST, authorized, nobody, owner, session_of, set_acl, zklock, zklock_as};
+use support::looker::{DIGEST, NOBODY, authorized, owner, session_of, set_acl, zklock, zklock_as};
 use zklock::{Acl, Session};
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acls, CreateMode};
@@ -178,7 +178,7 @@ async fn what_goes_meanwhile_is_left_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_listed() {
-    let unreachable = zklock(&nobody(), &["ls", "--connect-timeout", "300ms"]).await;
+    let unreachable = zklock(NOBODY, &["ls", "--connect-timeout", "300ms"]).await;
     assert_eq!((unreachable.code, unreachable.stdout.as_str()), (69, ""), "{unreachable:?}");
     let server = server().await;
     let servers = server.connect_string();

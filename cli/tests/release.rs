@@ -3,7 +3,7 @@
 mod support;
 
 use support::library::{enqueue, eventually, granted, make, operator, queue, server, within};
-use support::looker::{DIGEST, authorized, nobody, owner, session_of, set_acl, zklock, zklock_as};
+use support::looker::{DIGEST, NOBODY, authorized, owner, session_of, set_acl, zklock, zklock_as};
 use support::terminal::Terminal;
 use zklock::{Acl, LostReason, Session};
 use zklock_testcontainers::{Link, RequestKind};
@@ -173,12 +173,11 @@ async fn those_without_permission() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_released() {
     // Before anybody is asked.
-    let unasked = zklock(&nobody(), &RELEASE).await;
+    let unasked = zklock(NOBODY, &RELEASE).await;
     assert_eq!(unasked.code, 64, "{unasked:?}");
     assert!(unasked.stderr.contains("--yes"), "{unasked:?}");
-    assert_eq!(zklock(&nobody(), &["release", "--yes", "/lock/orders"]).await.code, 64);
-    let unreachable =
-        zklock(&nobody(), &[&RELEASE_UNASKED[..], &["--connect-timeout", "300ms"]].concat()).await;
+    assert_eq!(zklock(NOBODY, &["release", "--yes", "/lock/orders"]).await.code, 64);
+    let unreachable = zklock(NOBODY, &[&RELEASE_UNASKED[..], &["--connect-timeout", "300ms"]].concat()).await;
     assert_eq!(unreachable.code, 69, "{unreachable:?}");
 
     let server = server().await;

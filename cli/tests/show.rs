@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use support::library::{enqueue, eventually, make, operator, queue, server};
-use support::looker::{DIGEST, authorized, nobody, owner, session_of, sessions, set_acl, zklock, zklock_as};
+use support::looker::{DIGEST, NOBODY, authorized, owner, session_of, sessions, set_acl, zklock, zklock_as};
 use zklock::{Acl, Session};
 use zookeeper_client::Acls;
 
@@ -153,12 +153,12 @@ async fn a_directory_that_may_not_be_listed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_shown() {
-    let unreachable = zklock(&nobody(), &["show", "/lock", "--connect-timeout", "300ms"]).await;
+    let unreachable = zklock(NOBODY, &["show", "/lock", "--connect-timeout", "300ms"]).await;
     assert_eq!((unreachable.code, unreachable.stdout.as_str()), (69, ""), "{unreachable:?}");
-    let no_terminal = zklock(&nobody(), &["show", "--watch", "/lock"]).await;
+    let no_terminal = zklock(NOBODY, &["show", "--watch", "/lock"]).await;
     assert_eq!(no_terminal.code, 64, "{no_terminal:?}");
     assert!(no_terminal.stderr.contains("terminal"), "{no_terminal:?}");
-    assert_eq!(zklock(&nobody(), &["show", "--watch", "--json", "/lock"]).await.code, 64);
+    assert_eq!(zklock(NOBODY, &["show", "--watch", "--json", "/lock"]).await.code, 64);
     let server = server().await;
     for path in ["lock", "/", "/lock/", "/zookeeper/quota", "/a//b", ""] {
         let refused = zklock(&server.connect_string(), &["show", path]).await;

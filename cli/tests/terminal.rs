@@ -11,7 +11,6 @@ use support::{SHORTLY, queue, until_queued};
 use zklock::Session;
 
 const CTRL_C: &str = "\u{3}";
-const CTRL_D: &str = "\u{4}";
 const CTRL_Z: &str = "\u{1a}";
 
 /// The command prints its process group, and the one that its terminal listens to.
@@ -19,6 +18,9 @@ const WHO: &str = "read -r a b c d group f g foreground rest < /proc/$$/stat; ec
 
 /// Runs until it is interrupted. (A shell that is, right before it starts another program, waits for that first.)
 const NAPS: &str = "while :; do sleep 0.02; done";
+
+/// Says that it was continued. (It starts nothing meanwhile, so it stops when it is told to.)
+const HEARS: &str = "trap \"echo con\"\"tinued\" CONT; sleep 1000 & echo be\"\"gun; while :; do wait; done";
 
 /// Echoes two lines.
 const TWO_LINES: &str = "sed -u 's/^/got /; 2q'";
@@ -55,8 +57,8 @@ async fn a_job_of_its_own_has_the_terminal_from_the_start() {
     terminal.until("status 5").await;
     assert!(is_in_foreground(&terminal.text()), "{}", terminal.text());
     // And the shell has it back.
-    terminal.press("echo $((6 * 7))\n");
-    terminal.until("42").await;
+    terminal.press("echo $((60 * 70))\n");
+    terminal.until("4200").await;
 }
 
 #[tokio::test]
@@ -150,8 +152,8 @@ async fn ctrl_z_stops_it_and_fg_goes_on() {
     terminal.press(CTRL_Z);
     terminal.until("Stopped").await;
     terminal.until("zklock: stopped; unless it goes on, CMD is ended within ").await;
-    terminal.press("echo $((6 * 7))\n");
-    terminal.until("42").await;
+    terminal.press("echo $((60 * 70))\n");
+    terminal.until("4200").await;
     terminal.press("fg\n");
     terminal.press("two\n");
     terminal.until("got one two").await;
@@ -165,7 +167,7 @@ async fn one_that_is_stopped_for_too_long_is_gone_before_the_next_one_begins() {
     let (mut running, mut next) = (Witness::new(), Witness::new());
     let mut terminal = Terminal::bash(&server.connect_string()).await;
     terminal.press(&format!(
-        "zklock run --session-timeout 4s --tick 100ms --kill-after 300ms /lock/tty -- sh -c 'exec 9>{}; cat'\n",
+        "zklock run --session-timeout 4s --tick 1s --kill-after 300ms /lock/tty -- sh -c 'exec 9>{}; exec cat'\n",
         running.path().display()
     ));
     running.began().await;
@@ -217,18 +219,36 @@ async fn ctrl_z_stops_one_within_another() {
     stops_and_goes_on(&mut terminal).await;
 }
 
+/// It has the terminal, and no command yet.
+#[tokio::test]
+async fn ctrl_z_stops_one_within_another_that_waits() {
+    let server = server().await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let guard = session.lock("/lock/inner").unwrap().acquire().await.unwrap();
+    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    terminal.press("zklock run /lock/outer -- zklock run /lock/inner -- echo in''side; echo status $?\n");
+    terminal.until("waiting for /lock/inner").await;
+    terminal.press(CTRL_Z);
+    terminal.until("Stopped").await;
+    guard.release().await.unwrap();
+    terminal.press("fg\n");
+    terminal.until("inside").await;
+    until_nothing_is_left(&server).await;
+}
+
 /// Neither has the terminal: both are told to stop by the one above.
 #[tokio::test]
 async fn ctrl_z_stops_one_within_another_in_a_pipe() {
     let server = server().await;
     let mut terminal = Terminal::bash(&server.connect_string()).await;
-    let command = format!(r#"sh -c 'trap "echo con\"\"tinued; exit" CONT; echo be""gun; {NAPS}'"#);
-    terminal.press(&format!("zklock run /lock/outer -- zklock run /lock/inner -- {command} | cat\n"));
+    terminal.press(&format!("zklock run /lock/outer -- zklock run /lock/inner -- sh -c '{HEARS}' | cat\n"));
     terminal.until("begun").await;
     terminal.press(CTRL_Z);
     terminal.until("Stopped").await;
+    assert!(!terminal.shown().contains("continued"), "{}", terminal.text());
     terminal.press("fg\n");
     terminal.until("continued").await;
+    terminal.press(CTRL_C);
     until_nothing_is_left(&server).await;
 }
 
@@ -249,8 +269,7 @@ async fn ctrl_c_after_fg_ends_the_script_around_it_too() {
     let mut terminal = Terminal::bash(&server.connect_string()).await;
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("script");
-    let command = format!("sh -c 'trap \"echo continued\" CONT; echo begun; {NAPS}'");
-    std::fs::write(&script, format!("zklock run /lock/tty -- {command}; echo unreached")).unwrap();
+    std::fs::write(&script, format!("zklock run /lock/tty -- sh -c '{HEARS}'; echo unreached")).unwrap();
     terminal.press(&format!("sh {}\n", script.display()));
     terminal.until("begun").await;
     terminal.press(CTRL_Z);
@@ -296,8 +315,8 @@ async fn a_shell_may_suspend_itself() {
     terminal.until("Stopped").await;
     terminal.press("fg\n");
     terminal.press("exit 7\n");
-    terminal.until("exit 7").await;
-    terminal.until("ready> ").await;
+    terminal.press("echo again $?\n");
+    terminal.until("again 7").await;
 }
 
 /// A program that ignores SIGCONT is continued by it for all that.
@@ -367,8 +386,8 @@ async fn it_may_be_a_shell_with_jobs_of_its_own() {
     terminal.until("begun").await;
     terminal.press(CTRL_Z);
     terminal.until("Stopped").await;
-    terminal.press("kill -KILL %1; wait; echo $((6 * 7))\n");
-    terminal.until("42").await;
+    terminal.press("kill -KILL %1; wait; echo $((60 * 70))\n");
+    terminal.until("4200").await;
     terminal.press("exit 7\n");
     terminal.until("status 7").await;
 }
@@ -378,9 +397,10 @@ async fn the_end_of_the_terminal_is_the_end_of_the_command() {
     let server = server().await;
     let mut witness = Witness::new();
     let mut terminal = Terminal::bash(&server.connect_string()).await;
-    terminal.press(&format!("zklock run /lock/tty -- sh -c 'exec 9>{}; cat'\n", witness.path().display()));
+    let script = format!("exec 9>{}; while echo .; do sleep 0.02; done", witness.path().display());
+    terminal.press(&format!("zklock run /lock/tty -- sh -c '{script}'\n"));
     witness.began().await;
-    drop(terminal);
+    terminal.torn().await;
     witness.gone().await;
     until_nothing_is_left(&server).await;
 }
@@ -394,7 +414,7 @@ async fn colours_are_for_terminals_that_want_them() {
         terminal.until("status 64").await;
         let shown = terminal.shown();
         assert_eq!(shown.contains("zklock: \u{1b}[31m"), is_colored, "{shown:?}");
-        terminal.press(CTRL_D);
+        terminal.press("exit\n");
         terminal.ended().await;
     }
 }

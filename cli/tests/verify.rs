@@ -3,7 +3,7 @@
 mod support;
 
 use support::library::{operator, server};
-use support::looker::{DIGEST, nobody, session_of, zklock, zklock_as};
+use support::looker::{DIGEST, NOBODY, session_of, zklock, zklock_as};
 use zklock::{Acl, LockOptions, Session};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,9 +64,9 @@ async fn a_node_that_is_not_ours_to_read() {
 async fn what_is_no_claim_or_cannot_be_asked() {
     // Before anybody is asked.
     for claim in ["", "7", "7:a:1", "x:a:1:/lock", "7:a:1:lock", "7:a:1:/lock/", "7:a:1:/zookeeper/lock"] {
-        let refused = zklock(&nobody(), &["verify", claim]).await;
+        let refused = zklock(NOBODY, &["verify", claim]).await;
         assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{claim:?}: {refused:?}");
     }
-    let unreachable = zklock(&nobody(), &["verify", "7:a:1:/lock", "--connect-timeout", "300ms"]).await;
+    let unreachable = zklock(NOBODY, &["verify", "7:a:1:/lock", "--connect-timeout", "300ms"]).await;
     assert_eq!((unreachable.code, unreachable.stdout.as_str()), (69, ""), "{unreachable:?}");
 }

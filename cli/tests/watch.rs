@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use support::library::{enqueue, eventually, granted, make, server, until_queued};
-use support::looker::{authorized, nobody, owner, session_of, sessions, set_acl};
+use support::looker::{NOBODY, authorized, owner, session_of, sessions, set_acl};
 use support::terminal::Terminal;
 use zklock_testcontainers::Link;
 use zookeeper_client::Acls;
@@ -64,7 +64,12 @@ async fn handoffs_are_seen_as_they_happen() {
     let guard = alpha.acquire().await.unwrap();
     terminal.shows("nobody → alpha").await;
     // Ages grow.
-    terminal.shows("held for 2s   contending since").await;
+    let is_older = |line: &str| {
+        let age = line.trim().strip_prefix("held for ").map(|age| age.trim_start_matches("≥ "));
+        let seconds = age.and_then(|age| age.split_once("s   contending since"));
+        seconds.and_then(|(seconds, _)| seconds.parse::<u32>().ok()).is_some_and(|seconds| seconds >= 2)
+    };
+    terminal.becomes("an age of seconds", |screen| screen.lines().any(is_older)).await;
     drop(guard);
     terminal.press("q");
     assert_eq!(terminal.ended().await, 0);
@@ -141,7 +146,7 @@ async fn without_zookeeper_the_last_queue_stays() {
     let waiter = enqueue(&session.lock_with("/lock/orders", owner("beta")).unwrap()).await;
     let link = Link::start(server.connect_string()).await.unwrap();
     let mut terminal = watch(&link.address()).await;
-    assert!(terminal.text().contains("beta") && !terminal.text().contains("stale"), "{}", terminal.text());
+    terminal.becomes("a fresh queue", |screen| screen.contains("beta") && !screen.contains("stale")).await;
 
     // No answer comes.
     link.black_hole();
@@ -241,7 +246,7 @@ async fn texts_of_strangers_do_nothing_to_the_terminal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_watched_opens_no_screen() {
     let arguments = [&WATCH[..], &["--connect-timeout", "300ms"]].concat();
-    let mut terminal = Terminal::start(&nobody(), 24, &arguments);
+    let mut terminal = Terminal::start(NOBODY, 24, &arguments);
     assert_eq!(terminal.ended().await, 69);
     terminal.shows("within 300ms").await;
 

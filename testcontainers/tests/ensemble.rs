@@ -10,9 +10,9 @@ use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 use zklock_testcontainers::{Ensemble, Error};
 use zookeeper_client::{Acls, CreateMode, SessionState};
 
-/// Servers that notice a partition within 5 x 200 ms instead of 10 s.
+/// Servers that notice a partition within 5 x 500 ms instead of 10 s.
 async fn quick() -> Ensemble {
-    let ensemble = Ensemble::builder(3).tick_time(Duration::from_millis(200)).start().await.unwrap();
+    let ensemble = Ensemble::builder(3).tick_time(Duration::from_millis(500)).start().await.unwrap();
     assert_eq!(ensemble.len(), 3);
     ensemble
 }
@@ -28,10 +28,14 @@ async fn all_servers_serve_once_start_returns() {
     let ensemble = Ensemble::start(3).await.unwrap();
     println!("three servers in {:?} on {}", start.elapsed(), ensemble.backend());
     let leader = ensemble.leader().await.unwrap();
-    let mut all = ensemble.followers().await.unwrap();
-    all.push(leader);
-    all.sort_unstable();
-    assert_eq!(all, [0, 1, 2]);
+    // One that takes long to answer is passed over.
+    eventually("two followers", Duration::from_secs(20), || async {
+        let mut all = ensemble.followers().await.ok()?;
+        all.push(leader);
+        all.sort_unstable();
+        (all == [0, 1, 2]).then_some(())
+    })
+    .await;
     assert_eq!(ensemble.connect_string().split(',').count(), 3);
     assert!(matches!(ensemble.kill(3).await, Err(Error::NoSuchServer { index: 3, len: 3 })));
 }

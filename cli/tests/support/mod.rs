@@ -123,5 +123,5 @@ pub fn report(scenario: &str, gone: Instant, next: Instant) {
     println!("gap: {scenario}: {:+.3} s", seconds(gone, next));
 }
 
-/// A short while, for what takes no time but for the machine's load.
-pub const SHORTLY: Duration = Duration::from_secs(2);
+/// A short while, for what takes no time but for the machine's load; not long enough for a session to expire.
+pub const SHORTLY: Duration = Duration::from_secs(8);

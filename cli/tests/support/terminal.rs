@@ -60,9 +60,11 @@ impl Terminal {
         let mut command = CommandBuilder::new("bash");
         command.args(["--norc", "--noprofile", "-i"]);
         command.env_clear();
-        for (name, value) in [("PATH", path.as_str()), ("ZKLOCK_SERVERS", servers), ("PS1", "ready> ")] {
-            command.env(name, value);
-        }
+        command.env("PATH", path);
+        command.env("ZKLOCK_SERVERS", servers);
+        // What is stopped is to be continued in time.
+        command.env("ZKLOCK_SESSION_TIMEOUT", "30s");
+        command.env("PS1", "ready> ");
         let terminal = Self::of(command, 24);
         terminal.until("ready> ").await;
         terminal.written.lock().expect("no panic").bytes.clear();

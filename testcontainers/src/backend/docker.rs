@@ -45,7 +45,7 @@ const QUORUM: u16 = 2888;
 const ELECTION: u16 = 3888;
 
 /// How long the engine may take to say it is there, and to remove a container.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A container engine that answers.
 #[derive(Clone, Debug)]
