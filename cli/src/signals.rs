@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{self, SignalKind};
+use tokio::time::sleep;
 
 pub(crate) const CONT: i32 = Signal::CONT.as_raw();
 pub(crate) const STOP: i32 = Signal::STOP.as_raw();
@@ -51,12 +52,14 @@ pub(crate) fn unblock() -> io::Result<()> {
 /// ignored by what this process starts, too. But for SIGCONT, which nobody can ignore: it continues us, and then we have to
 /// continue the command.
 ///
-/// SIGTSTP is only looked at, and left to the kernel, which takes it back if SIGCONT arrives before we stop by it: whoever
-/// sent both would wait for ever for one that stops after it was continued.
+/// Whoever sends SIGTSTP and then SIGCONT would wait for ever for one that stops after it was continued. So SIGTSTP is only
+/// looked at, and left to the kernel, which takes it back when SIGCONT arrives. A stop signal takes back a SIGCONT that was
+/// not looked at, too; so a SIGTTOU stays pending that means nothing else than that no SIGCONT has arrived.
 pub(crate) struct Signals {
     arriving: BoxStream<'static, i32>,
     continuing: AsyncFd<SignalFd>,
     stopping: AsyncFd<SignalFd>,
+    not_continued: SignalFd,
     /// Since when a SIGTSTP is kept.
     kept: Option<Instant>,
     /// Those that have arrived. Not both SIGTSTP and SIGCONT, but the later one.
@@ -65,6 +68,7 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
+        use signal::Signal::{SIGCONT, SIGTSTP, SIGTTOU};
         let ignored = ignored();
         let heard = passed_on().map(|kind| kind.as_raw_value());
         let streams = heard.filter(|number| !ignored(*number)).map(|number| {
@@ -74,13 +78,18 @@ impl Signals {
             })
             .boxed())
         });
-        Ok(Self {
-            arriving: stream::select_all(streams.collect::<io::Result<Vec<_>>>()?).boxed(),
-            continuing: pending([signal::Signal::SIGCONT].into_iter().collect())?,
-            stopping: pending([signal::Signal::SIGTSTP].into_iter().filter(|_| !ignored(TSTP)).collect())?,
+        let arriving = stream::select_all(streams.collect::<io::Result<Vec<_>>>()?).boxed();
+        let stops = if ignored(TSTP) { SigSet::empty() } else { SIGTSTP.into() };
+        let signals = Self {
+            arriving,
+            continuing: waiting_for(pending(SIGCONT.into())?)?,
+            stopping: waiting_for(pending(stops)?)?,
+            not_continued: pending(SIGTTOU.into())?,
             kept: None,
             arrived: VecDeque::new(),
-        })
+        };
+        send(Signal::TTOU);
+        Ok(signals)
     }
 
     /// The next one. Cancel-safe.
@@ -90,11 +99,13 @@ impl Signals {
             if let Some(signal) = self.arrived.pop_front() {
                 return signal;
             }
+            let kept = self.kept.map(|since| KEPT.saturating_sub(since.elapsed()));
             // Those that are pending are looked at after this, and whatever arrives then makes them ready again.
             tokio::select! {
                 Some(signal) = self.arriving.next() => self.arrived.push_back(signal),
                 Ok(mut continuing) = self.continuing.readable() => continuing.clear_ready(),
                 Ok(mut stopping) = self.stopping.readable() => stopping.clear_ready(),
+                () = sleep(kept.unwrap_or_default()), if kept.is_some() => {}
                 else => std::future::pending().await,
             }
         }
@@ -110,7 +121,8 @@ impl Signals {
         while let Some(Some(signal)) = self.arriving.next().now_or_never() {
             self.arrived.push_back(signal);
         }
-        if let Ok(Some(_)) = self.continuing.get_ref().read_signal() {
+        if !is_ready(&self.not_continued) {
+            send(Signal::TTOU);
             self.kept = None;
             self.arrived.retain(|signal| *signal != TSTP);
             self.arrived.push_back(CONT);
@@ -122,25 +134,40 @@ impl Signals {
                 self.arrived.push_back(TSTP);
             }
             // While it is pending, nobody would hear of another one.
-            Some(since) if since.elapsed() >= KEPT => {
-                self.kept = None;
-                let _forgotten = self.stopping.get_ref().read_signal();
-            }
+            Some(since) if since.elapsed() >= KEPT => self.forget_stop(),
             _ => {}
         }
     }
 
-    /// Stops this process, as SIGTSTP does, until somebody continues it; unless somebody has since it was told to.
-    pub(crate) fn stop(&mut self) {
+    /// Stops this process, as SIGTSTP does, until somebody continues it; unless somebody has since it was told to. `all` of
+    /// its group, too, the script that runs it and what it is piped to, if those were not told.
+    pub(crate) fn stop(&mut self, all: bool) {
         if self.is_continued() {
             return;
         }
-        if self.kept.take().is_none() {
-            let _pending = kill_process(getpid(), Signal::TSTP);
+        if all {
+            let _told = kill_current_process_group(Signal::TSTP);
+        } else if self.kept.is_none() {
+            send(Signal::TSTP);
         }
-        let tstp = SigSet::from(signal::Signal::SIGTSTP);
-        let _stopped = tstp.thread_unblock();
-        let _as_before = tstp.thread_block();
+        if is_ready(&self.not_continued) {
+            self.kept = None;
+            let tstp = SigSet::from(signal::Signal::SIGTSTP);
+            let _stopped = tstp.thread_unblock();
+            let _as_before = tstp.thread_block();
+        } else {
+            // Somebody did before we sent that.
+            self.forget_stop();
+        }
+        if all {
+            // If we go on, so do they: they may have been continued before they were stopped.
+            let _told = kill_current_process_group(Signal::CONT);
+        }
+    }
+
+    fn forget_stop(&mut self) {
+        self.kept = None;
+        let _forgotten = self.stopping.get_ref().read_signal();
     }
 
     /// The next one that asks to end; while there is no command that they could be meant for. Cancel-safe.
@@ -148,7 +175,7 @@ impl Signals {
         loop {
             match self.next().await {
                 signal if is_fatal(signal) => return signal,
-                TSTP if !is_orphaned() => self.stop(),
+                TSTP if !is_orphaned() => self.stop(false),
                 _ => {}
             }
         }
@@ -158,11 +185,6 @@ impl Signals {
 /// Whether this signal asks a program to end.
 pub(crate) fn is_fatal(signal: i32) -> bool {
     FATAL.iter().any(|fatal| fatal.as_raw_value() == signal)
-}
-
-/// Stops this process and its group, the script that runs it and what it is piped to, until somebody continues them.
-pub(crate) fn stop_this_group() {
-    let _stopped = kill_current_process_group(Signal::STOP);
 }
 
 /// Whether no parent of this process's group has job control over it: then nobody would have it go on.
@@ -185,9 +207,16 @@ fn parent_of(process: Pid) -> Option<Pid> {
     (parent != 0).then_some(Pid::from_raw(parent))
 }
 
-/// Tells of those among these signals, which are blocked, that are pending.
-fn pending(signals: SigSet) -> io::Result<AsyncFd<SignalFd>> {
-    let pending = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+fn send(signal: Signal) {
+    let _sent = kill_process(getpid(), signal);
+}
+
+/// Tells which of these signals, that are blocked, are pending.
+fn pending(signals: SigSet) -> io::Result<SignalFd> {
+    Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
+}
+
+fn waiting_for(pending: SignalFd) -> io::Result<AsyncFd<SignalFd>> {
     #[allow(deprecated, reason = "the other way is unsafe, and this one keeps its descriptor")]
     AsyncFd::new(pending)
 }

@@ -92,6 +92,14 @@ async fn whoever_stops_it_and_continues_it_leaves_it_running() {
         std::thread::sleep(Duration::from_micros(5 * round));
         signal(&child, Signal::CONT);
     }
+    // It need not have been told to stop: it does so for its command.
+    let command = child_of(child_of(pid(&child), "zklock-warden").await, "cat").await;
+    for round in 0..240 {
+        echo.answers(round).await;
+        kill_process(command, Signal::TSTP).unwrap();
+        std::thread::sleep(Duration::from_micros(5 * round));
+        signal(&child, Signal::CONT);
+    }
     // And it is stopped if nobody continues it, each time.
     for round in 0..30 {
         echo.answers(round).await;

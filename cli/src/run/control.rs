@@ -79,8 +79,10 @@ impl Control {
 
     /// The warden saw it go on, whoever had it do so.
     pub(super) fn continued(&mut self) {
-        self.stopped = None;
-        self.told_to_stop = false;
+        // One that was not seen to stop has gone on before it was told to.
+        if self.stopped.take().is_some() {
+            self.told_to_stop = false;
+        }
     }
 
     /// The warden has passed SIGCONT on.
@@ -117,7 +119,8 @@ impl Control {
 
     /// Has it go on where it is, if it is stopped.
     pub(super) fn let_go_on(&mut self, job: &Job<'_>) {
-        self.continued();
+        self.stopped = None;
+        self.told_to_stop = false;
         self.continuing += 1;
         job.order(Order::Signal(CONT));
     }

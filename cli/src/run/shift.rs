@@ -270,14 +270,10 @@ impl<'a> Shift<'a> {
                     self.console.note(format_args!("stopped; unless it goes on, CMD is ended within {left}"));
                 }
                 // Nothing extends the lease meanwhile, and the warden keeps to that.
-                if !self.control.stops_group() {
-                    self.signals.stop();
-                    if !self.signals.is_continued() {
-                        // The kernel has nobody who could.
-                        self.resume(job);
-                    }
-                } else if !self.signals.is_continued() {
-                    signals::stop_this_group();
+                self.signals.stop(self.control.stops_group());
+                if !self.signals.is_continued() {
+                    // The kernel has nobody who could.
+                    self.resume(job);
                 }
             }
             Stop::IsNotOurs => {}
