@@ -386,7 +386,7 @@ async fn it_may_be_a_shell_with_jobs_of_its_own() {
     terminal.until("begun").await;
     terminal.press(CTRL_Z);
     terminal.until("Stopped").await;
-    terminal.press("kill -KILL %1; wait; echo $((60 * 70))\n");
+    terminal.press("kill -KILL %1; fg; echo $((60 * 70))\n");
     terminal.until("4200").await;
     terminal.press("exit 7\n");
     terminal.until("status 7").await;
