@@ -139,30 +139,30 @@ impl Signals {
         }
     }
 
-    /// Stops this process, as SIGTSTP does, until somebody continues it; unless somebody has since it was told to. `all` of
-    /// its group, too, the script that runs it and what it is piped to, if those were not told.
+    /// Stops this process, as SIGTSTP does, until somebody continues it; unless somebody has since it was told to, or has asked
+    /// it to end. `all` of its group, too, the script that runs it and what it is piped to, if those were not told.
     pub(crate) fn stop(&mut self, all: bool) {
-        if self.is_continued() {
+        if self.is_continued() || self.arrived.iter().any(|signal| is_fatal(*signal)) {
             return;
         }
+        let is_told = self.kept.take().is_some();
         if all {
             let _told = kill_current_process_group(Signal::TSTP);
-        } else if self.kept.is_none() {
+        } else if !is_told {
             send(Signal::TSTP);
         }
+        let tstp = SigSet::from(signal::Signal::SIGTSTP);
         if is_ready(&self.not_continued) {
-            self.kept = None;
-            let tstp = SigSet::from(signal::Signal::SIGTSTP);
             let _stopped = tstp.thread_unblock();
-            let _as_before = tstp.thread_block();
-        } else {
-            // Somebody did before we sent that.
+        } else if all || !is_told {
+            // Somebody has continued us before we sent that.
             self.forget_stop();
         }
         if all {
             // If we go on, so do they: they may have been continued before they were stopped.
             let _told = kill_current_process_group(Signal::CONT);
         }
+        let _as_before = tstp.thread_block();
     }
 
     fn forget_stop(&mut self) {

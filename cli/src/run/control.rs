@@ -66,6 +66,7 @@ impl Control {
         self.stopped = Some(signal);
         self.had_terminal = self.has_terminal(job);
         match signal {
+            TTIN | TTOU if self.told_to_stop && !is_orphaned() => Stop::StopsUs,
             TTIN | TTOU if self.is_in_foreground() => Stop::GoesOn,
             TTIN | TTOU => Stop::WaitsForTerminal,
             // As shells suspend themselves, and as we stop for our own command.
