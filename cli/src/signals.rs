@@ -1,6 +1,7 @@
 //! Signals to this process.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
@@ -202,8 +203,7 @@ pub(crate) fn is_orphaned() -> bool {
 }
 
 fn parent_of(process: Pid) -> Option<Pid> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+    let parent = status(process, "PPid:")?.parse().ok()?;
     (parent != 0).then_some(Pid::from_raw(parent))
 }
 
@@ -229,11 +229,13 @@ fn is_ready(pending: &SignalFd) -> bool {
 
 /// Which signals this process was started to ignore.
 fn ignored() -> impl Fn(i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or_default();
+    let mask = status("self", "SigIgn:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    let mask = mask.unwrap_or_default();
     move |signal| signal > 0 && mask >> (signal - 1) & 1 == 1
+}
+
+/// What `/proc` tells of a process behind this key.
+fn status(process: impl Display, key: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned())
 }
