@@ -135,22 +135,22 @@ async fn the_link_is_a_black_hole_for_tls() {
 #[tokio::test]
 async fn the_holders_follower_is_cut_off() {
     let ensemble = ensemble().await;
-    let alone = ensemble.followers().await.unwrap()[0];
-    let mut contest =
-        Contest::start(&ensemble.address(alone), &without(&ensemble, alone), &[], STUBBORN).await;
-    ensemble.isolate(alone).await.unwrap();
-    contest.outcome("the holder's server is a follower and cut off").await;
-    contest.holder_is_told().await;
+    let follower = ensemble.followers().await.unwrap()[0];
+    the_holders_server_is_cut_off(&ensemble, follower, "the holder's server is a follower and cut off").await;
 }
 
 #[tokio::test]
 async fn the_holders_server_is_the_leader_and_cut_off() {
     let ensemble = ensemble().await;
-    let alone = ensemble.leader().await.unwrap();
+    let leader = ensemble.leader().await.unwrap();
+    the_holders_server_is_cut_off(&ensemble, leader, "the holder's server is the leader and cut off").await;
+}
+
+async fn the_holders_server_is_cut_off(ensemble: &Ensemble, alone: usize, scenario: &str) {
     let mut contest =
-        Contest::start(&ensemble.address(alone), &without(&ensemble, alone), &[], STUBBORN).await;
+        Contest::start(&ensemble.address(alone), &without(ensemble, alone), &[], STUBBORN).await;
     ensemble.isolate(alone).await.unwrap();
-    contest.outcome("the holder's server is the leader and cut off").await;
+    contest.outcome(scenario).await;
     contest.holder_is_told().await;
 }
 
