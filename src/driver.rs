@@ -8,14 +8,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tracing::{debug, warn};
 use uuid::Uuid;
+use zookeeper_client::Client;
 
-use crate::clock;
 use crate::lease::Term;
 use crate::lock::Settings;
 use crate::node::NodeData;
 use crate::recipe::{Command, End, Event, Machine, Own, Patience, SessionEnd, Sight, Takeover, Tenure};
 use crate::session::wire::{self, Certainty};
-use crate::session::{Generation, Reply, Revocable, SETTLING};
+use crate::session::{Answer, Generation, Reply, Revocable, SETTLING, Sent, Wire};
 
 /// The longest pause before a request is repeated.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -28,9 +28,9 @@ pub(crate) struct Driver {
     lock: Arc<Settings>,
     id: Uuid,
     /// The reply the machine waits for.
-    pending: Option<Revocable<Reply>>,
-    /// The change the machine waits for.
-    watch: Option<BoxFuture<'static, Event>>,
+    pending: Option<BoxFuture<'static, Heard>>,
+    /// The change the machine waits for; `None` if the connection is lost before it.
+    watch: Option<Revocable<Event>>,
     /// The lease's term at the last `Confirmed`.
     term: Option<Term>,
     /// The connection on which our node was last seen.
@@ -39,6 +39,18 @@ pub(crate) struct Driver {
     entered: Option<Instant>,
     /// Requests in a row that were not answered.
     unanswered: u32,
+}
+
+/// What the machine's last command led to.
+enum Heard {
+    /// A reply, and the watch that the connection keeps.
+    Reply { event: Event, watch: Option<Revocable<Event>>, sent: Sent },
+    /// The connection was lost before the reply.
+    Nothing,
+    /// The takeover delay is over.
+    Delayed,
+    /// The session is over.
+    Over(SessionEnd),
 }
 
 /// As many unanswered requests as lead to a pause of 40 to 80 ms.
@@ -105,9 +117,9 @@ impl Driver {
             let event = match (self.poll_pending(cx), &mut self.watch) {
                 (Poll::Ready(event), _) => event,
                 (Poll::Pending, Some(watch)) => match watch.poll_unpin(cx) {
-                    Poll::Ready(event) => {
+                    Poll::Ready(change) => {
                         self.watch = None;
-                        event
+                        change.unwrap_or(Event::WatchLost)
                     }
                     Poll::Pending => return Poll::Pending,
                 },
@@ -123,7 +135,7 @@ impl Driver {
     pub(crate) fn handle(&mut self, event: Event) -> Option<Outcome> {
         let event = match (event, self.generation.vitals().end()) {
             // No answer will ever come, however often it is asked for.
-            (Event::Unanswered, Some(end)) => Event::SessionOver(end),
+            (Event::Unanswered | Event::WatchLost, Some(end)) => Event::SessionOver(end),
             (event, _) => event,
         };
         self.observe(&event);
@@ -172,26 +184,31 @@ impl Driver {
 
     fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         let Some(request) = &mut self.pending else { return Poll::Pending };
-        let reply = std::task::ready!(request.poll_unpin(cx));
+        let heard = std::task::ready!(request.poll_unpin(cx));
         self.pending = None;
-        let Some(reply) = reply else {
-            let end = self.generation.vitals().end().unwrap_or(SessionEnd::Closed);
-            return Poll::Ready(Event::SessionOver(end));
-        };
-        // A reply without a watch leaves an earlier one alone: that of our own node, while we release.
-        if reply.watch.is_some() {
-            self.watch = reply.watch;
-        }
-        Poll::Ready(self.weigh(reply.event, reply.sent))
+        Poll::Ready(match heard {
+            Heard::Reply { event, watch, sent } => {
+                // A reply without a watch leaves an earlier one alone: that of our own node, while we release.
+                if watch.is_some() {
+                    self.watch = watch;
+                }
+                self.weigh(event, sent)
+            }
+            Heard::Nothing => Event::Unanswered,
+            Heard::Delayed => Event::Delayed,
+            Heard::Over(end) => Event::SessionOver(end),
+        })
     }
 
     /// What a reply says about the lease and our node. Whoever is told `Confirmed` has a valid lease at this instant.
-    fn weigh(&mut self, event: Event, sent: Duration) -> Event {
+    fn weigh(&mut self, event: Event, sent: Sent) -> Event {
         let vitals = self.generation.vitals();
+        if let Event::Entered { .. } | Event::Confirmed = event {
+            vitals.confirmed(sent);
+            self.seen = Some(sent.connection);
+        }
         match event {
-            Event::Entered { .. } => self.seen = vitals.confirmed(sent),
             Event::Confirmed => {
-                self.seen = vitals.confirmed(sent);
                 match vitals.term() {
                     Ok(term) => self.term = Some(term),
                     Err(_) => {
@@ -215,7 +232,10 @@ impl Driver {
     /// Whether what has our node's name is certainly our node.
     pub(crate) fn certainty(&self) -> Certainty {
         let present = self.generation.vitals().connection();
-        if present.is_some() && self.seen == present { Certainty::Seen } else { Certainty::Unsure }
+        match present {
+            Some(connection) if self.seen == present => Certainty::Seen(connection),
+            _ => Certainty::Unsure,
+        }
     }
 
     fn execute(&mut self, command: Command) -> Option<Outcome> {
@@ -246,13 +266,13 @@ impl Driver {
             // The watch on our own node stays until the reply: the release fires it, which costs no request,
             // while dropping it would cost one.
             Command::Release(_) => {
-                let (own, certainty) = (self.machine.own()?, self.certainty());
-                self.request(move |client| wire::release(client, lock, own, certainty))
+                let own = self.machine.own()?;
+                self.request_by_name(move |client, certainty| wire::release(client, lock, own, certainty))
             }
             Command::Delete(_) => {
-                let (own, certainty) = (self.machine.own()?, self.certainty());
+                let own = self.machine.own()?;
                 self.watch = None;
-                self.request(move |client| wire::delete(client, lock, own, certainty))
+                self.request_by_name(move |client, certainty| wire::delete(client, lock, own, certainty))
             }
             Command::End(end) => {
                 self.pending = None;
@@ -267,15 +287,14 @@ impl Driver {
     fn delay(&mut self) {
         self.seen = None;
         let delay = self.generation.pause(self.lock.takeover_delay);
-        let delayed = delay.map(|over| over.map_or(Event::Delayed, Event::SessionOver).into());
-        self.pending = Some(self.generation.request(|_client| delayed));
+        self.pending = Some(delay.map(|over| over.map_or(Heard::Delayed, Heard::Over)).boxed());
     }
 
     /// Grants at once while the lease is valid, and for some time, and our node certain; otherwise asks the quorum
     /// first.
     fn confirm(&mut self) -> Option<Outcome> {
         match (self.generation.vitals().term(), self.certainty()) {
-            (Ok(term), Certainty::Seen) if self.generation.vitals().is_ample(self.stop_margin()) => {
+            (Ok(term), Certainty::Seen(_)) if self.generation.vitals().is_ample(self.stop_margin()) => {
                 self.term = Some(term);
                 self.handle(Event::Confirmed)
             }
@@ -287,21 +306,54 @@ impl Driver {
         }
     }
 
-    fn request<F>(&mut self, request: impl FnOnce(Arc<zookeeper_client::Client>) -> F)
+    /// Sends a request, on whichever connection is there.
+    fn request<F>(&mut self, request: impl FnOnce(Arc<Client>) -> F + Send + 'static)
     where
         F: Future<Output = Reply> + Send + 'static,
     {
-        let pause = self.pause().map(|pause| self.generation.pause(pause));
-        self.pending = Some(self.generation.request(|client| {
-            let request = request(client);
+        self.send(None, request);
+    }
+
+    /// Sends a request about the own node by its name: on the connection on which the node was seen, and on no other one.
+    fn request_by_name<F>(&mut self, request: impl FnOnce(Arc<Client>, Certainty) -> F + Send + 'static)
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let certainty = self.certainty();
+        let connection = match certainty {
+            Certainty::Seen(connection) => Some(connection),
+            Certainty::Unsure => None,
+        };
+        self.send(connection, move |client| request(client, certainty));
+    }
+
+    fn send<F>(&mut self, connection: Option<u64>, request: impl FnOnce(Arc<Client>) -> F + Send + 'static)
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let request = |wire: Wire| {
+            let reply = request(wire.client.clone());
             async move {
-                if let Some(pause) = pause {
-                    pause.await;
-                }
-                let sent = clock::now();
-                Reply { sent, ..request.await }
+                let Reply { event, watch } = reply.await;
+                (event, watch.map(|watch| wire.keep(watch)))
             }
-        }));
+        };
+        let answer = match connection {
+            Some(connection) => self.generation.request_on(connection, request),
+            None => self.generation.request(request),
+        };
+        let pause = self.pause().map(|pause| self.generation.pause(pause));
+        let heard = async move {
+            if let Some(pause) = pause {
+                pause.await;
+            }
+            match answer.await {
+                Answer::Given((event, watch), sent) => Heard::Reply { event, watch, sent },
+                Answer::Lost => Heard::Nothing,
+                Answer::Over(end) => Heard::Over(end),
+            }
+        };
+        self.pending = Some(heard.boxed());
     }
 
     /// A first repetition follows at once: the client itself waits for the connection. If that one is not answered

@@ -57,6 +57,18 @@ pub enum ConnectError {
         /// The time between heartbeats.
         heartbeat: Duration,
     },
+    /// The servers' tick is not given, and cannot be told from the session timeouts that they grant: with the longer one
+    /// of two that it may be, no lease can be kept.
+    #[error(
+        "the servers' limits of session timeouts fit a tick of {shorter:?} and one of {longer:?}; set `tick` to the \
+         `tickTime` of the servers"
+    )]
+    TickUnknown {
+        /// The shorter one.
+        shorter: Duration,
+        /// The longer one.
+        longer: Duration,
+    },
     /// No server established a session in time.
     #[error(
         "no server of {servers:?} established a session within {timeout:?}; check that they run, have a quorum, \
@@ -192,6 +204,14 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
+    /// The ZooKeeper session has ended, and the servers refuse to open another one like it.
+    #[error("no session can be opened any more, so nothing can queue at {path}: {cause}")]
+    SessionFailed {
+        /// The lock's path.
+        path: String,
+        /// What the servers said, and what to do.
+        cause: Box<ConnectError>,
+    },
     /// The server refused for another reason.
     #[error("the server refused a request for {path}: {cause}")]
     Refused {
@@ -219,7 +239,7 @@ impl AcquireError {
 
     /// True if the session is over, so that only a new one can help.
     pub fn is_session_over(&self) -> bool {
-        matches!(self, Self::SessionClosed { .. } | Self::AuthFailed { .. })
+        matches!(self, Self::SessionClosed { .. } | Self::AuthFailed { .. } | Self::SessionFailed { .. })
     }
 }
 

@@ -19,7 +19,7 @@ use crate::node::NodeData;
 use crate::path::LockPath;
 use crate::recipe::{End, Event, Look, Patience, Refusal, Tenure};
 use crate::session::wire::{self, Node};
-use crate::session::{Generations, Over};
+use crate::session::{Answer, Generations, Over};
 
 /// The longest owner text, in bytes.
 const LONGEST_OWNER: usize = 256;
@@ -332,13 +332,13 @@ impl Lock {
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
         let path = self.settings.path.to_string();
         let settings = self.settings.clone();
-        let reply = self.generations.present().request(|client| wire::contenders(client, settings)).await;
-        let nodes = match reply {
-            Some(Ok(nodes)) => nodes,
-            Some(Err(Event::Refused(Refusal::NotAuthorized))) => {
+        let answer = self.generations.present().request(|wire| wire::contenders(wire.client, settings)).await;
+        let nodes = match answer {
+            Answer::Given(Ok(nodes), _) => nodes,
+            Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _) => {
                 return Err(QueryError::NotAuthorized { path });
             }
-            Some(Err(Event::Refused(refusal))) => {
+            Answer::Given(Err(Event::Refused(refusal)), _) => {
                 return Err(QueryError::Refused { path, cause: refusal.to_string() });
             }
             _ if self.generations.event().state.is_final() => return Err(QueryError::SessionOver { path }),
@@ -382,6 +382,9 @@ impl Lock {
         match unsuccessful {
             Unsuccessful::Over(Over::Closed) => AcquireError::SessionClosed { path },
             Unsuccessful::Over(Over::AuthFailed) => AcquireError::AuthFailed { path },
+            Unsuccessful::Over(Over::Failed(cause)) => {
+                AcquireError::SessionFailed { path, cause: Box::new(cause) }
+            }
             Unsuccessful::Ended(End::Refused(refusal)) => AcquireError::refused(path, refusal),
             Unsuccessful::Ended(End::Exhausted(sequence)) => AcquireError::exhausted(path, sequence),
             // Nobody gives up or releases for the caller, only `try_acquire` finds a queue busy, and with the end of

@@ -5,11 +5,11 @@ use std::pin::pin;
 use futures::future::{Either, select};
 
 use crate::acl::Acl;
-use crate::clock;
 use crate::error::TransactionError;
 use crate::guard::{Guard, LostReason};
 use crate::path::check_node;
 use crate::recipe::PREFIX;
+use crate::session::Answer;
 use crate::session::fenced::{self, Verdict};
 use crate::session::wire::Certainty;
 
@@ -189,16 +189,19 @@ impl<'guard> Transaction<'guard> {
             })?;
         }
         // The connection may break again meanwhile; each round takes a quorum's answer, and the lease ends some time.
-        while guard.certainty() == Certainty::Unsure {
-            guard.verify().await.map_err(TransactionError::Lost)?;
-        }
+        let connection = loop {
+            match guard.certainty() {
+                Certainty::Seen(connection) => break connection,
+                Certainty::Unsure => guard.verify().await.map_err(TransactionError::Lost)?,
+            }
+        };
         guard.check().map_err(TransactionError::Lost)?;
         let paths = operations.iter().map(|operation| operation.path.clone()).collect::<Vec<_>>();
         let (lock, node) = (guard.lock_path().to_string(), guard.node());
-        let request = guard.generation().request(|client| async move {
-            let sent = clock::now();
-            (sent, fenced::commit(client, node, operations).await)
-        });
+        // On no later connection: until that is there the node may go, and its name to another contender.
+        let request = guard
+            .generation()
+            .request_on(connection, |wire| fenced::commit(wire.client, node, operations));
         // The answer counts if it is there, lost or not.
         let answer = match select(request, pin!(guard.over())).await {
             Either::Left((answer, _)) => answer,
@@ -208,25 +211,27 @@ impl<'guard> Transaction<'guard> {
                 let lapse = pin!(generation.sleep(generation.vitals().remaining()));
                 match select(request, lapse).await {
                     Either::Left((answer, _)) => answer,
-                    Either::Right(_) => None,
+                    Either::Right(_) => Answer::Lost,
                 }
             }
             // The client may yet send it, or has.
-            Either::Right(_) => None,
+            Either::Right(_) => Answer::Lost,
         };
         match answer {
-            Some((sent, Verdict::Committed(applied))) => {
+            Answer::Given(Verdict::Committed(applied), sent) => {
                 guard.generation().vitals().confirmed(sent);
                 Ok(applied)
             }
-            Some((_, Verdict::NotHeld)) => Err(TransactionError::Lost(guard.touched())),
-            Some((_, Verdict::Failed(operation, problem))) => Err(TransactionError::Condition {
+            Answer::Given(Verdict::NotHeld, _) => Err(TransactionError::Lost(guard.touched())),
+            Answer::Given(Verdict::Failed(operation, problem), _) => Err(TransactionError::Condition {
                 operation,
                 path: paths.into_iter().nth(operation).unwrap_or_default(),
                 problem,
             }),
-            Some((_, Verdict::Refused(cause))) => Err(TransactionError::Refused { path: lock, cause }),
-            Some((_, Verdict::Unknown)) | None => Err(TransactionError::Unknown { path: lock }),
+            Answer::Given(Verdict::Refused(cause), _) => {
+                Err(TransactionError::Refused { path: lock, cause })
+            }
+            Answer::Given(Verdict::Unknown, _) | Answer::Lost | Answer::Over(_) => Err(TransactionError::Unknown { path: lock }),
         }
     }
 }

@@ -3,12 +3,10 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::LostReason;
 use super::held::Held;
-use crate::clock;
 use crate::error::Lost;
 use crate::recipe::Event;
-use crate::session::fenced;
+use crate::session::{Answer, fenced};
 
 /// The pause after the first request that was not answered; each further one is twice as long.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
@@ -24,22 +22,21 @@ impl Held {
         let mut pause = SHORTEST_PAUSE;
         loop {
             let node = self.path.contender(own.sequence);
-            let request = generation.request(|client| async move {
-                let sent = clock::now();
-                (sent, fenced::confirm(&client, &node, own).await)
-            });
+            let request =
+                generation.request(move |wire| async move { fenced::confirm(&wire.client, &node, own).await });
             match request.await {
-                Some((sent, Event::Confirmed)) => {
-                    let connection = self.vitals().confirmed(sent);
+                Answer::Given(Event::Confirmed, sent) => {
+                    self.vitals().confirmed(sent);
                     let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-                    driver.iter_mut().for_each(|driver| driver.saw(connection));
+                    driver.iter_mut().for_each(|driver| driver.saw(Some(sent.connection)));
                     drop(driver);
                     return self.check();
                 }
-                Some((_, Event::OwnTouched)) => return Err(self.touched()),
-                Some((_, Event::SessionOver(end))) => return Err(self.lost_for(end.into())),
-                Some(_) => {}
-                None => return Err(self.lost_for(LostReason::SessionClosed)),
+                Answer::Given(Event::OwnTouched, _) => return Err(self.touched()),
+                Answer::Given(Event::SessionOver(end), _) | Answer::Over(end) => {
+                    return Err(self.lost_for(end.into()));
+                }
+                Answer::Given(..) | Answer::Lost => {}
             }
             generation.sleep(pause).await;
             pause = LONGEST_PAUSE.min(pause * 2);

@@ -105,6 +105,8 @@ pub enum Event {
     PredecessorDeleted,
     /// Somebody else changed or deleted the node of ours that we watch.
     OwnTouched,
+    /// The watch is gone with its connection.
+    WatchLost,
     /// The lock has been held for a while.
     Settled,
     /// The holder is done.

@@ -171,6 +171,8 @@ impl Machine {
                 Some(leave(*own, End::Refused(refusal)))
             }
             (Waiting(own), Event::PredecessorReleased) => Some(confirm(*own)),
+            (Waiting(own), Event::WatchLost) => Some(look(*own, Tenure::Queued)),
+            (Guarded(own), Event::WatchLost) => Some(guard(*own)),
             (Waiting(own), Event::PredecessorDeleted) => Some(look(*own, Tenure::Queued)),
             (Delaying(own), Event::Delayed) => Some(confirm(*own)),
             // By a plain deletion, while we have not held: our successor has its own delay to wait for.

@@ -1,15 +1,18 @@
 //! The options of a session, and its beginning.
 
 use std::fmt;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use zookeeper_client::{Client, Connector};
 
-use super::dialer::{Dialer, any_is_read_only};
-use super::{Generations, Session};
+use super::dialer::{Dialer, Established};
+use super::servers::Servers;
+use super::{Generations, Session, survey};
 use crate::error::ConnectError;
+use crate::lease::{DEFAULT_DRIFT_PPM, Reckoning};
 
 /// The session timeout unless told otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,6 +25,9 @@ const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// How much of the connect timeout goes to finding out why nobody took us: a fifth, and no more than this.
 const LONGEST_DIAGNOSIS: Duration = Duration::from_secs(1);
+
+/// The pause after each server was asked in vain.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Options of a [`Session`] to be; made by [`Session::builder`].
 ///
@@ -44,6 +50,9 @@ pub struct SessionBuilder {
     session_timeout: Option<Duration>,
     connect_timeout: Option<Duration>,
     tick: Option<Duration>,
+    drift: u32,
+    least_grant: Option<Duration>,
+    tls: bool,
     connector: Connector,
 }
 
@@ -54,6 +63,9 @@ impl SessionBuilder {
             session_timeout: None,
             connect_timeout: None,
             tick: None,
+            drift: DEFAULT_DRIFT_PPM,
+            least_grant: None,
+            tls: false,
             connector: Client::connector(),
         }
     }
@@ -74,12 +86,36 @@ impl SessionBuilder {
         self
     }
 
-    /// The servers' `tickTime`, on which depends how soon the leader asks for this session's heartbeats. The default is
-    /// the smaller of 2 seconds (the servers' default) and half the session timeout (which is the most a server with
-    /// default limits can have). Set it if the servers have `minSessionTimeout` below two ticks: a tick that is
-    /// longer than reckoned with makes guards valid for too long.
+    /// The servers' `tickTime`. The leader asks its followers every half tick which sessions they have heard of, so a
+    /// lease ends that much earlier. A tick that is shorter than the true one makes guards valid for too long.
+    ///
+    /// Unless it is set, `connect` learns it from a server: from its answer to `conf`, if that word is whitelisted there and
+    /// the connection is without TLS, else from the limits of its session timeouts, which are 2 and 20 ticks by default. If
+    /// the two limits disagree, one of them was set by hand. Then the longer tick is taken, or, where no lease can be kept
+    /// with that, `connect` fails with [`ConnectError::TickUnknown`]. Set the tick if both limits were set by hand, since
+    /// they may agree by chance.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = Some(tick);
+        self
+    }
+
+    /// How much faster or slower than true time a clock may run, here or on the leader, in parts per million. The default
+    /// is 90,000, which is 9%: chrony slews a clock by up to 83,333 parts per million unless it is told otherwise
+    /// (`maxslewrate`), and oscillators add some hundred. That part of the session timeout is the lease's margin.
+    ///
+    /// Lower it only if you know how clocks are kept on every server and here: 1,000 where nothing slews faster than the
+    /// kernel's 500 parts per million.
+    pub fn clock_drift(mut self, parts_per_million: u32) -> Self {
+        self.drift = parts_per_million;
+        self
+    }
+
+    /// The least session timeout that any server may grant this session. Each server clips the session timeout by its own
+    /// limits when the session gets there, and the leader then expires the session by that. The lease reckons with the
+    /// least that any server was seen to grant: each is asked at the start, and again by each connection. Set this if
+    /// servers may come to grant less than that later on, as during a rolling change of their limits.
+    pub fn least_session_timeout(mut self, timeout: Duration) -> Self {
+        self.least_grant = Some(timeout);
         self
     }
 
@@ -90,10 +126,12 @@ impl SessionBuilder {
         self
     }
 
-    /// Connects by TLS, with zookeeper-client's options, to servers whose address begins with `tcp+tls://`.
+    /// Connects by TLS, with zookeeper-client's options, to every server. An address that begins with `tcp://` is an error
+    /// then, so nothing is ever sent in clear text.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: zookeeper_client::TlsOptions) -> Self {
         self.connector = self.connector.with_tls(options);
+        self.tls = true;
         self
     }
 
@@ -124,22 +162,25 @@ impl SessionBuilder {
             });
         }
         let patience = self.connect_timeout.unwrap_or(asked);
-        let dialer = Dialer {
-            servers: self.servers,
+        let servers = Servers::parse(self.servers, self.tls)?;
+        let mut dialer = Dialer {
+            servers,
             timeout: asked,
             exact: self.session_timeout.is_some(),
-            tick: self.tick,
+            reckoning: Reckoning { tick: self.tick.unwrap_or_default(), drift_ppm: self.drift },
+            least: self.least_grant,
             connector: self.connector,
+            seen: Mutex::default(),
         };
         let started = Instant::now();
         let diagnosis = LONGEST_DIAGNOSIS.min(patience / 5);
         let far = started + Duration::from_secs(86_400 * 365);
         let deadline = started.checked_add(patience - diagnosis).unwrap_or(far);
+        let mut tick = self.tick;
         let established = timeout_at(deadline, async {
             loop {
-                // The client gives up after a session timeout; our own deadline may be later.
-                match dialer.dial().await {
-                    Err(ConnectError::Unreachable { .. }) if Instant::now() < deadline => {}
+                match establish(&mut dialer, &mut tick).await {
+                    Err(ConnectError::Unreachable { .. }) if Instant::now() < deadline => sleep(PAUSE).await,
                     result => return result,
                 }
             }
@@ -147,17 +188,27 @@ impl SessionBuilder {
         match established.await {
             Ok(Ok(established)) => Ok(Session::new(Generations::start(established, dialer, runtime))),
             Err(_) | Ok(Err(ConnectError::Unreachable { .. })) => {
+                let servers = dialer.servers.to_string();
                 let deadline = started.checked_add(patience).unwrap_or(far);
-                let read_only = timeout_at(deadline, any_is_read_only(&dialer.servers)).await;
+                let read_only = timeout_at(deadline, dialer.servers.any_is_read_only()).await;
                 Err(if read_only == Ok(true) {
-                    ConnectError::ReadOnly { servers: dialer.servers }
+                    ConnectError::ReadOnly { servers }
                 } else {
-                    ConnectError::Unreachable { servers: dialer.servers, timeout: patience }
+                    ConnectError::Unreachable { servers, timeout: patience }
                 })
             }
             Ok(Err(error)) => Err(error),
         }
     }
+}
+
+/// Establishes the first session, once the tick is known that its lease is reckoned with.
+async fn establish(dialer: &mut Dialer, tick: &mut Option<Duration>) -> Result<Established, ConnectError> {
+    dialer.reckoning.tick = match *tick {
+        Some(tick) => tick,
+        None => *tick.insert(survey::tick(dialer).await?),
+    };
+    dialer.dial().await
 }
 
 impl fmt::Debug for SessionBuilder {

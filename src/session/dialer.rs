@@ -1,117 +1,211 @@
-//! How one ZooKeeper session after the other is established.
+//! How a connection to one of the servers is made, and what the servers were found to grant.
 
-use std::io::ErrorKind;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
 use tracing::warn;
-use zookeeper_client::{Client, Connector, Error};
+use zookeeper_client::{Client, Connector, Error, SessionInfo};
 
+use super::connection::{Serving, open};
+use super::servers::{Server, Servers};
 use crate::clock;
 use crate::error::ConnectError;
-use crate::lease::Lengths;
+use crate::lease::{Lease, Lengths, Moment, Reckoning};
 
-/// The pause after the first attempt that failed; each further one is twice as long.
+/// The pause after the first round that failed; each further one is twice as long.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest pause between two attempts, without its jitter.
+/// The longest pause between two rounds, without its jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// The least time that a server has for its answer to a request to resume a session.
+const SHORTEST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whom to ask for a session, and for which.
 pub(super) struct Dialer {
-    pub(super) servers: String,
+    pub(super) servers: Servers,
     /// The session timeout to ask for.
     pub(super) timeout: Duration,
     /// Whether no other session timeout will do.
     pub(super) exact: bool,
-    pub(super) tick: Option<Duration>,
+    /// What the servers' tick is, and how far clocks drift.
+    pub(super) reckoning: Reckoning,
+    /// The least session timeout that any server grants, by the user's word.
+    pub(super) least: Option<Duration>,
     pub(super) connector: Connector,
+    /// The least session timeout that any server was seen to grant.
+    pub(super) seen: Mutex<Option<Duration>>,
+}
+
+/// A connection that was just made, and what its server grants.
+pub(super) struct Opened {
+    pub(super) client: Client,
+    pub(super) serving: Serving,
+    /// When it was asked for.
+    pub(super) asked: Moment,
+    pub(super) granted: Duration,
+}
+
+impl Opened {
+    /// Has the server close the session; if it does not within this time, the session expires.
+    async fn close(self, patience: Duration) {
+        drop(self.client);
+        let _state = timeout(patience, self.serving).await;
+    }
 }
 
 /// A ZooKeeper session that was just established.
 pub(super) struct Established {
-    pub(super) client: Client,
-    pub(super) lengths: Lengths,
-    /// When it was asked for.
-    pub(super) connecting: Duration,
+    pub(super) opened: Opened,
+    pub(super) lease: Lease,
 }
 
 impl Dialer {
-    /// Asks every server, again and again; [`ConnectError::Unreachable`] after a session timeout at most.
+    /// Every server, in an order of chance.
+    pub(super) fn shuffled(&self) -> Vec<&Server> {
+        self.servers.shuffled()
+    }
+
+    /// How long a server may keep silent before another one is asked, by the rule of ZooKeeper's clients: two fifths of
+    /// the session timeout.
+    pub(super) fn silence(&self) -> Duration {
+        self.timeout * 2 / 5
+    }
+
+    /// Asks each server for a new session, once. A server that refuses for good says more than one that is not there.
     pub(super) async fn dial(&self) -> Result<Established, ConnectError> {
-        self.ask(self.connector.clone()).await
-    }
-
-    async fn ask(&self, connector: Connector) -> Result<Established, ConnectError> {
-        let connecting = clock::now();
-        let connector = connector.with_session_timeout(self.timeout);
-        let client = connector.connect(&self.servers).await.map_err(|error| self.failure(error))?;
-        let granted = client.session_timeout();
-        if self.exact && granted != self.timeout {
-            return Err(ConnectError::TimeoutNotGranted { asked: self.timeout, granted });
+        let mut refusal = None;
+        for server in self.shuffled() {
+            match self.establish(server).await {
+                Ok(established) => return Ok(established),
+                Err(error @ ConnectError::AuthFailed) => return Err(error),
+                Err(ConnectError::Unreachable { .. }) => {}
+                Err(error) => refusal = Some(error),
+            }
         }
-        let lengths = Lengths::new(granted, self.tick).map_err(|lengths| ConnectError::LeaseTooShort {
-            timeout: lengths.timeout,
-            lag: lengths.lag,
-            margin: lengths.margin,
-            heartbeat: lengths.heartbeat,
-        })?;
-        Ok(Established { client, lengths, connecting })
+        Err(refusal.unwrap_or_else(|| self.unreachable()))
     }
 
-    /// Asks every server, again and again, with longer and longer pauses; `None` once the credentials are rejected.
-    /// The pauses are jittered, so that those who lost their sessions together do not come back together.
-    pub(super) async fn redial(&self) -> Option<Established> {
+    async fn establish(&self, server: &Server) -> Result<Established, ConnectError> {
+        let opened = self.open(server, self.timeout, None, self.silence()).await;
+        let opened = opened.map_err(|error| self.failure(error))?;
+        self.learn(opened.granted);
+        let granted = opened.granted;
+        let lease = match Lease::established(self.reckoning, granted, opened.asked) {
+            _ if self.exact && granted != self.timeout => {
+                Err(ConnectError::TimeoutNotGranted { asked: self.timeout, granted })
+            }
+            lease => lease.map_err(too_short),
+        };
+        match lease {
+            Ok(lease) => Ok(Established { opened, lease }),
+            Err(error) => {
+                opened.close(self.silence()).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks one server to resume a session.
+    pub(super) async fn resume(&self, server: &Server, session: &SessionInfo) -> Result<Opened, Error> {
+        // While this one is silent, the others may be there, and the session does not live for long.
+        let share = self.timeout / (2 * u32::try_from(self.servers.len()).unwrap_or(1).max(1));
+        let patience = share.max(SHORTEST_PATIENCE).min(self.silence());
+        let opened = self.open(server, self.timeout, Some(session), patience).await?;
+        self.learn(opened.granted);
+        Ok(opened)
+    }
+
+    /// Asks one server for a session timeout, in a session that is given up at once.
+    pub(super) async fn probe(&self, server: &Server, timeout: Duration) -> Result<Duration, Error> {
+        let opened = self.open(server, timeout, None, self.silence()).await?;
+        let granted = opened.granted;
+        opened.close(self.silence()).await;
+        Ok(granted)
+    }
+
+    async fn open(
+        &self,
+        server: &Server,
+        ask: Duration,
+        resume: Option<&SessionInfo>,
+        patience: Duration,
+    ) -> Result<Opened, Error> {
+        let asked = clock::now();
+        let mut connector = self.connector.clone().with_session_timeout(ask).with_fail_eagerly();
+        if let Some(session) = resume {
+            connector = connector.with_session(session.clone());
+        }
+        let connecting = open(server.connect(connector));
+        let (client, serving) = timeout(patience, connecting).await.map_err(|_| Error::Timeout)??;
+        Ok(Opened { granted: client.session_timeout(), client, serving, asked })
+    }
+
+    /// Remembers what a server grants.
+    pub(super) fn learn(&self, granted: Duration) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = Some(seen.map_or(granted, |least| least.min(granted)));
+    }
+
+    /// The least session timeout that a server may grant, as far as is known.
+    pub(super) fn least_grant(&self) -> Duration {
+        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        self.least.into_iter().chain(seen).min().unwrap_or(self.timeout)
+    }
+
+    /// Asks every server, again and again, with longer and longer pauses, until there is a session. The pauses are
+    /// jittered, so that those who lost their sessions together do not come back together.
+    ///
+    /// `Err` says why there will never be one: the credentials are rejected, or for a session timeout each server that
+    /// answered at all has refused for good.
+    pub(super) async fn redial(&self) -> Result<Established, ConnectError> {
         let pauses = ExponentialBuilder::new()
             .with_min_delay(SHORTEST_PAUSE)
             .with_max_delay(LONGEST_PAUSE)
             .without_max_times()
             .with_jitter();
         let mut pauses = pauses.build();
+        let mut refused_since = None;
         loop {
-            // Eagerly: the client's own pauses have no longest one.
-            match self.ask(self.connector.clone().with_fail_eagerly()).await {
-                Ok(established) => return Some(established),
-                Err(ConnectError::AuthFailed) => return None,
-                Err(error) => {
-                    let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-                    warn!(%error, ?pause, "ZooKeeper gives no new session");
-                    tokio::time::sleep(pause).await;
-                }
+            let error = match self.dial().await {
+                Ok(established) => return Ok(established),
+                Err(error @ ConnectError::AuthFailed) => return Err(error),
+                Err(error) => error,
+            };
+            if let ConnectError::Unreachable { .. } = error {
+                refused_since = None;
+            } else if refused_since.get_or_insert_with(Instant::now).elapsed() >= self.timeout {
+                return Err(error);
             }
+            let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+            warn!(%error, ?pause, "ZooKeeper gives no new session");
+            tokio::time::sleep(pause).await;
         }
     }
 
-    fn failure(&self, error: Error) -> ConnectError {
+    pub(super) fn unreachable(&self) -> ConnectError {
+        ConnectError::Unreachable { servers: self.servers.to_string(), timeout: self.timeout }
+    }
+
+    pub(super) fn failure(&self, error: Error) -> ConnectError {
         match error {
             Error::BadArguments(cause) => {
-                ConnectError::Servers { servers: self.servers.clone(), cause: (*cause).to_owned() }
+                ConnectError::Servers { servers: self.servers.to_string(), cause: (*cause).to_owned() }
             }
             Error::AuthFailed => ConnectError::AuthFailed,
-            Error::Timeout | Error::NoHosts | Error::ConnectionLoss | Error::SessionExpired => {
-                ConnectError::Unreachable { servers: self.servers.clone(), timeout: self.timeout }
-            }
+            Error::Timeout | Error::NoHosts | Error::ConnectionLoss | Error::SessionExpired => self.unreachable(),
             error => ConnectError::Client { cause: error.to_string() },
         }
     }
 }
 
-/// Whether one of these servers says that it takes only reads.
-pub(super) async fn any_is_read_only(servers: &str) -> bool {
-    let answers = servers.split(',').map(is_read_only);
-    futures::future::join_all(answers).await.contains(&Ok(true))
-}
-
-/// Asks a server of the connect string whether it takes only reads. A server that can come to that answers `isro`
-/// without being told to (`FourLetterCommands` whitelists it then).
-async fn is_read_only(server: &str) -> Result<bool, ErrorKind> {
-    let address = server.strip_prefix("tcp://").unwrap_or(server);
-    let address = address.split('/').next().unwrap_or(address);
-    let mut connection = TcpStream::connect(address).await.map_err(|error| error.kind())?;
-    connection.write_all(b"isro").await.map_err(|error| error.kind())?;
-    let mut answer = String::new();
-    connection.take(16).read_to_string(&mut answer).await.map_err(|error| error.kind())?;
-    Ok(answer.trim() == "ro")
+pub(super) fn too_short(lengths: Lengths) -> ConnectError {
+    ConnectError::LeaseTooShort {
+        timeout: lengths.timeout,
+        lag: lengths.lag,
+        margin: lengths.margin,
+        heartbeat: lengths.heartbeat,
+    }
 }

@@ -7,6 +7,7 @@ use futures::future::join;
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
 
+use super::generation::Answer;
 use super::generations::Generations;
 use super::wire::{acls, check_version, confirm_version, failure};
 use crate::error::{ConditionProblem, SequencerError};
@@ -133,13 +134,15 @@ pub(crate) async fn verify_sequencer(
     sequencer: &Sequencer,
 ) -> Result<(), SequencerError> {
     let claim = sequencer.clone();
-    let event = generations.present().request(|client| look(client, claim)).await;
+    let answer = generations.present().request(|wire| look(wire.client, claim)).await;
     let sequencer = sequencer.clone();
-    Err(match event {
-        Some(Event::Confirmed) => return Ok(()),
-        Some(Event::OwnTouched) => SequencerError::Outdated { sequencer },
-        Some(Event::Refused(Refusal::NotAuthorized)) => SequencerError::NotAuthorized { sequencer },
-        Some(Event::Refused(refusal)) => SequencerError::Refused { sequencer, cause: refusal.to_string() },
+    Err(match answer {
+        Answer::Given(Event::Confirmed, _) => return Ok(()),
+        Answer::Given(Event::OwnTouched, _) => SequencerError::Outdated { sequencer },
+        Answer::Given(Event::Refused(Refusal::NotAuthorized), _) => SequencerError::NotAuthorized { sequencer },
+        Answer::Given(Event::Refused(refusal), _) => {
+            SequencerError::Refused { sequencer, cause: refusal.to_string() }
+        }
         _ if generations.event().state.is_final() => SequencerError::SessionOver { sequencer },
         _ => SequencerError::Disconnected { sequencer },
     })

@@ -1,7 +1,6 @@
-//! One ZooKeeper session: its client, its lease, its requests, and what it does in the background.
+//! One ZooKeeper session: its lease, its requests, and what it does in the background.
 
 use std::future::Future;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -11,12 +10,12 @@ use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, Sleep};
-use zookeeper_client::{Client, StateWatcher};
 
-use super::dialer::Established;
-use super::keeper::{Keeper, Obituary};
-use super::revocable::{Registry, Revocable};
-use super::vitals::Vitals;
+use super::connection::Wire;
+use super::connections::{Connections, Link, Obituary};
+use super::dialer::{Dialer, Established};
+use super::keeper;
+use super::vitals::{Sent, Vitals};
 use super::wire;
 use crate::clock;
 use crate::lease::Lengths;
@@ -26,14 +25,12 @@ use crate::recipe::SessionEnd;
 pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 
 /// One ZooKeeper session. Drivers and guards share it; when the last of them and the [`Session`](super::Session)
-/// are gone, so is the client, and with it the session.
+/// are gone, it is closed.
 pub(crate) struct Generation {
     id: i64,
     chroot: String,
-    lengths: Lengths,
     runtime: Handle,
-    client: Mutex<Option<Arc<Client>>>,
-    requests: Arc<Registry>,
+    link: watch::Receiver<Link>,
     vitals: Arc<Vitals>,
     /// The nodes of this session's guards; a heartbeat names one of them.
     held: Mutex<Slab<String>>,
@@ -42,6 +39,17 @@ pub(crate) struct Generation {
     over: watch::Receiver<Option<Obituary>>,
     kept: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
     young: Mutex<Vec<Weak<dyn Settle>>>,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Answer<T> {
+    /// This was answered to what was sent there and then.
+    Given(T, Sent),
+    /// The connection was lost first. The request may have been served.
+    Lost,
+    /// The session is over.
+    Over(SessionEnd),
 }
 
 /// A guard that is to be looked after in the background once it has been held for [`SETTLING`].
@@ -55,21 +63,25 @@ pub(crate) trait Settle: Send + Sync {
 
 impl Generation {
     /// Takes over a session that was just established, on this runtime.
-    pub(super) fn start(established: Established, runtime: Handle) -> Arc<Self> {
-        let Established { client, lengths, connecting } = established;
-        let vitals = Arc::new(Vitals::new(&client, lengths, connecting));
-        let (kept, queue) = mpsc::unbounded_channel();
+    pub(super) fn start(established: Established, dialer: Arc<Dialer>, runtime: Handle) -> Arc<Self> {
+        let Established { opened, lease } = established;
+        let client = &opened.client;
+        let (id, chroot) = (client.session_id().0, client.path().trim_end_matches('/').to_owned());
+        let session = client.session().clone();
+        let heartbeat = lease.lengths().heartbeat;
+        let vitals = Arc::new(Vitals::new(lease));
+        let (link_sender, link) = watch::channel(Link::Down);
         let (ended, over) = watch::channel(None);
-        let states = client.state_watcher();
-        let keeper = Keeper::new(client.state_watcher(), vitals.clone(), lengths, ended, queue);
-        runtime.spawn(keeper.run());
+        let (kept, queue) = mpsc::unbounded_channel();
+        let connections =
+            Connections { session, dialer, vitals: vitals.clone(), link: link_sender, over: ended };
+        runtime.spawn(connections.run(opened));
+        runtime.spawn(keeper::run(queue, vitals.clone()));
         let generation = Arc::new(Self {
-            id: client.session_id().0,
-            chroot: client.path().trim_end_matches('/').to_owned(),
-            lengths,
+            id,
+            chroot,
             runtime,
-            client: Mutex::new(Some(Arc::new(client))),
-            requests: Arc::default(),
+            link: link.clone(),
             vitals,
             held: Mutex::default(),
             hurry: Arc::default(),
@@ -77,7 +89,7 @@ impl Generation {
             kept,
             young: Mutex::default(),
         });
-        generation.keep(beat(Arc::downgrade(&generation), states, lengths.heartbeat).boxed());
+        generation.keep(beat(Arc::downgrade(&generation), link, heartbeat).boxed());
         generation
     }
 
@@ -91,23 +103,34 @@ impl Generation {
         &self.chroot
     }
 
-    /// The session timeout, as the server granted it, and what follows from it.
+    /// The session timeout that may be in force, and what follows from it.
     pub(crate) fn lengths(&self) -> Lengths {
-        self.lengths
+        self.vitals.lengths()
     }
 
-    /// Starts a request. It is sent when it is first polled, and resolves to `None` once the session is closed.
-    pub(crate) fn request<T, F>(&self, request: impl FnOnce(Arc<Client>) -> F) -> Revocable<T>
+    /// A request, which waits for a connection if there is none. It is sent when it is first polled.
+    pub(crate) fn request<T, F>(
+        &self,
+        request: impl FnOnce(Wire) -> F + Send + 'static,
+    ) -> BoxFuture<'static, Answer<T>>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match client {
-            Some(client) => self.requests.register(request(client).boxed()),
-            // Only closing takes the client away, and it revokes all that is registered then or later.
-            None => self.requests.register(std::future::pending().boxed()),
-        }
+        ask(self.link.clone(), None, request).boxed()
+    }
+
+    /// As [`request`](Self::request), on the connection of this number: on no other one.
+    pub(crate) fn request_on<T, F>(
+        &self,
+        connection: u64,
+        request: impl FnOnce(Wire) -> F + Send + 'static,
+    ) -> BoxFuture<'static, Answer<T>>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        ask(self.link.clone(), Some(connection), request).boxed()
     }
 
     /// What is known about the session's life.
@@ -136,17 +159,26 @@ impl Generation {
     }
 
     /// A pause that the session's end cuts short, and then tells. Without a runtime there is no timer either; the lease
-    /// ends before that.
+    /// ends before that. Over by each clock that the lease is reckoned with.
     pub(crate) fn pause(
         &self,
         length: Duration,
     ) -> impl Future<Output = Option<SessionEnd>> + Send + 'static + use<> {
-        let (timer, mut lease) = (self.sleep(length), self.vitals.changes());
+        let (began, runtime, vitals) = (clock::now(), self.runtime.clone(), self.vitals.clone());
+        let sleep = move |pause| {
+            let _entered = runtime.enter();
+            tokio::time::sleep(pause)
+        };
         async move {
-            let over = pin!(lease.wait_for(|lease| lease.end().is_some()));
-            match select(over, pin!(timer)).await {
-                Either::Left((lease, _)) => lease.ok().and_then(|lease| lease.end()),
-                Either::Right(_) => None,
+            loop {
+                let left = length.saturating_sub(clock::now().least_since(began));
+                if left.is_zero() {
+                    return None;
+                }
+                let (over, timer) = (std::pin::pin!(vitals.over()), std::pin::pin!(sleep(left)));
+                if let Either::Left((end, _)) = select(over, timer).await {
+                    return Some(end);
+                }
             }
         }
     }
@@ -166,13 +198,9 @@ impl Generation {
         }
     }
 
-    /// Ends the session: every guard is lost, every request revoked, and the server told.
+    /// Ends the session: every guard is lost at once, and then every request, and the server is told.
     pub(crate) fn close(&self) {
         self.vitals.ended(SessionEnd::Closed);
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.requests.revoke();
-        // Requests hold the only other clones, so this is the last one: zookeeper-client now closes the session.
-        drop(client);
     }
 
     /// Resolves once the session is over: who says so, or `None` if its runtime is gone and nobody can tell.
@@ -183,9 +211,42 @@ impl Generation {
 }
 
 impl Drop for Generation {
-    /// A heartbeat under way must not keep the session open.
     fn drop(&mut self) {
-        self.requests.revoke();
+        self.close();
+    }
+}
+
+/// Waits for a connection, for this one if it has a number, and sends a request on it.
+async fn ask<T, F>(
+    mut link: watch::Receiver<Link>,
+    number: Option<u64>,
+    request: impl FnOnce(Wire) -> F + Send + 'static,
+) -> Answer<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let (connection, asked) = loop {
+        match &*link.borrow_and_update() {
+            Link::Up(connection) if number.is_none_or(|number| number == connection.number()) => {
+                let sent = Sent { connection: connection.number(), at: clock::now() };
+                break (sent, connection.request(request));
+            }
+            Link::Over(end) => return Answer::Over(*end),
+            Link::Up(_) | Link::Down if number.is_some() => return Answer::Lost,
+            Link::Up(_) | Link::Down => {}
+        }
+        if link.changed().await.is_err() {
+            return Answer::Over(SessionEnd::Closed);
+        }
+    };
+    // Nothing of this future keeps the connection: whoever forgets it does not keep the session open.
+    match asked.await {
+        Some(answer) => Answer::Given(answer, connection),
+        None => match &*link.borrow() {
+            Link::Over(end) => Answer::Over(*end),
+            Link::Up(_) | Link::Down => Answer::Lost,
+        },
     }
 }
 
@@ -208,40 +269,40 @@ impl Drop for Holding {
     }
 }
 
-/// Touches the session every heartbeat, and whenever it is connected anew, by a sync; then confirms it by a quorum write
-/// while it has a guard. So much a session, however many guards and waiters it has.
-async fn beat(generation: Weak<Generation>, mut states: StateWatcher, heartbeat: Duration) {
+/// Touches the session every heartbeat, and on each new connection, by a sync; then confirms it by a quorum write while it
+/// has a guard. So much a session, however many guards and waiters it has.
+async fn beat(generation: Weak<Generation>, mut link: watch::Receiver<Link>, heartbeat: Duration) {
     let Some(hurry) = generation.upgrade().map(|generation| generation.hurry.clone()) else { return };
     let mut next = Instant::now() + heartbeat;
     loop {
         // Whichever comes first; the cleanup task awaits this, inside its runtime.
         tokio::select! {
             () = tokio::time::sleep_until(next) => {}
-            _ = states.changed() => {}
+            changed = link.changed() => if changed.is_err() { return },
             () = hurry.notified() => {}
         }
-        // From when it is sent: an answer that took long must not delay the next one.
-        next = Instant::now() + heartbeat;
-        let sent = clock::now();
-        let Some(sync) = generation.upgrade().map(|generation| generation.request(wire::sync)) else {
+        let Some(heartbeat) = generation.upgrade().map(|generation| generation.lengths().heartbeat) else {
             return;
         };
-        match sync.await {
-            None => return,
-            Some(false) => continue,
-            Some(true) => {}
-        }
+        // From when it is sent: an answer that took long must not delay the next one.
+        next = Instant::now() + heartbeat;
+        let Some(sync) = generation.upgrade().map(|generation| generation.request(|wire| wire::sync(wire.client)))
+        else {
+            return;
+        };
+        let sent = match sync.await {
+            Answer::Given(true, sent) => sent,
+            Answer::Given(false, _) | Answer::Lost => continue,
+            Answer::Over(_) => return,
+        };
         let Some(generation) = generation.upgrade() else { return };
         generation.vitals.synced(sent);
         let Some(node) = generation.held_node() else { continue };
         let vitals = generation.vitals.clone();
-        let sent = clock::now();
-        let confirmation = generation.request(|client| wire::heartbeat(client, node));
+        let confirmation = generation.request(|wire| wire::heartbeat(wire.client, node));
         drop(generation);
-        match confirmation.await {
-            None => return,
-            Some(false) => {}
-            Some(true) => drop(vitals.confirmed(sent)),
+        if let Answer::Given(true, sent) = confirmation.await {
+            vitals.confirmed(sent);
         }
     }
 }

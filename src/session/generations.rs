@@ -2,7 +2,8 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use futures::{Stream, stream};
 use tokio::runtime::Handle;
@@ -13,6 +14,8 @@ use tracing::{info, warn};
 use super::dialer::{Dialer, Established};
 use super::generation::Generation;
 use super::state::{SessionEvent, SessionState};
+use super::survey;
+use crate::error::ConnectError;
 use crate::lease::Lease;
 use crate::recipe::SessionEnd;
 
@@ -24,21 +27,27 @@ pub(crate) struct Generations {
     /// Without the generation itself: whoever waits for an event must not keep a session open.
     news: watch::Sender<SessionEvent>,
     requeued: AtomicU64,
+    dialer: Arc<Dialer>,
+    /// Why no other generation can be opened.
+    failure: OnceLock<ConnectError>,
 }
 
 /// Why there will be no other generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// The session was closed, or its runtime is shutting down.
     Closed,
     /// ZooKeeper rejected the credentials.
     AuthFailed,
+    /// The servers refuse the session that is wanted.
+    Failed(ConnectError),
 }
 
 impl Generations {
     /// Takes over the first session, and has this runtime open the next ones by the same dialer.
     pub(super) fn start(first: Established, dialer: Dialer, runtime: Handle) -> Arc<Self> {
-        let first = Generation::start(first, runtime.clone());
+        let dialer = Arc::new(dialer);
+        let first = Generation::start(first, dialer.clone(), runtime.clone());
         let event = SessionEvent { state: SessionState::Connected, generation: 0, id: first.id() };
         let life = first.vitals().changes();
         let generations = Arc::new(Self {
@@ -46,6 +55,8 @@ impl Generations {
             present: Mutex::new(first),
             news: watch::Sender::new(event),
             requeued: AtomicU64::new(0),
+            dialer: dialer.clone(),
+            failure: OnceLock::new(),
         });
         runtime.spawn(Successor { generations: Arc::downgrade(&generations), dialer }.run(life));
         generations
@@ -61,8 +72,9 @@ impl Generations {
         let mut news = self.news.subscribe();
         loop {
             // First marked as seen: whatever comes after this look wakes us.
-            if let Some(over) = Over::of(news.borrow_and_update().state) {
-                return Err(over);
+            let state = news.borrow_and_update().state;
+            if state.is_final() {
+                return Err(self.over(state));
             }
             let present = self.present();
             if present.vitals().end().is_none() {
@@ -72,6 +84,25 @@ impl Generations {
                 return Err(Over::Closed);
             }
         }
+    }
+
+    /// Why there will be no other generation, in this final state.
+    fn over(&self, state: SessionState) -> Over {
+        match (state, self.failure.get()) {
+            (SessionState::AuthFailed, _) => Over::AuthFailed,
+            (SessionState::Failed, Some(failure)) => Over::Failed(failure.clone()),
+            _ => Over::Closed,
+        }
+    }
+
+    /// Why the servers refuse a session for good, if they do.
+    pub(crate) fn failure(&self) -> Option<&ConnectError> {
+        self.failure.get()
+    }
+
+    /// The tick that leases are reckoned with.
+    pub(crate) fn tick(&self) -> Duration {
+        self.dialer.reckoning.tick
     }
 
     /// Counts an acquisition that has to queue again.
@@ -133,7 +164,7 @@ impl Generations {
 
     /// Makes this the present generation, unless the session is over.
     fn take_over(&self, established: Established) -> Option<Arc<Generation>> {
-        let next = Generation::start(established, self.runtime.clone());
+        let next = Generation::start(established, self.dialer.clone(), self.runtime.clone());
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock, which whoever closes the session takes after saying so.
         if self.news.borrow().state.is_final() {
@@ -157,32 +188,31 @@ impl Generations {
     }
 }
 
-impl Over {
-    fn of(state: SessionState) -> Option<Self> {
-        match state {
-            SessionState::Closed => Some(Self::Closed),
-            SessionState::AuthFailed => Some(Self::AuthFailed),
-            SessionState::Connected | SessionState::Disconnected | SessionState::Expired => None,
-        }
-    }
-}
-
 /// The session's other background task: tells of the present generation's state, and opens the next one.
 struct Successor {
     generations: Weak<Generations>,
-    dialer: Dialer,
+    dialer: Arc<Dialer>,
 }
 
 impl Successor {
     /// Runs until the session is over, or nobody uses it any more. `life` is that of the first generation.
     async fn run(self, mut life: watch::Receiver<Lease>) {
+        let survey = tokio::spawn({
+            let dialer = self.dialer.clone();
+            async move { survey::grants(&dialer).await }
+        });
+        self.succeed(&mut life).await;
+        survey.abort();
+    }
+
+    async fn succeed(&self, life: &mut watch::Receiver<Lease>) {
         loop {
-            match self.follow(&mut life).await {
+            match self.follow(life).await {
                 Some(SessionEnd::Expired | SessionEnd::Closed) => {}
                 Some(SessionEnd::AuthFailed) | None => return,
             }
             let Some(next) = self.open().await else { return };
-            life = next.vitals().changes();
+            *life = next.vitals().changes();
         }
     }
 
@@ -217,14 +247,29 @@ impl Successor {
             _ = news.wait_for(|event| event.state.is_final()) => return None,
             established = self.dialer.redial() => established,
         };
-        let Some(established) = established else {
-            warn!("ZooKeeper rejects the session's credentials; there will be no other session");
-            self.finish(SessionState::AuthFailed);
-            return None;
+        let established = match established {
+            Ok(established) => established,
+            Err(error) => {
+                warn!(%error, "there will be no other ZooKeeper session");
+                self.fail(error);
+                return None;
+            }
         };
         let next = self.generations.upgrade()?.take_over(established)?;
         info!(id = format_args!("{:#x}", next.id()), "a new ZooKeeper session takes over");
         Some(next)
+    }
+
+    /// Ends the session for good, because no other one can be opened.
+    fn fail(&self, error: ConnectError) {
+        let state = match error {
+            ConnectError::AuthFailed => SessionState::AuthFailed,
+            _ => SessionState::Failed,
+        };
+        if let Some(generations) = self.generations.upgrade() {
+            let _first = generations.failure.set(error);
+            generations.finish(state);
+        }
     }
 
     fn finish(&self, state: SessionState) {

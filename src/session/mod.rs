@@ -1,13 +1,17 @@
 //! Sessions: connecting, closing, and what goes on between.
 
 mod builder;
+mod connection;
+mod connections;
 mod dialer;
 pub(crate) mod fenced;
 mod generation;
 mod generations;
 mod keeper;
 mod revocable;
+mod servers;
 mod state;
+mod survey;
 mod vitals;
 pub(crate) mod wire;
 
@@ -18,12 +22,13 @@ use std::time::Duration;
 use futures::Stream;
 
 pub use builder::SessionBuilder;
-pub(crate) use generation::{Generation, Holding, SETTLING, Settle};
+pub(crate) use connection::Wire;
+use connections::Obituary;
+pub(crate) use generation::{Answer, Generation, Holding, SETTLING, Settle};
 pub(crate) use generations::{Generations, Over};
-use keeper::Obituary;
 pub(crate) use revocable::Revocable;
 pub use state::{SessionEvent, SessionState};
-pub(crate) use vitals::Vitals;
+pub(crate) use vitals::{Sent, Vitals};
 pub(crate) use wire::Reply;
 
 use crate::error::{CloseError, ConnectError, InvalidLock, SequencerError};
@@ -151,6 +156,16 @@ impl Session {
     /// session timeout, less three quarters of a tick.
     pub fn heartbeat(&self) -> Duration {
         self.generations.present().lengths().heartbeat
+    }
+
+    /// The servers' tick that leases are reckoned with: as it was given, or as it was learned from the servers.
+    pub fn tick(&self) -> Duration {
+        self.generations.tick()
+    }
+
+    /// Why the servers refuse to open another session like this one, in the state [`SessionState::Failed`].
+    pub fn failure(&self) -> Option<ConnectError> {
+        self.generations.failure().cloned()
     }
 
     /// The longest [`stop_margin`](LockOptions::stop_margin) a lock may have: what the lease of a guard never falls below

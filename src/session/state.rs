@@ -24,6 +24,9 @@ pub enum SessionState {
     Closed,
     /// ZooKeeper rejected the session's credentials. Final.
     AuthFailed,
+    /// The servers refuse to open another session like this one: each that answered has done so for a session timeout.
+    /// [`Session::failure`](crate::Session::failure) says why. Final.
+    Failed,
 }
 
 impl SessionState {
@@ -40,7 +43,7 @@ impl SessionState {
 
     /// True if the session never leaves this state.
     pub fn is_final(self) -> bool {
-        matches!(self, Self::Closed | Self::AuthFailed)
+        matches!(self, Self::Closed | Self::AuthFailed | Self::Failed)
     }
 }
 
@@ -52,6 +55,7 @@ impl fmt::Display for SessionState {
             Self::Expired => "expired",
             Self::Closed => "closed",
             Self::AuthFailed => "authentication failed",
+            Self::Failed => "failed",
         })
     }
 }

@@ -1,61 +1,83 @@
-//! What is known about the session's life: its lease, and the client's state, told in the right order.
+//! The lease of one ZooKeeper session, shared by all who bring evidence for it and all who rest on it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::FutureExt;
 use tokio::sync::watch;
-use tracing::{info, warn};
-use zookeeper_client::{Client, SessionState, StateWatcher};
 
-use super::wire;
 use crate::clock;
-use crate::lease::{Lapse, Lease, Lengths, Term};
+use crate::lease::{Lapse, Lease, Lengths, Moment, Term};
 use crate::recipe::SessionEnd;
 
-/// A session's lease. Whoever has evidence for it brings it here; before it counts, the lease hears of every change of
-/// connection until then, so that no answer from an earlier connection is mixed with one from the present.
+/// A session's lease, and the clock that it is compared with.
 pub(crate) struct Vitals {
-    states: Mutex<StateWatcher>,
     lease: watch::Sender<Lease>,
 }
 
+/// When and where a request was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// The number of the connection.
+    pub(crate) connection: u64,
+    /// That instant, or shortly before.
+    pub(crate) at: Moment,
+}
+
 impl Vitals {
-    /// Of a session that was asked for at `connecting`, and is established since.
-    pub(crate) fn new(client: &Client, lengths: Lengths, connecting: Duration) -> Self {
-        let states = client.state_watcher();
-        let mut lease = Lease::established(lengths, connecting);
-        // Connections may have come and gone before we began to watch.
-        apply(&mut lease, client.state());
-        Self { states: Mutex::new(states), lease: watch::Sender::new(lease) }
+    /// Of a session with this lease.
+    pub(super) fn new(lease: Lease) -> Self {
+        Self { lease: watch::Sender::new(lease) }
     }
 
-    /// Hears of every change of connection until now.
-    pub(crate) fn follow(&self) {
-        let mut states = self.states();
-        let mut news = None;
-        self.lease.send_if_modified(|lease| {
-            news = catch_up(&mut states, lease);
-            news.is_some()
+    /// The leader has answered what was sent then.
+    pub(super) fn synced(&self, sent: Sent) {
+        self.lease.send_modify(|lease| lease.synced(sent.connection, sent.at, clock::now()));
+    }
+
+    /// A quorum write that was sent then has been acknowledged.
+    pub(crate) fn confirmed(&self, sent: Sent) {
+        self.lease.send_modify(|lease| {
+            lease.confirmed(sent.connection, sent.at, clock::now());
         });
-        drop(states);
-        tell(news);
     }
 
-    /// The leader has answered what was sent at `sent`.
-    pub(crate) fn synced(&self, sent: Duration) {
-        self.record(|lease| lease.synced(sent, clock::now()));
+    /// A request to resume the session is about to go out, to a server that grants no less than this.
+    pub(super) fn attempting(&self, least: Duration) {
+        self.lease.send_modify(|lease| lease.attempting(clock::now(), least));
     }
 
-    /// A quorum write that was sent at `sent` has been acknowledged; on the present connection, if that is told by its
-    /// number.
-    pub(crate) fn confirmed(&self, sent: Duration) -> Option<u64> {
-        self.record(|lease| lease.confirmed(sent, clock::now()))
+    /// That request was not answered.
+    pub(super) fn attempt_failed(&self) {
+        self.lease.send_modify(Lease::attempt_failed);
+    }
+
+    /// The session was resumed with this timeout: the number of its new connection. `Err` if heartbeats cannot keep a
+    /// lease with it.
+    pub(super) fn resumed(&self, granted: Duration) -> Result<u64, Lengths> {
+        let mut number = Ok(0);
+        self.lease.send_modify(|lease| number = lease.resumed(granted));
+        number
+    }
+
+    /// The connection is lost.
+    pub(super) fn disconnected(&self) {
+        self.lease.send_modify(Lease::disconnected);
     }
 
     /// The session is over.
     pub(crate) fn ended(&self, end: SessionEnd) {
-        self.record(|lease| lease.ended(end));
+        self.lease.send_modify(|lease| lease.ended(end));
+    }
+
+    /// Resolves once the session is over.
+    pub(crate) async fn over(&self) -> SessionEnd {
+        let mut lease = self.changes();
+        // The sender is ours, so it does not go before this does.
+        lease.wait_for(|lease| lease.end().is_some()).await.ok().and_then(|lease| lease.end()).unwrap_or(SessionEnd::Closed)
+    }
+
+    /// The session timeout that may be in force, and what follows from it.
+    pub(crate) fn lengths(&self) -> Lengths {
+        self.lease.borrow().lengths()
     }
 
     /// Whether the lease lasts until heartbeats have had two chances to extend it, and one before this margin begins.
@@ -75,18 +97,12 @@ impl Vitals {
 
     /// How long the lease still lasts, if nothing more is confirmed.
     pub(crate) fn remaining(&self) -> Duration {
-        self.lease.borrow().deadline().saturating_sub(clock::now())
+        self.lease.borrow().remaining(clock::now())
     }
 
     /// The number of the present connection, if there is one.
     pub(crate) fn connection(&self) -> Option<u64> {
-        self.follow();
         self.lease.borrow().connection()
-    }
-
-    /// How long ago the last request was sent that is known to have been answered.
-    pub(crate) fn silence(&self) -> Duration {
-        clock::now().saturating_sub(self.lease.borrow().heard())
     }
 
     /// How the session ended, if it has.
@@ -97,54 +113,5 @@ impl Vitals {
     /// Follows the lease: each change of it is seen.
     pub(crate) fn changes(&self) -> watch::Receiver<Lease> {
         self.lease.subscribe()
-    }
-
-    fn record<T: Default>(&self, evidence: impl FnOnce(&mut Lease) -> T) -> T {
-        let mut states = self.states();
-        let (mut news, mut result) = (None, T::default());
-        self.lease.send_modify(|lease| {
-            news = catch_up(&mut states, lease);
-            result = evidence(lease);
-        });
-        drop(states);
-        tell(news);
-        result
-    }
-
-    fn states(&self) -> MutexGuard<'_, StateWatcher> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Tells the lease of every change of state until now; the last one, if there was any.
-fn catch_up(states: &mut StateWatcher, lease: &mut Lease) -> Option<SessionState> {
-    let mut news = None;
-    loop {
-        let before = clock::now();
-        let Some(state) = states.changed().now_or_never() else {
-            lease.unchanged(before);
-            return news;
-        };
-        apply(lease, state);
-        news = Some(state);
-    }
-}
-
-/// Tells the lease of a change of state that was just seen.
-fn apply(lease: &mut Lease, state: SessionState) {
-    match (wire::end(state), state) {
-        (Some(end), _) => lease.ended(end),
-        (None, SessionState::SyncConnected) => lease.connected(clock::now()),
-        (None, _) => lease.disconnected(clock::now()),
-    }
-}
-
-/// Logs a change of state; outside all locks, since a subscriber may ask a guard.
-fn tell(news: Option<SessionState>) {
-    let Some(state) = news else { return };
-    match (wire::end(state), state) {
-        (Some(end), _) => info!(?end, "the ZooKeeper session is over"),
-        (None, SessionState::SyncConnected) => info!("connected to ZooKeeper"),
-        (None, _) => warn!("the connection to ZooKeeper is lost"),
     }
 }

@@ -5,7 +5,6 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join};
@@ -24,14 +23,12 @@ use crate::recipe::{Event, Look, Own, Refusal, Sequence, SessionEnd, Sight};
 /// What a request led to: its reply, and the watch it left if it left one.
 pub(crate) struct Reply {
     pub(crate) event: Event,
-    /// When the request was sent, or shortly before.
-    pub(crate) sent: Duration,
     pub(crate) watch: Option<BoxFuture<'static, Event>>,
 }
 
 impl From<Event> for Reply {
     fn from(event: Event) -> Self {
-        Self { event, sent: Duration::ZERO, watch: None }
+        Self { event, watch: None }
     }
 }
 
@@ -261,7 +258,7 @@ async fn is_there(client: &Client, path: &str, own: Own) -> Result<bool, Event> 
 /// Whether what has our node's name is our node, by a look at it unless that is certain.
 async fn still_ours(client: &Client, path: &str, own: Own, certainty: Certainty) -> Result<bool, Event> {
     match certainty {
-        Certainty::Seen => Ok(true),
+        Certainty::Seen(_) => Ok(true),
         Certainty::Unsure => is_there(client, path, own).await,
     }
 }
@@ -269,8 +266,8 @@ async fn still_ours(client: &Client, path: &str, own: Own, certainty: Certainty)
 /// How sure a contender is that what has its node's name is its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certainty {
-    /// It has seen its node on this very connection.
-    Seen,
+    /// It has seen its node on the present connection, which has this number.
+    Seen(u64),
     /// It must look first.
     Unsure,
 }

@@ -1,0 +1,155 @@
+//! One connection to one server, with zookeeper-client's task in our hands.
+//!
+//! A zookeeper-client connects again by itself, to whichever server it is told, and resumes its session there. Then
+//! nobody knows which session timeout that server granted, or on which connection a request was answered. So each
+//! client here serves one connection only. Its task is caught when it is spawned, and polled by [`Serving`]. The poll
+//! in which the client reports the loss of its connection is the last one: in the same poll it can begin to connect
+//! again, but it cannot send anything before the next.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use spawns_core::{Spawn, Task};
+use tracing::warn;
+use zookeeper_client::{Client, Error, SessionState, StateWatcher};
+
+use super::revocable::{Registry, Revocable};
+
+/// A connection on which a session was established or resumed.
+pub(crate) struct Connection {
+    number: u64,
+    /// Gone once the connection is.
+    client: Mutex<Option<Arc<Client>>>,
+    slots: Arc<Registry>,
+}
+
+/// A connection as a request uses it.
+pub(crate) struct Wire {
+    pub(crate) client: Arc<Client>,
+    slots: Arc<Registry>,
+}
+
+impl Wire {
+    /// Keeps a watch for as long as the connection lasts; then it resolves to `None`.
+    pub(crate) fn keep<T: Send + 'static>(&self, watch: BoxFuture<'static, T>) -> Revocable<T> {
+        self.slots.register(watch)
+    }
+}
+
+impl Connection {
+    /// The session's connection of this number.
+    pub(super) fn new(number: u64, client: Arc<Client>) -> Arc<Self> {
+        Arc::new(Self { number, client: Mutex::new(Some(client)), slots: Arc::default() })
+    }
+
+    /// Which of the session's connections this is.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Starts a request. It is sent when it is first polled, and resolves to `None` once the connection is gone.
+    pub(super) fn request<T, F>(&self, request: impl FnOnce(Wire) -> F) -> Revocable<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let request = match client {
+            Some(client) => request(Wire { client, slots: self.slots.clone() }).boxed(),
+            // Whoever takes the client away revokes all that is registered then or later.
+            None => std::future::pending().boxed(),
+        };
+        self.slots.register(request)
+    }
+
+    /// Takes every request and every watch back, and gives the client up. A client whose connection still stands then
+    /// closes the session.
+    pub(super) fn give_up(&self) {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.slots.revoke();
+        // Requests held the only other clones, so this is the last one.
+        drop(client);
+    }
+}
+
+/// Has zookeeper-client connect, and takes over its task.
+pub(super) async fn open(
+    connecting: impl Future<Output = Result<Client, Error>>,
+) -> Result<(Client, Serving), Error> {
+    let spawned = Catch::default();
+    let mut connecting = pin!(connecting);
+    let client = std::future::poll_fn(|cx| {
+        let _scope = spawns_core::enter(&spawned);
+        connecting.as_mut().poll(cx)
+    })
+    .await?;
+    let task = spawned.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Some(task) = task else {
+        return Err(Error::UnexpectedError("zookeeper-client has spawned no task".to_owned()));
+    };
+    let serving = Serving {
+        task: Box::into_pin(task.future),
+        states: client.state_watcher(),
+        connection: None,
+    };
+    Ok((client, serving))
+}
+
+/// Where zookeeper-client's task goes.
+#[derive(Default)]
+struct Catch(Mutex<Option<Task>>);
+
+impl Spawn for Catch {
+    fn spawn(&self, task: Task) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(task);
+    }
+}
+
+/// The task of one client, for as long as its first connection lasts. Resolves to the client's last state:
+/// `Disconnected` if the connection was lost, `Closed` once the server has closed the session, or what else the
+/// server said. Dropping it cuts the connection.
+pub(super) struct Serving {
+    task: Pin<Box<dyn Future<Output = ()> + Send>>,
+    states: StateWatcher,
+    connection: Option<Arc<Connection>>,
+}
+
+impl Serving {
+    /// Takes the requests on this connection back when the task ends.
+    pub(super) fn with(mut self, connection: Arc<Connection>) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+}
+
+impl Future for Serving {
+    type Output = SessionState;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<SessionState> {
+        let polled = catch_unwind(AssertUnwindSafe(|| self.task.as_mut().poll(cx)));
+        match (polled, self.states.peek_state()) {
+            (Ok(Poll::Pending), SessionState::SyncConnected) => Poll::Pending,
+            (Ok(Poll::Pending), state) => Poll::Ready(state),
+            // It ends by itself in a final state only.
+            (Ok(Poll::Ready(())) | Err(_), SessionState::SyncConnected) => {
+                warn!("zookeeper-client's task has died");
+                Poll::Ready(SessionState::Disconnected)
+            }
+            (Ok(Poll::Ready(())) | Err(_), state) => Poll::Ready(state),
+        }
+    }
+}
+
+impl Drop for Serving {
+    /// Before the task is dropped: a watch that outlives the task panics when it is polled.
+    fn drop(&mut self) {
+        if let Some(connection) = &self.connection {
+            connection.give_up();
+        }
+    }
+}

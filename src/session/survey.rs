@@ -1,0 +1,125 @@
+//! What the servers are asked before locks rest on it: their tick, and the session timeouts that they grant.
+
+use std::time::Duration;
+
+use futures::future::join;
+use tokio::time::timeout;
+use tracing::{debug, warn};
+use zookeeper_client::Error;
+
+use super::dialer::Dialer;
+use super::servers::{Server, Settings};
+use crate::error::ConnectError;
+use crate::lease::{Lengths, Reckoning};
+
+/// Shorter than two ticks, for every tick above half a second. zookeeper-client takes the session timeout that it asks
+/// for as its patience, too, so it cannot be much shorter.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// Longer than twenty ticks, for every tick below three minutes.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What a server with default limits grants at least, in ticks (`ZooKeeperServer.getMinSessionTimeout`).
+const LEAST_TICKS: u32 = 2;
+
+/// What it grants at most.
+const MOST_TICKS: u32 = 20;
+
+/// How a tick is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tick {
+    /// Both limits follow from it, or the server says so.
+    Known(Duration),
+    /// One limit or both were set by hand. The tick is one of these, if either is a default.
+    Between { shorter: Duration, longer: Duration },
+}
+
+/// Learns the servers' tick from the first server that answers. A longer tick than the true one costs some of the lease; a
+/// shorter one makes it unsound.
+pub(super) async fn tick(dialer: &Dialer) -> Result<Duration, ConnectError> {
+    let mut last = dialer.unreachable();
+    for server in dialer.shuffled() {
+        match ask(dialer, server).await {
+            Ok(Tick::Known(tick)) => return Ok(tick),
+            Ok(Tick::Between { shorter, longer }) => {
+                let reckoning = Reckoning { tick: longer, ..dialer.reckoning };
+                if Lengths::new(dialer.timeout, &reckoning).is_ok() {
+                    warn!(?shorter, ?longer, "the servers' tick cannot be told from their limits; taking the longer one");
+                    return Ok(longer);
+                }
+                return Err(ConnectError::TickUnknown { shorter, longer });
+            }
+            Err(Error::AuthFailed) => return Err(ConnectError::AuthFailed),
+            Err(Error::Timeout | Error::NoHosts | Error::ConnectionLoss) => {}
+            Err(error) => last = dialer.failure(error),
+        }
+    }
+    Err(last)
+}
+
+async fn ask(dialer: &Dialer, server: &Server) -> Result<Tick, Error> {
+    if let Some(settings) = settings(dialer, server).await {
+        return Ok(Tick::Known(settings.tick));
+    }
+    let (short, long) = join(dialer.probe(server, SHORT), dialer.probe(server, LONG)).await;
+    Ok(infer(short?, long?))
+}
+
+/// What the limits say of the tick: a server was asked for [`SHORT`] and for [`LONG`], and granted these.
+fn infer(short: Duration, long: Duration) -> Tick {
+    let (by_short, by_long) = (short / LEAST_TICKS, long / MOST_TICKS);
+    // Two ticks may be less than what was asked for, and then it was granted as it was.
+    if by_short == by_long || (short == SHORT && by_long <= by_short) {
+        return Tick::Known(by_long);
+    }
+    Tick::Between { shorter: by_short.min(by_long), longer: by_short.max(by_long) }
+}
+
+/// Learns what each server grants, so that it is known before the session moves there. Those that cannot be asked now are
+/// learned of when the session gets there.
+pub(super) async fn grants(dialer: &Dialer) {
+    for server in dialer.servers.iter() {
+        let granted = match settings(dialer, server).await {
+            Some(settings) => Ok(dialer.timeout.clamp(settings.shortest, settings.longest.max(settings.shortest))),
+            None => dialer.probe(server, dialer.timeout).await,
+        };
+        match granted {
+            Ok(granted) => dialer.learn(granted),
+            Err(error) => debug!(%error, "a server does not say which session timeout it grants"),
+        }
+    }
+}
+
+async fn settings(dialer: &Dialer, server: &Server) -> Option<Settings> {
+    timeout(dialer.silence(), server.settings()).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn default_limits_tell_the_tick() {
+        for tick in [500, 501, 2_000, 5_000, 180_000] {
+            assert_eq!(infer(ms(2 * tick).max(SHORT), ms(20 * tick)), Tick::Known(ms(tick)));
+        }
+        for tick in [1, 100, 499] {
+            assert_eq!(infer(SHORT, ms(20 * tick)), Tick::Known(ms(tick)));
+        }
+    }
+
+    #[test]
+    fn a_limit_that_was_set_leaves_two_ticks() {
+        let between = |shorter, longer| Tick::Between { shorter: ms(shorter), longer: ms(longer) };
+        // A tick of 2 s, and a longest session timeout of ten minutes.
+        assert_eq!(infer(ms(4_000), ms(600_000)), between(2_000, 30_000));
+        // A tick of 2 s, and a shortest session timeout below a second.
+        assert_eq!(infer(SHORT, ms(40_000)), between(500, 2_000));
+        // As long as what was asked for, or longer.
+        assert_eq!(infer(ms(4_000), LONG), between(2_000, 180_000));
+    }
+}
