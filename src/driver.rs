@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 use uuid::Uuid;
 
 use crate::clock;
-use crate::lease::Term;
+use crate::lease::{Moment, Term};
 use crate::lock::Settings;
 use crate::node::NodeData;
 use crate::recipe::{Command, End, Event, Machine, Own, Patience, SessionEnd, Sight, Takeover, Tenure};
@@ -186,7 +186,7 @@ impl Driver {
     }
 
     /// What a reply says about the lease and our node. Whoever is told `Confirmed` has a valid lease at this instant.
-    fn weigh(&mut self, event: Event, sent: Duration) -> Event {
+    fn weigh(&mut self, event: Event, sent: Moment) -> Event {
         let vitals = self.generation.vitals();
         match event {
             Event::Entered { .. } => self.seen = vitals.confirmed(sent),

@@ -1,79 +1,69 @@
 //! How long this session's nodes certainly exist: what a guard's validity rests on. Pure: every instant is an
-//! argument, as the time since boot.
+//! argument, as two clocks show it.
 //!
-//! # Why it is sound
+//! # The leader
 //!
-//! Only the leader expires sessions, no earlier than a session timeout `T` after the last touch it knows of. A
-//! client's requests touch the server it is connected to, and a follower reports its touches in its answers to
-//! the leader's pings, every half tick, on the same first-in-first-out stream that later carries forwarded writes.
-//! Forwarded writes do not touch by themselves. A new leader gives every session a fresh `T`.
+//! Only the leader expires sessions. It expires a session a timeout after the last touch that it handled, and by the
+//! timeout that came *with that touch* (`ExpiryQueue.update` moves an expiry earlier, too). A client's requests touch the
+//! server it is connected to, with the timeout that this server granted. A follower reports its touches in its answers
+//! to the leader's pings, every half tick, on the same first-in-first-out stream that later carries forwarded writes.
+//! Forwarded writes do not touch by themselves. A new leader gives every session the timeout of its creation, afresh.
+//!
+//! # What is known of touches
 //!
 //! 1. A *touch* is a request that was answered on the present connection. It counts from when it was sent, and had
 //!    reached the server by when it was answered.
 //! 2. A *sync* is a request that only the leader can answer: ZooKeeper's own, or a quorum write. If it was sent a `lag`
 //!    after a touch was answered, the leader has sent the server a ping in between, and on their way to the server that
-//!    ping precedes the answer. So when the sync is answered the server has reported the touch. `lag` is the half tick
+//!    ping precedes the answer. So when the sync is answered the server has *reported* the touch. `lag` is the half tick
 //!    between pings, and a quarter for a leader that is late.
-//! 3. A *confirmation* is an acknowledged quorum write: the leader that the connection's server follows is a real one. The
-//!    reports that the server had sent by then precede it on their way to the leader, so the leader has heard of every
-//!    touch that a sync asked for which was answered before the write was sent.
-//! 4. Establishing a session is a quorum write that touches at the leader: it counts from before it was asked for.
-//! 5. Resuming one touches at whatever takes itself for the leader, which need not be one any more. It counts from
-//!    the last look at the client's state that found it as before, because the loss of the old connection, and then
-//!    the request for the new one, came after that; and only once a quorum write was acknowledged on the same
-//!    connection: the server still follows, or is, the one that resumed the session, because a server that changes
-//!    leaders drops its clients.
+//! 3. A report precedes everything that the server forwards after it. So when another sync is answered that was sent after
+//!    the touch was reported, whatever takes itself for the leader has *heard* of the touch.
+//! 4. A *confirmation* is an acknowledged quorum write: the leader that the connection's server follows is a real one, and
+//!    was so all the time since the connection was made, because a server that changes leaders drops its clients. The
+//!    leader has heard of every touch that was reported before the write was sent.
+//! 5. The leader handles the establishment of a session, and each resumption, before it answers it. Both touch, and count
+//!    from before they were asked for. Whatever takes itself for the leader resumes a session, so a resumption needs a
+//!    confirmation on the same connection like any report.
 //!
-//! So the ensemble keeps the session's nodes until `known + T` at least, where `known` is the latest touch that the
-//! leader certainly knows of. A margin allows for clocks that run at different speeds.
+//! # The smallest timeout
+//!
+//! A server clips the timeout on each resumption by its own limits. So touches with different timeouts may be on their
+//! way at once: an old follower's report, and a request to resume the session of which nothing was ever heard. The lease
+//! reckons with the smallest timeout `T` that any connection of this session was granted, for good. Whatever touch the
+//! leader handles after `known`, the latest touch that it certainly has heard of, it expires the session no earlier than
+//! `known + T`.
+//!
+//! A request to resume the session may set the expiry to as early as its own instant plus the least that its server
+//! grants, its *floor*. While it is under way, the lease ends before that. If it fails, it may still be handled at any
+//! time, so `T` is no more than the floor from then on.
+//!
+//! # The instant of expiry
+//!
+//! The leader takes the sessions of which the time has come from their queue, and marks each as closing a moment later
+//! (`SessionTrackerImpl.run`). A touch in between is accepted, and in vain; a write in between is committed. So a touch
+//! proves something only if the leader has heard of it before the session could expire by the touches before. That is
+//! certain if it was *heard* of (3) within the validity of the one before. Otherwise the touch is in doubt until a
+//! confirmation that was sent a lag after it was heard of: by then the leader would have marked the session.
+//!
+//! # Clocks
+//!
+//! The leader's clock, by which it expires and pings, may be slewed; so may our own. The lease is valid while both our
+//! clocks say so, and a lag has passed when both say so. One of the two is not slewed, so the `margin`, and the part of the
+//! lag that allows for drift, have to cover what the leader's clock does, and oscillators.
+//!
+//! So the ensemble keeps the session's nodes for `T - margin` after `known` at least.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+mod lengths;
+mod moment;
+
+pub use lengths::{DEFAULT_DRIFT_PPM, Lengths, Reckoning};
+pub use moment::Moment;
+
 use crate::recipe::SessionEnd;
-
-/// The longest time between a session's heartbeats.
-const LONGEST_HEARTBEAT: Duration = Duration::from_secs(10);
-
-/// The shortest time between a session's heartbeats.
-const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
-
-/// The tick to reckon with unless told: the servers' default.
-const DEFAULT_TICK: Duration = Duration::from_secs(2);
-
-/// The lengths a lease is computed with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Lengths {
-    /// The session timeout the server granted.
-    pub timeout: Duration,
-    /// How long it takes at most until the leader asks for a touch: half a tick, and a quarter should it be late.
-    pub lag: Duration,
-    /// For clocks that run at different speeds: 1% of the session timeout.
-    pub margin: Duration,
-    /// How often the session touches: a quarter of what the lag leaves, from 100 ms to 10 s.
-    pub heartbeat: Duration,
-}
-
-impl Lengths {
-    /// For a session timeout and the servers' tick; without one, the smaller of 2 s and half the timeout, because a
-    /// server's shortest session timeout is two ticks by default. `Err` if heartbeats cannot keep such a lease.
-    pub fn new(timeout: Duration, tick: Option<Duration>) -> Result<Self, Self> {
-        let tick = tick.unwrap_or(DEFAULT_TICK.min(timeout / 2));
-        let lag = tick / 2 + tick / 4;
-        let margin = timeout / 100;
-        let left = timeout.saturating_sub(lag);
-        let heartbeat = (left / 4).clamp(SHORTEST_HEARTBEAT, LONGEST_HEARTBEAT);
-        let lengths = Self { timeout, lag, margin, heartbeat };
-        // A touch waits for the next confirmation after `lag`, and that for its reply: two heartbeats, and one spare.
-        if left.saturating_sub(margin) >= heartbeat * 3 { Ok(lengths) } else { Err(lengths) }
-    }
-
-    /// What a lease never falls below while every heartbeat is answered within a quarter of one: a confirmation is up to
-    /// two heartbeats behind, one for the last touch it confirms and one until the next, and waits for both their replies.
-    pub fn longest_stop_margin(&self) -> Duration {
-        (self.timeout - self.lag - self.margin).saturating_sub(self.heartbeat * 5 / 2)
-    }
-}
 
 /// Why a lease is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,149 +81,217 @@ pub struct Term(u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Touch {
-    sent: Duration,
-    answered: Duration,
+    sent: Moment,
+    answered: Moment,
 }
 
 /// A touch that the leader has asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Asked {
+struct Report {
     /// When the touch was sent.
-    touch: Duration,
+    touch: Moment,
     /// By when the server had reported it.
-    reported: Duration,
+    reported: Moment,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Connection {
     Up,
     Down,
+    /// A request to resume the session is under way.
+    Attempted {
+        since: Moment,
+        floor: Duration,
+    },
 }
 
 /// The lease of one ZooKeeper session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
+    reckoning: Reckoning,
     lengths: Lengths,
-    /// Answered requests of the present connection that the leader may not have asked for, oldest first.
-    touches: VecDeque<Touch>,
-    /// Those that it has asked for, and of which it may not have heard, oldest first.
-    asked: VecDeque<Asked>,
-    /// What was last heard of the connection.
     connection: Connection,
-    /// How many connections there have been.
-    connections: u64,
-    /// No request sent before this instant counts: it may have been answered on an earlier connection.
-    since: Duration,
-    /// The last look at the client's state that found it unchanged.
-    unchanged: Duration,
-    /// From when on the present connection's own resumption counts; gone once it was confirmed.
-    resumed: Option<Duration>,
-    /// The latest touch that the leader certainly knows of.
-    known: Duration,
+    /// The number of the last connection.
+    number: u64,
+    /// Answered requests of the present connection that its server may not have reported, oldest first.
+    touches: VecDeque<Touch>,
+    /// Those that it has reported, and that no quorum write has confirmed, oldest first.
+    reports: VecDeque<Report>,
+    /// The latest touch that the leader has heard of, if what answers on the present connection is the leader.
+    heard: Moment,
+    /// When a touch was heard of so late that the session may have been expiring: what is known is in doubt.
+    doubt: Option<Moment>,
+    /// The latest touch that the leader certainly has heard of.
+    known: Moment,
+    /// When the present term ends. Only a confirmation puts it off.
+    deadline: Moment,
     term: Term,
     end: Option<SessionEnd>,
 }
 
 impl Lease {
-    /// The lease of a session that was asked for at `connecting`, and established since.
-    pub fn established(lengths: Lengths, connecting: Duration) -> Self {
-        Self {
+    /// The lease of a session that was asked for at `connecting`, and established since with the timeout `granted`. Its
+    /// connection has the number 0. `Err` if heartbeats cannot keep it.
+    pub fn established(
+        reckoning: Reckoning,
+        granted: Duration,
+        connecting: Moment,
+    ) -> Result<Self, Lengths> {
+        let lengths = Lengths::new(granted, &reckoning)?;
+        Ok(Self {
+            reckoning,
             lengths,
-            touches: VecDeque::new(),
-            asked: VecDeque::new(),
             connection: Connection::Up,
-            connections: 0,
-            since: connecting,
-            unchanged: connecting,
-            resumed: None,
+            number: 0,
+            touches: VecDeque::new(),
+            reports: VecDeque::new(),
+            heard: connecting,
+            doubt: None,
             known: connecting,
+            deadline: connecting.plus(lengths.validity()),
             term: Term(0),
             end: None,
+        })
+    }
+
+    /// The lengths for the smallest timeout that may be in force.
+    pub fn lengths(&self) -> Lengths {
+        self.lengths
+    }
+
+    /// A request to resume the session is about to be sent, to a server that grants `floor` at least. The connection
+    /// before, if there still is one, counts no more.
+    pub fn attempting(&mut self, now: Moment, floor: Duration) {
+        self.attempt_failed();
+        self.disconnected();
+        let shortest = Lengths::new(floor, &self.reckoning).unwrap_or_else(|short| short);
+        self.deadline = self.deadline.earliest(now.plus(shortest.validity()));
+        self.connection = Connection::Attempted { since: now, floor };
+    }
+
+    /// The request to resume the session was not answered. It may have reached the server, and may yet.
+    pub fn attempt_failed(&mut self) {
+        if let Connection::Attempted { floor, .. } = self.connection {
+            self.connection = Connection::Down;
+            // If heartbeats cannot keep such a lease, the next resumption says so.
+            let _ = self.reckon_with(floor);
         }
     }
 
-    /// A request that was sent at `sent` has been answered by `now`.
-    fn touched(&mut self, sent: Duration, now: Duration) {
-        if sent < self.since || self.touches.back().is_some_and(|last| last.sent >= sent) {
-            return;
-        }
-        self.touches.push_back(Touch { sent, answered: now });
-        // Whatever is confirmed from now on confirms the second one, too; the first is of no more use.
-        while self.touches.get(1).is_some_and(|second| second.answered + self.lengths.lag <= sent) {
-            self.touches.pop_front();
-        }
-    }
-
-    /// A quorum write that was sent at `sent` has been acknowledged by `now`; on the present connection, if that is
-    /// told by its number.
-    pub fn confirmed(&mut self, sent: Duration, now: Duration) -> Option<u64> {
-        if sent < self.since {
-            return None;
-        }
-        let mut known = self.known.max(self.resumed.take().unwrap_or_default());
-        while let Some(asked) = self.asked.front().filter(|asked| asked.reported <= sent) {
-            known = known.max(asked.touch);
-            self.asked.pop_front();
-        }
-        if now >= self.deadline() && known > self.known {
-            self.term.0 += 1;
-        }
-        self.known = known;
-        self.synced(sent, now);
-        self.connection()
-    }
-
-    /// The leader has answered, by `now`, what was sent at `sent`.
-    pub fn synced(&mut self, sent: Duration, now: Duration) {
-        if sent < self.since {
-            return;
-        }
-        let mut asked = None;
-        while let Some(touch) = self.touches.front().filter(|touch| touch.answered + self.lengths.lag <= sent)
-        {
-            asked = Some(Asked { touch: touch.sent, reported: now });
-            self.touches.pop_front();
-        }
-        self.asked.extend(asked);
-        // The first one alone is known by a write from before the second was reported, which comes too late by now. A
-        // session that nobody writes in asks for ever.
-        while self.asked.get(1).is_some_and(|second| second.reported + self.lengths.timeout <= now) {
-            self.asked.pop_front();
-        }
-        self.touched(sent, now);
-    }
-
-    /// The client's state has been looked at after `before`, and was the one that was told last.
-    pub fn unchanged(&mut self, before: Duration) {
-        self.unchanged = before;
-    }
-
-    /// The connection has been lost, by `now`.
-    pub fn disconnected(&mut self, now: Duration) {
-        self.renew(now);
+    /// The session was resumed with the timeout `granted`; the number of the new connection. `Err` if heartbeats cannot keep
+    /// such a lease: then there is no new connection, and the lease is never extended again.
+    pub fn resumed(&mut self, granted: Duration) -> Result<u64, Lengths> {
+        let Connection::Attempted { since, .. } = self.connection else { return Err(self.lengths) };
         self.connection = Connection::Down;
+        self.reckon_with(granted)?;
+        self.connection = Connection::Up;
+        self.number += 1;
+        self.reports.push_back(Report { touch: since, reported: since });
+        Ok(self.number)
     }
 
-    /// A connection has been made, by `now`.
-    pub fn connected(&mut self, now: Duration) {
+    /// The present connection is gone.
+    pub fn disconnected(&mut self) {
         if self.connection == Connection::Up {
-            // Nobody saw the loss of the last one, so what was sent by now may have been answered on that.
-            self.renew(now);
+            self.connection = Connection::Down;
         }
-        self.connection = Connection::Up;
+        self.touches.clear();
+        self.reports.clear();
+        // What has answered on that connection may have been a leader no more.
+        self.heard = self.known;
     }
 
     /// The number of the present connection, if there is one.
     pub fn connection(&self) -> Option<u64> {
-        (self.connection == Connection::Up).then_some(self.connections)
+        (self.connection == Connection::Up).then_some(self.number)
     }
 
-    fn renew(&mut self, since: Duration) {
-        self.touches.clear();
-        self.asked.clear();
-        self.since = since;
-        self.resumed = Some(self.unchanged);
-        self.connections += 1;
+    fn reckon_with(&mut self, timeout: Duration) -> Result<(), Lengths> {
+        let lengths = Lengths::new(timeout.min(self.lengths.timeout), &self.reckoning);
+        self.lengths = lengths.unwrap_or_else(|short| short);
+        self.deadline = self.deadline.earliest(self.known.plus(self.lengths.validity()));
+        lengths.map(drop)
+    }
+
+    /// A request that was sent at `sent` has been answered by `now`.
+    fn touched(&mut self, sent: Moment, now: Moment) {
+        if self.touches.back().is_some_and(|last| last.sent.has_reached(sent)) {
+            return;
+        }
+        self.touches.push_back(Touch { sent, answered: now });
+        // Whatever is reported from now on reports the second one, too; the first is of no more use.
+        while self.touches.get(1).is_some_and(|second| self.is_due(second, sent)) {
+            self.touches.pop_front();
+        }
+    }
+
+    /// Whether the leader has asked for a touch by what it answers to a request that was sent at `sent`.
+    fn is_due(&self, touch: &Touch, sent: Moment) -> bool {
+        sent.has_reached(touch.answered.plus(self.lengths.lag))
+    }
+
+    /// The leader has answered, by `now`, what was sent at `sent` on this connection.
+    pub fn synced(&mut self, connection: u64, sent: Moment, now: Moment) {
+        if self.connection() != Some(connection) {
+            return;
+        }
+        let reported = self.reports.iter().rev().find(|report| sent.has_reached(report.reported));
+        if let Some(touch) = reported.map(|report| report.touch) {
+            self.hear(touch, now);
+        }
+        let mut due = None;
+        while let Some(touch) = self.touches.front().copied().filter(|touch| self.is_due(touch, sent)) {
+            due = Some(Report { touch: touch.sent, reported: now });
+            self.touches.pop_front();
+        }
+        self.reports.extend(due);
+        // The first one alone is known by a write from before the second was reported, which comes too late by now. A
+        // session that nobody writes in reports for ever.
+        let late = |report: &Report| now.has_reached(report.reported.plus(self.lengths.timeout));
+        while self.reports.get(1).is_some_and(late) {
+            self.reports.pop_front();
+        }
+        self.touched(sent, now);
+    }
+
+    /// By `now` the leader has heard of this touch.
+    fn hear(&mut self, touch: Moment, now: Moment) {
+        if self.heard.has_reached(touch) {
+            return;
+        }
+        if now.most_since(self.heard) >= self.lengths.validity() {
+            self.doubt = Some(now);
+        }
+        self.heard = touch;
+    }
+
+    /// A quorum write that was sent at `sent` on this connection has been acknowledged by `now`. Whether that was the
+    /// present connection.
+    pub fn confirmed(&mut self, connection: u64, sent: Moment, now: Moment) -> bool {
+        if self.connection() != Some(connection) {
+            return false;
+        }
+        if self.remaining(now).is_zero() {
+            self.term.0 += 1;
+        }
+        while let Some(report) = self.reports.front().copied() {
+            if !sent.has_reached(report.reported) {
+                break;
+            }
+            self.hear(report.touch, now);
+            if !self.known.has_reached(report.touch) {
+                self.known = report.touch;
+            }
+            self.reports.pop_front();
+        }
+        if self.doubt.is_some_and(|doubt| sent.has_reached(doubt.plus(self.lengths.lag))) {
+            self.doubt = None;
+        }
+        if self.doubt.is_none() {
+            self.deadline = self.known.plus(self.lengths.validity());
+        }
+        self.synced(connection, sent, now);
+        true
     }
 
     /// The session is over, for good.
@@ -241,43 +299,38 @@ impl Lease {
         self.end.get_or_insert(end);
     }
 
-    /// When the last request was sent that is known to have been answered.
-    pub fn heard(&self) -> Duration {
-        self.touches.back().map_or(self.known, |last| last.sent)
+    /// How the session ended, if it has.
+    pub fn end(&self) -> Option<SessionEnd> {
+        self.end
+    }
+
+    /// How long the lease still lasts unless more is confirmed, by the clock that says less; zero once the session is over.
+    pub fn remaining(&self, now: Moment) -> Duration {
+        if self.end.is_some() { Duration::ZERO } else { now.until(self.deadline) }
     }
 
     /// Whether the lease lasts until heartbeats have had two chances to extend it, and one before this margin begins.
-    pub fn is_ample(&self, stop_margin: Duration, now: Duration) -> bool {
+    pub fn is_ample(&self, stop_margin: Duration, now: Moment) -> bool {
         let heartbeat = self.lengths.heartbeat;
-        now + heartbeat + heartbeat.max(stop_margin) <= self.deadline()
-    }
-
-    /// The instant from which on the lease is not valid, unless more is confirmed.
-    pub fn deadline(&self) -> Duration {
-        self.known + self.lengths.timeout - self.lengths.margin
+        self.remaining(now) >= heartbeat.saturating_add(heartbeat.max(stop_margin))
     }
 
     /// The present term, or why there is none.
-    pub fn term(&self, now: Duration) -> Result<Term, Lapse> {
+    pub fn term(&self, now: Moment) -> Result<Term, Lapse> {
         match self.end {
             Some(end) => Err(Lapse::Ended(end)),
-            None if now < self.deadline() => Ok(self.term),
-            None => Err(Lapse::Unconfirmed),
+            None if self.remaining(now).is_zero() => Err(Lapse::Unconfirmed),
+            None => Ok(self.term),
         }
     }
 
     /// Whether `term` still lasts, or why it does not.
-    pub fn check(&self, term: Term, now: Duration) -> Result<(), Lapse> {
+    pub fn check(&self, term: Term, now: Moment) -> Result<(), Lapse> {
         match self.term(now) {
             Ok(present) if present == term => Ok(()),
             Ok(_) => Err(Lapse::Unconfirmed),
             Err(lapse) => Err(lapse),
         }
-    }
-
-    /// How the session ended, if it has.
-    pub fn end(&self) -> Option<SessionEnd> {
-        self.end
     }
 }
 

@@ -15,7 +15,7 @@ use super::LostReason;
 use crate::clock;
 use crate::driver::{Driver, Outcome};
 use crate::error::Lost;
-use crate::lease::Term;
+use crate::lease::{Moment, Term};
 use crate::path::LockPath;
 use crate::recipe::{End, Event, Own};
 use crate::session::{Holding, Settle, Vitals};
@@ -38,8 +38,8 @@ pub(super) struct Held {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loss {
     reason: LostReason,
-    /// The instant, since boot, from which on it is lost.
-    from: Duration,
+    /// The instant from which on it is lost.
+    from: Moment,
 }
 
 impl Held {
@@ -80,7 +80,7 @@ impl Held {
     pub(super) fn lost_by_now(&self) -> Option<LostReason> {
         let loss = *self.loss.borrow();
         match loss {
-            Some(loss) if loss.from <= clock::now() => Some(loss.reason),
+            Some(loss) if clock::now().until(loss.from).is_zero() => Some(loss.reason),
             _ => self.vitals().check(self.term).err().map(|lapse| self.lose(lapse.into())),
         }
     }
@@ -91,10 +91,10 @@ impl Held {
     }
 
     /// Marks the guard as lost from this instant on, unless it is already.
-    fn lose_from(&self, reason: LostReason, from: Duration) -> LostReason {
+    fn lose_from(&self, reason: LostReason, from: Moment) -> LostReason {
         let mut first = reason;
         self.loss.send_if_modified(|loss| match *loss {
-            Some(earlier) if earlier.from <= from => {
+            Some(earlier) if from.until(earlier.from).is_zero() => {
                 first = earlier.reason;
                 false
             }
@@ -126,7 +126,7 @@ impl Held {
 
     pub(super) fn remaining(&self) -> Duration {
         let lease = self.vitals().remaining();
-        self.loss.borrow().map_or(lease, |loss| lease.min(loss.from.saturating_sub(clock::now())))
+        self.loss.borrow().map_or(lease, |loss| lease.min(clock::now().until(loss.from)))
     }
 
     /// Why the guard is lost, or will be before there is more time than this margin.
@@ -136,7 +136,7 @@ impl Held {
         }
         let remaining = self.remaining();
         // Whoever is told winds down, so from here on nothing prolongs it.
-        (remaining <= margin).then(|| self.lose_from(LostReason::Unconfirmed, clock::now() + remaining))
+        (remaining <= margin).then(|| self.lose_from(LostReason::Unconfirmed, clock::now().plus(remaining)))
     }
 
     /// Resolves once the guard is lost, or will be before there is more time than this margin.

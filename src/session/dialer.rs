@@ -11,7 +11,7 @@ use zookeeper_client::{Client, Connector, Error};
 
 use crate::clock;
 use crate::error::ConnectError;
-use crate::lease::Lengths;
+use crate::lease::{DEFAULT_DRIFT_PPM, Lease, Moment, Reckoning};
 
 /// The pause after the first attempt that failed; each further one is twice as long.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
@@ -33,9 +33,9 @@ pub(super) struct Dialer {
 /// A ZooKeeper session that was just established.
 pub(super) struct Established {
     pub(super) client: Client,
-    pub(super) lengths: Lengths,
+    pub(super) lease: Lease,
     /// When it was asked for.
-    pub(super) connecting: Duration,
+    pub(super) connecting: Moment,
 }
 
 impl Dialer {
@@ -52,13 +52,17 @@ impl Dialer {
         if self.exact && granted != self.timeout {
             return Err(ConnectError::TimeoutNotGranted { asked: self.timeout, granted });
         }
-        let lengths = Lengths::new(granted, self.tick).map_err(|lengths| ConnectError::LeaseTooShort {
-            timeout: lengths.timeout,
-            lag: lengths.lag,
-            margin: lengths.margin,
-            heartbeat: lengths.heartbeat,
+        let tick = self.tick.unwrap_or(Duration::from_secs(2).min(granted / 2));
+        let reckoning = Reckoning { tick, drift_ppm: DEFAULT_DRIFT_PPM };
+        let lease = Lease::established(reckoning, granted, connecting).map_err(|lengths| {
+            ConnectError::LeaseTooShort {
+                timeout: lengths.timeout,
+                lag: lengths.lag,
+                margin: lengths.margin,
+                heartbeat: lengths.heartbeat,
+            }
         })?;
-        Ok(Established { client, lengths, connecting })
+        Ok(Established { client, lease, connecting })
     }
 
     /// Asks every server, again and again, with longer and longer pauses; `None` once the credentials are rejected.

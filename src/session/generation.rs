@@ -56,8 +56,9 @@ pub(crate) trait Settle: Send + Sync {
 impl Generation {
     /// Takes over a session that was just established, on this runtime.
     pub(super) fn start(established: Established, runtime: Handle) -> Arc<Self> {
-        let Established { client, lengths, connecting } = established;
-        let vitals = Arc::new(Vitals::new(&client, lengths, connecting));
+        let Established { client, lease, connecting } = established;
+        let lengths = lease.lengths();
+        let vitals = Arc::new(Vitals::new(&client, lease, connecting));
         let (kept, queue) = mpsc::unbounded_channel();
         let (ended, over) = watch::channel(None);
         let states = client.state_watcher();

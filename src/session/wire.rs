@@ -17,6 +17,7 @@ use zookeeper_client::{
 };
 
 use crate::acl::Acl;
+use crate::lease::Moment;
 use crate::lock::Settings;
 use crate::node::NodeData;
 use crate::recipe::{Event, Look, Own, Refusal, Sequence, SessionEnd, Sight};
@@ -25,13 +26,13 @@ use crate::recipe::{Event, Look, Own, Refusal, Sequence, SessionEnd, Sight};
 pub(crate) struct Reply {
     pub(crate) event: Event,
     /// When the request was sent, or shortly before.
-    pub(crate) sent: Duration,
+    pub(crate) sent: Moment,
     pub(crate) watch: Option<BoxFuture<'static, Event>>,
 }
 
 impl From<Event> for Reply {
     fn from(event: Event) -> Self {
-        Self { event, sent: Duration::ZERO, watch: None }
+        Self { event, sent: Moment::default(), watch: None }
     }
 }
 
