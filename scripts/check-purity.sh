@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-pure="src/lease.rs $(find src/recipe -name '*.rs' ! -path '*/tests*')"
+pure="src/lease.rs $(find src/lease src/recipe -name '*.rs' ! -path '*/tests*')"
 # Test modules may use what they like; they come last in a file.
 impure="$(for file in $pure; do
     sed '/#\[cfg(test)\]/,$d' "$file" | grep -nE \

@@ -1,4 +1,4 @@
-//! The clocks that a lease is compared with.
+//! The clocks that leases are computed with.
 
 use std::time::Duration;
 
@@ -6,9 +6,25 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::lease::Moment;
 
-/// Now.
+/// Goes on while the machine is suspended, as the ensemble's clocks do; `Instant` and `CLOCK_MONOTONIC` stop. NTP slews it.
+#[cfg(target_os = "linux")]
+const BOOT: ClockId = ClockId::Boottime;
+
+/// On macOS and the BSDs, the clock of this name counts suspension, or nothing does.
+#[cfg(not(target_os = "linux"))]
+const BOOT: ClockId = ClockId::Monotonic;
+
+/// Nobody slews it. It stops while the machine is suspended, at least on Linux.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+const RAW: ClockId = ClockId::MonotonicRaw;
+
+/// The BSDs have no such clock.
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+const RAW: ClockId = ClockId::Monotonic;
+
+/// This instant. Neither clock ever goes back, and no one sets them.
 pub(crate) fn now() -> Moment {
-    Moment::new(read(ClockId::Boottime), read(ClockId::MonotonicRaw))
+    Moment::new(read(BOOT), read(RAW))
 }
 
 fn read(clock: ClockId) -> Duration {

@@ -38,7 +38,7 @@ pub(super) struct Held {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loss {
     reason: LostReason,
-    /// The instant, since boot, from which on it is lost.
+    /// The instant from which on it is lost.
     from: Moment,
 }
 
@@ -94,7 +94,7 @@ impl Held {
     fn lose_from(&self, reason: LostReason, from: Moment) -> LostReason {
         let mut first = reason;
         self.loss.send_if_modified(|loss| match *loss {
-            Some(earlier) if earlier.from.until(from) >= Duration::ZERO && from.until(earlier.from).is_zero() => {
+            Some(earlier) if from.until(earlier.from).is_zero() => {
                 first = earlier.reason;
                 false
             }
