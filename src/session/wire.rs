@@ -543,6 +543,23 @@ mod tests {
     }
 
     #[test]
+    fn a_release_is_a_write_and_a_deletion_of_one_transaction() {
+        let event =
+            |event_type, zxid| WatchedEvent::new(event_type, "/lock/a/lock-0000000001").with_zxid(zxid);
+        let (written, deleted) = (EventType::NodeDataChanged, EventType::NodeDeleted);
+        assert!(is_release(&event(written, 7), &event(deleted, 7)));
+        for (first, last) in [
+            (event(written, 7), event(deleted, 8)),
+            (event(deleted, 7), event(deleted, 7)),
+            (event(written, 7), event(EventType::NodeChildrenChanged, 7)),
+            // As a server before 3.9 tells them, and any server that sets a lost watch again.
+            (event(written, WatchedEvent::NO_ZXID), event(deleted, WatchedEvent::NO_ZXID)),
+        ] {
+            assert!(!is_release(&first, &last), "{first:?} {last:?}");
+        }
+    }
+
+    #[test]
     fn permissions_keep_their_bits() {
         let acl = Acl::creator_only().and("ip", "::1", crate::Permissions::READ | crate::Permissions::DELETE);
         let acls = acls(&acl);
