@@ -37,11 +37,14 @@ pub enum PathProblem {
     /// It is `/zookeeper` or below it.
     #[error("it is inside /zookeeper, which belongs to the servers; use another path")]
     Reserved,
+    /// One of its names is a contender's: the lock would stand in another lock's queue.
+    #[error("it holds the name of a contender, which would queue for the lock above it; use another name")]
+    Contender,
 }
 
 impl LockPath {
     /// Checks a path. The rules are those of ZooKeeper's `PathUtils.validatePath`, and that a lock lives neither
-    /// at the root nor in the servers' own subtree. `chroot` is the connect string's, or empty.
+    /// at the root, nor in the servers' own subtree, nor in the queue of another lock. `chroot` is the connect string's, or empty.
     pub(crate) fn parse(path: &str, chroot: &str) -> Result<Self, PathProblem> {
         check_node(path)?;
         if path == "/" {
@@ -50,6 +53,9 @@ impl LockPath {
         let absolute = format!("{chroot}{path}");
         if absolute == "/zookeeper" || absolute.starts_with("/zookeeper/") {
             return Err(PathProblem::Reserved);
+        }
+        if absolute.split('/').any(|name| Sequence::parse(name).is_some()) {
+            return Err(PathProblem::Contender);
         }
         Ok(Self(path.to_owned()))
     }
@@ -121,7 +127,7 @@ mod tests {
 
     #[test]
     fn good_paths_pass() {
-        for path in ["/lock", "/lock/orders", "/a/.b/c..", "/zookeepers", "/lock/\u{8def}"] {
+        for path in ["/lock", "/lock/orders", "/a/.b/c..", "/zookeepers", "/lock/\u{8def}", "/lock/lock-1"] {
             assert_eq!(LockPath::parse(path, "").map(|path| path.0), Ok(path.to_owned()));
         }
     }
@@ -141,14 +147,17 @@ mod tests {
             ("/a\u{7f}", PathProblem::Character(0x7f)),
             ("/zookeeper", PathProblem::Reserved),
             ("/zookeeper/quota", PathProblem::Reserved),
+            ("/lock/a/lock-0000000001", PathProblem::Contender),
+            ("/lock/a/lock-0000000001/b", PathProblem::Contender),
         ] {
             assert_eq!(LockPath::parse(path, ""), Err(problem), "{path:?}");
         }
     }
 
     #[test]
-    fn a_chroot_does_not_open_the_servers_subtree() {
+    fn a_chroot_opens_neither_the_servers_subtree_nor_a_queue() {
         assert_eq!(LockPath::parse("/quota", "/zookeeper"), Err(PathProblem::Reserved));
+        assert_eq!(LockPath::parse("/b", "/lock/a/lock-0000000001"), Err(PathProblem::Contender));
         assert!(LockPath::parse("/zookeeper", "/app").is_ok());
     }
 
@@ -156,6 +165,7 @@ mod tests {
     fn a_node_may_be_the_root_or_the_servers_own() {
         assert_eq!(check_node("/"), Ok(()));
         assert_eq!(check_node("/zookeeper/quota"), Ok(()));
+        assert_eq!(check_node("/lock/a/lock-0000000001"), Ok(()));
         assert_eq!(check_node("/a/"), Err(PathProblem::TrailingSlash));
     }
 

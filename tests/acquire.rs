@@ -4,7 +4,9 @@ mod support;
 
 use std::time::Duration;
 
-use support::{enqueue, granted, linked, queue, server, session, until_queued, within};
+use support::{
+    enqueue, granted, linked, names_transactions, queue, server, session, until_queued, until_watched, within,
+};
 use zklock::LockOptions;
 use zklock_testcontainers::RequestKind;
 
@@ -79,31 +81,41 @@ async fn contenders_are_served_first_come_first_served() {
 }
 
 #[tokio::test]
-async fn a_contended_acquisition_takes_three_requests_and_one_event() {
+async fn a_contended_acquisition_takes_four_requests_and_two_events() {
     let server = server().await;
     let (link, waiting) = linked(&server, Duration::from_secs(40)).await;
-    let (holding, lock) = (session(&server).await, waiting.lock("/lock/orders").unwrap());
+    let (holding, other) = (session(&server).await, session(&server).await);
+    let lock = waiting.lock("/lock/orders").unwrap();
     // From here on the directory is known to have no data.
     lock.acquire().await.unwrap().release().await.unwrap();
-    for _ in 0..3 {
+    let looks = u64::from(!names_transactions(&server).await);
+    for others in [2, 1, 2] {
         let holder = holding.lock("/lock/orders").unwrap();
         let guard = holder.acquire().await.unwrap();
+        let before = match others {
+            1 => None,
+            _ => Some(enqueue(&other.lock("/lock/orders").unwrap()).await),
+        };
         link.reset_counts();
         let waiter = tokio::spawn({
             let lock = lock.clone();
             async move { lock.acquire().await.unwrap().release().await }
         });
-        support::eventually("the waiter's watch", async || link.requests_of(RequestKind::GetData) == 1).await;
-        until_queued(&holder, 2).await;
+        until_watched(&server, 1, others).await;
         guard.release().await.unwrap();
+        if let Some(before) = before {
+            granted(before).await.release().await.unwrap();
+        }
         within("the waiter", waiter).await.unwrap().unwrap();
         let counts = link.counts();
-        // Enter, watch, release; a contender older than 20 ms also watches its own node.
+        // Enter, two watches, release; a contender older than 20 ms also watches its own node. The second of two lists
+        // the queue first.
         let own_watch = link.requests_of(RequestKind::GetData) - 1;
+        let listed = u64::from(others == 1);
         assert!(own_watch <= 1);
-        assert_eq!(counts.requests - own_watch, 3, "{counts:?}");
-        assert!(counts.events <= 1 + own_watch, "{counts:?}");
-        assert_eq!(link.requests_of(RequestKind::GetChildren), 0, "no listing at all");
+        assert_eq!(counts.requests - own_watch, 4 + listed + looks, "{counts:?}");
+        assert!(counts.events <= 2 + own_watch, "{counts:?}");
+        assert_eq!(link.requests_of(RequestKind::GetChildren), 1 + listed + looks);
     }
 }
 

@@ -1,14 +1,16 @@
-//! An operator deletes nodes by hand.
+//! An operator deletes and writes to nodes by hand.
 
 mod support;
 
 use std::time::Duration;
 
 use support::{
-    enqueue, enqueue_seen_by, granted, linked, operator, queue, server, session, until_nothing_is_left,
-    until_watched, within,
+    Waiter, enqueue, enqueue_seen_by, eventually, granted, linked, operator, queue, server, session,
+    until_nothing_is_left, until_watched, within,
 };
-use zklock::{AcquireError, LostReason, ReleaseError};
+use zklock::{AcquireError, Guard, Lock, LostReason, ReleaseError};
+use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+use zookeeper_client::Client;
 
 #[tokio::test]
 async fn the_holders_node() {
@@ -37,19 +39,104 @@ async fn the_holders_node_just_before_the_release() {
     assert_eq!(deleted.is_ok(), released.is_err(), "{deleted:?}, {released:?}");
 }
 
+/// Its successor hears of the write, but it waits until the node is gone, and then it looks.
 #[tokio::test]
-async fn the_holders_data_which_releases_the_lock() {
+async fn the_holders_data_which_takes_the_lock_from_it() {
     let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let waiter = enqueue(&second.lock("/lock/orders").unwrap()).await;
-    // The holder's own watch is there, so it learns when the waiter does.
-    until_watched(&server, 2).await;
+    let holder = session(&server).await;
+    let (link, waiting) = linked(&server, Duration::from_secs(20)).await;
+    let lock = holder.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiter = enqueue_seen_by(&lock, &waiting.lock("/lock/orders").unwrap()).await;
+    // The holder's own watch is there.
+    until_watched(&server, 1, 1).await;
+    link.reset_counts();
     operator(&server).await.set_data(&guard.node(), b"", None).await.unwrap();
+    let next = granted(waiter).await;
+    assert!(!guard.is_held(), "two guards at once");
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
-    granted(waiter).await.release().await.unwrap();
+    assert_eq!(link.requests_of(RequestKind::GetChildren), 1, "a look");
+    next.release().await.unwrap();
     drop(guard);
     until_nothing_is_left(&server).await;
+}
+
+/// A holder and two waiters. An operator is about to write to the first waiter's node.
+struct Forgery {
+    server: ZooKeeper,
+    guard: Guard,
+    first: Waiter,
+    second: Waiter,
+    lock: Lock,
+    operator: Client,
+    node: String,
+    /// The second waiter's.
+    link: Link,
+}
+
+impl Forgery {
+    async fn prepared() -> Self {
+        let server = server().await;
+        let (holder, first) = (session(&server).await, session(&server).await);
+        let (link, second) = linked(&server, Duration::from_secs(20)).await;
+        let lock = holder.lock("/lock/orders").unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let first = enqueue(&first.lock("/lock/orders").unwrap()).await;
+        let second = enqueue_seen_by(&lock, &second.lock("/lock/orders").unwrap()).await;
+        until_watched(&server, 1, 2).await;
+        let (operator, node) = (operator(&server).await, queue(&lock).await[1].path.clone());
+        link.reset_counts();
+        Self { server, guard, first, second, lock, operator, node, link }
+    }
+
+    /// The second waiter has looked, now that the first one's node is gone, and waits for the holder.
+    async fn waits_for_the_holder(self) {
+        eventually("its look, and its watch", async || self.link.requests_of(RequestKind::GetChildren) == 2)
+            .await;
+        until_watched(&self.server, 1, 2).await;
+        assert!(!self.second.is_finished() && self.guard.is_held());
+        // Two would hear of the holder's release, as the first one has not noticed that its node is gone.
+        self.first.abort();
+        until_watched(&self.server, 1, 1).await;
+        self.guard.release().await.unwrap();
+        granted(self.second).await.release().await.unwrap();
+        until_nothing_is_left(&self.server).await;
+    }
+}
+
+#[tokio::test]
+async fn a_waiters_data_which_grants_nobody() {
+    let it = Forgery::prepared().await;
+    it.operator.set_data(&it.node, b"", None).await.unwrap();
+    eventually("the event", async || it.link.counts().events == 1).await;
+    assert_eq!(queue(&it.lock).await.len(), 3);
+    assert!(!it.second.is_finished() && it.guard.is_held());
+    // The queue goes on in its order.
+    it.guard.release().await.unwrap();
+    let guard = granted(it.first).await;
+    assert!(!it.second.is_finished() && guard.is_held());
+    guard.release().await.unwrap();
+    granted(it.second).await.release().await.unwrap();
+    until_nothing_is_left(&it.server).await;
+}
+
+#[tokio::test]
+async fn a_waiters_data_and_then_its_node() {
+    let it = Forgery::prepared().await;
+    it.operator.set_data(&it.node, b"", None).await.unwrap();
+    eventually("the event", async || it.link.counts().events == 1).await;
+    it.operator.delete(&it.node, None).await.unwrap();
+    it.waits_for_the_holder().await;
+}
+
+#[tokio::test]
+async fn a_waiters_data_and_its_node_in_two_transactions_at_once() {
+    let it = Forgery::prepared().await;
+    let (written, deleted) =
+        tokio::join!(it.operator.set_data(&it.node, b"", None), it.operator.delete(&it.node, None));
+    written.unwrap();
+    deleted.unwrap();
+    it.waits_for_the_holder().await;
 }
 
 #[tokio::test]
@@ -76,7 +163,7 @@ async fn a_waiters_node_whose_predecessor_releases() {
     let (holder, lock) = (first.lock("/lock/orders").unwrap(), second.lock("/lock/orders").unwrap());
     let guard = holder.acquire().await.unwrap();
     let evicted = enqueue(&lock).await;
-    until_watched(&server, 2).await;
+    until_watched(&server, 1, 1).await;
     let node = queue(&lock).await[1].path.clone();
     operator(&server).await.delete(&node, None).await.unwrap();
     guard.release().await.unwrap();
@@ -88,7 +175,7 @@ async fn a_waiters_node_whose_predecessor_releases() {
 }
 
 /// An operator deletes the whole queue and its directory.
-async fn wipe(server: &zklock_testcontainers::ZooKeeper, contenders: usize) {
+async fn wipe(server: &ZooKeeper, contenders: usize) {
     let operator = operator(server).await;
     for number in 0..contenders {
         operator.delete(&format!("/lock/orders/lock-{number:010}"), None).await.unwrap();
@@ -104,7 +191,7 @@ async fn the_directory_while_a_waiter_is_away() {
     let holder = first.lock("/lock/orders").unwrap();
     let _lost = holder.acquire().await.unwrap();
     let waiter = enqueue_seen_by(&holder, &unlucky.lock("/lock/orders").unwrap()).await;
-    until_watched(&server, 2).await;
+    until_watched(&server, 1, 1).await;
     link.refuse();
     link.cut();
     wipe(&server, 2).await;
@@ -134,7 +221,7 @@ async fn the_directory_while_a_holder_is_away() {
     drop(away);
     link.accept();
     let unlucky = unlucky.lock("/lock/orders").unwrap();
-    support::eventually("the connection", async || unlucky.contenders().await.is_ok()).await;
+    eventually("the connection", async || unlucky.contenders().await.is_ok()).await;
     let waiter = enqueue_seen_by(&other.lock("/lock/orders").unwrap(), &unlucky).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use support::{
-    enqueue, enqueue_seen_by, granted, linked, monitored, queue, server, session, until_nothing_is_left,
-    until_queued, within,
+    enqueue, enqueue_seen_by, granted, linked, names_transactions, queue, server, session,
+    until_nothing_is_left, until_queued, until_watched, within,
 };
 use zklock_testcontainers::RequestKind;
 
@@ -23,8 +23,8 @@ async fn a_predecessor_that_dies_is_skipped() {
     second.close().await.unwrap();
     assert!(within("the error", dying).await.unwrap().unwrap_err().is_session_over());
     until_queued(&locks[0], 2).await;
-    // The last one now watches the holder: one watch, as each waiter has.
-    support::eventually("one watch", async || monitored(&server, "zk_watch_count").await <= 2).await;
+    // The last one now watches the holder.
+    until_watched(&server, 1, 1).await;
     assert!(!last.is_finished());
     assert!(guard.is_held());
     guard.release().await.unwrap();
@@ -53,11 +53,7 @@ async fn two_hundred_contenders_drain_in_order() {
         }));
     }
     until_queued(&locks[0], CONTENDERS + 1).await;
-    // One watch a waiter, on its predecessor; and the holder's own.
-    support::eventually("the watches", async || {
-        monitored(&server, "zk_watch_count").await == CONTENDERS as u64 + 1
-    })
-    .await;
+    until_watched(&server, 1, CONTENDERS as u64).await;
     let expected =
         queue(&locks[0]).await.into_iter().skip(1).map(|contender| contender.path).collect::<Vec<_>>();
     guard.release().await.unwrap();
@@ -84,11 +80,15 @@ async fn a_long_queue_is_not_listed() {
     let last = enqueue_seen_by(&holder, &lock).await;
     support::eventually("its watch", async || link.requests_of(RequestKind::GetData) == 1).await;
     assert_eq!(link.requests_of(RequestKind::Exists), 1, "a count, not a listing");
+    // The holder's own watch is that of the first waiter, too: they share a session.
+    until_watched(&server, 0, 51).await;
+    assert_eq!(link.requests_of(RequestKind::GetChildren), 1, "its second watch");
     guard.release().await.unwrap();
     for waiter in waiters {
         granted(waiter).await.release().await.unwrap();
     }
     granted(last).await.release().await.unwrap();
-    assert_eq!(link.requests_of(RequestKind::GetChildren), 0);
+    let looks = u64::from(!names_transactions(&server).await);
+    assert_eq!(link.requests_of(RequestKind::GetChildren), 1 + looks);
     until_nothing_is_left(&server).await;
 }

@@ -82,7 +82,7 @@ async fn twenty_guards_share_one_heartbeat() {
         guards.push(session.lock(&format!("/lock/orders-{number}")).unwrap().acquire().await.unwrap());
     }
     // Each holder sets its own watch once; then only heartbeats are left.
-    until_watched(&server, 20).await;
+    until_watched(&server, 20, 0).await;
     beats_by(&link, &[RequestKind::Sync, RequestKind::Multi]).await;
     assert!(guards.iter().all(zklock::Guard::is_held));
     drop(guards);

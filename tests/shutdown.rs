@@ -29,7 +29,7 @@ fn shut_down(runtime: Runtime, server: &ZooKeeper, other: &Session) {
         let _vanished = vanishing.lock("/lock/delayed").unwrap().acquire().await.unwrap();
         let delayed = LockOptions::new().takeover_delay(Duration::from_secs(3600));
         let delayed = enqueue(&session.lock_with("/lock/delayed", delayed).unwrap()).await;
-        until_watched(server, 2).await;
+        until_watched(server, 1, 1).await;
         vanishing.close().await.unwrap();
 
         // A holder, a task that works under its guard, and waiters: of this runtime's session and of another's.

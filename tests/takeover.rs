@@ -27,7 +27,7 @@ fn delayed(session: &Session, delay: Duration) -> Lock {
 async fn contest(server: &ZooKeeper, first: &Session, second: &Session, delay: Duration) -> (Guard, Waiter) {
     let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let waiter = enqueue(&delayed(second, delay)).await;
-    until_watched(server, 2).await;
+    until_watched(server, 1, 1).await;
     (guard, waiter)
 }
 
@@ -82,12 +82,11 @@ async fn a_waiter_that_goes_delays_nobody_behind_it() {
     let impatient = enqueue(&delayed(&second, FOR_EVER)).await;
     let lock = delayed(&third, FOR_EVER);
     let waiter = enqueue(&lock).await;
-    until_watched(&server, 3).await;
+    until_watched(&server, 1, 2).await;
     impatient.abort();
     until_queued(&lock, 2).await;
     // It looked again, and waits for the holder now.
-    support::eventually("the watches", async || support::monitored(&server, "zk_watch_count").await == 2)
-        .await;
+    until_watched(&server, 1, 1).await;
     guard.release().await.unwrap();
     granted(waiter).await.release().await.unwrap();
 }
@@ -114,7 +113,7 @@ async fn giving_up_during_the_delay_passes_the_delay_on() {
     let observer = delayed(&third, DELAY);
     let impatient = enqueue(&delayed(&second, FOR_EVER)).await;
     let patient = enqueue(&observer).await;
-    until_watched(&server, 3).await;
+    until_watched(&server, 1, 2).await;
     first.close().await.unwrap();
     until_queued(&observer, 2).await;
     let started = Instant::now();
@@ -135,7 +134,7 @@ async fn a_deadline_ends_the_delay() {
         let lock = lock.clone();
         async move { lock.acquire_timeout(DELAY).await }
     });
-    until_watched(&server, 2).await;
+    until_watched(&server, 1, 1).await;
     first.close().await.unwrap();
     assert!(within("the deadline", waiting).await.unwrap().unwrap().is_none());
     until_nothing_is_left(&server).await;
@@ -148,7 +147,7 @@ async fn a_contender_that_an_operator_deleted_meanwhile_is_not_granted() {
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let lock = delayed(&second, DELAY);
     let waiter = enqueue(&lock).await;
-    until_watched(&server, 2).await;
+    until_watched(&server, 1, 1).await;
     first.close().await.unwrap();
     let node = queue(&lock).await[0].path.clone();
     operator(&server).await.delete(&node, None).await.unwrap();
@@ -164,11 +163,11 @@ async fn a_waiter_that_an_operator_deleted_is_not_granted_by_a_release_either() 
     let lock = delayed(&second, DELAY);
     let evicted = enqueue(&lock).await;
     let waiter = enqueue(&delayed(&third, DELAY)).await;
-    until_watched(&server, 3).await;
+    until_watched(&server, 1, 2).await;
     let node = queue(&lock).await[1].path.clone();
     operator(&server).await.delete(&node, None).await.unwrap();
     // The one behind has looked again, and both watch the holder: its release is told to both.
-    until_watched(&server, 3).await;
+    until_watched(&server, 1, 2).await;
     guard.release().await.unwrap();
     let error = within("the error", evicted).await.unwrap().map(|guard| guard.is_held()).unwrap_err();
     assert_eq!(error, AcquireError::NodeDeleted { path: "/lock/orders".into() });
@@ -184,7 +183,7 @@ async fn the_sessions_end_ends_the_delay() {
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let observer = session(&server).await.lock("/lock/orders").unwrap();
     let waiter = acquire(&delayed(&second, FOR_EVER));
-    until_watched(&server, 2).await;
+    until_watched(&server, 1, 1).await;
     first.close().await.unwrap();
     until_queued(&observer, 1).await;
     // Its place is lost while it waits for the delay, and a new one is taken without waiting for that.
@@ -224,7 +223,7 @@ async fn a_waiter_that_was_out_of_touch_until_its_session_ended_is_delayed() {
     let observer = session(&server).await.lock("/lock/orders").unwrap();
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let waiter = enqueue_seen_by(&observer, &delayed(&second, DELAY)).await;
-    until_watched(&server, 2).await;
+    until_watched(&server, 1, 1).await;
     link.black_hole();
     until_queued(&observer, 1).await;
     first.close().await.unwrap();
@@ -265,7 +264,7 @@ async fn a_holder_that_drops_a_lost_guard_has_vanished() {
     let options = LockOptions::new().stop_margin(Duration::from_millis(800));
     let guard = first.lock_with("/lock/orders", options).unwrap().acquire().await.unwrap();
     let waiter = enqueue(&delayed(&second, DELAY)).await;
-    until_watched(&server, 2).await;
+    until_watched(&server, 1, 1).await;
     link.black_hole();
     within("the loss", guard.lost()).await;
     link.restore();

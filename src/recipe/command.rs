@@ -14,7 +14,7 @@ pub enum Command {
     Recover,
     /// List the directory's children.
     List,
-    /// Watch the predecessor.
+    /// Watch the predecessor for its end.
     WatchPredecessor(Sequence),
     /// Wait for the takeover delay: a predecessor vanished, and may have work in flight.
     Delay,
@@ -26,7 +26,7 @@ pub enum Command {
     Lose,
     /// Watch our own node.
     WatchOwn(Sequence),
-    /// Write to our own node and delete it, in one transaction: the successor is granted by that write.
+    /// Write to our own node and delete it, in one transaction, which grants the successor.
     Release(Sequence),
     /// Delete our own node.
     Delete(Sequence),

@@ -83,7 +83,7 @@ pub enum Event {
     Recovered(Option<Own>),
     /// Reply to `List`.
     Listed(Vec<String>),
-    /// Reply to `WatchPredecessor`: whether the node was there, and so is watched now.
+    /// Reply to `WatchPredecessor`: whether the node was there, and so is watched from now on.
     PredecessorWatched(bool),
     /// Reply to `Delay`: the time is over.
     Delayed,
@@ -99,14 +99,14 @@ pub enum Event {
     Refused(Refusal),
     /// The last request was not answered: whether it took effect is unknown.
     Unanswered,
-    /// The predecessor's data changed: its holder released the lock.
+    /// The predecessor is gone: one transaction wrote to its node and deleted it, so its holder released the lock.
     PredecessorReleased,
-    /// The predecessor went any other way.
+    /// The predecessor is gone, and nothing shows that its holder released the lock.
     PredecessorDeleted,
+    /// The connection was lost, and with it the watch that stood.
+    WatchLost,
     /// Somebody else changed or deleted the node of ours that we watch.
     OwnTouched,
-    /// The watch is gone with its connection.
-    WatchLost,
     /// The lock has been held for a while.
     Settled,
     /// The holder is done.

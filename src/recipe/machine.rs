@@ -56,9 +56,9 @@ enum State {
     /// `List` is out.
     Looking(Own, Tenure),
     /// `WatchPredecessor` is out.
-    Watching(Own, Tenure),
+    Watching(Own, Sequence, Tenure),
     /// The predecessor is watched.
-    Waiting(Own),
+    Waiting(Own, Sequence),
     /// Nobody is lower, but somebody vanished; `Delay` is out.
     Delaying(Own),
     /// Nobody is lower; `Confirm` is out.
@@ -98,8 +98,8 @@ impl Machine {
         use State::*;
         match self.state {
             Looking(own, _)
-            | Watching(own, _)
-            | Waiting(own)
+            | Watching(own, ..)
+            | Waiting(own, _)
             | Delaying(own)
             | Confirming(own)
             | Held(own)
@@ -163,20 +163,26 @@ impl Machine {
                 Some(self.placed(*own, standing(&children, own.sequence), *tenure))
             }
             (Looking(..), Event::NoDirectory) => Some(ended(End::NodeDeleted)),
-            (Watching(own, _), Event::PredecessorWatched(true)) => Some((Waiting(*own), None)),
-            (Watching(own, tenure), Event::PredecessorWatched(false)) => Some(look(*own, *tenure)),
-            // Whatever happened until the connection was there again, nobody told us.
-            (Looking(own, _) | Watching(own, _), Event::Unanswered) => Some(look(*own, Tenure::Queued)),
-            (Looking(own, _) | Watching(own, _), Event::Refused(refusal)) => {
+            (Watching(own, predecessor, _), Event::PredecessorWatched(true)) => {
+                Some((Waiting(*own, *predecessor), None))
+            }
+            (Watching(own, _, tenure), Event::PredecessorWatched(false)) => Some(look(*own, *tenure)),
+            // Nobody told us what happened until the connection was there again.
+            (Looking(own, _), Event::Unanswered) => Some(look(*own, Tenure::Queued)),
+            // Nor here. The predecessor is asked for again, and not the whole queue: after a lost connection thousands
+            // of waiters do this at once.
+            (Watching(own, predecessor, _), Event::Unanswered)
+            | (Waiting(own, predecessor), Event::WatchLost) => {
+                Some(watch(*own, *predecessor, Tenure::Queued))
+            }
+            (Looking(own, _) | Watching(own, ..), Event::Refused(refusal)) => {
                 Some(leave(*own, End::Refused(refusal)))
             }
-            (Waiting(own), Event::PredecessorReleased) => Some(confirm(*own)),
-            (Waiting(own), Event::WatchLost) => Some(look(*own, Tenure::Queued)),
-            (Guarded(own), Event::WatchLost) => Some(guard(*own)),
-            (Waiting(own), Event::PredecessorDeleted) => Some(look(*own, Tenure::Queued)),
+            (Waiting(own, _), Event::PredecessorReleased) => Some(confirm(*own)),
+            (Waiting(own, _), Event::PredecessorDeleted) => Some(look(*own, Tenure::Queued)),
             (Delaying(own), Event::Delayed) => Some(confirm(*own)),
             // By a plain deletion, while we have not held: our successor has its own delay to wait for.
-            (Looking(own, _) | Watching(own, _) | Waiting(own) | Delaying(own), Event::GiveUp) => {
+            (Looking(own, _) | Watching(own, ..) | Waiting(own, _) | Delaying(own), Event::GiveUp) => {
                 Some(leave(*own, End::GivenUp))
             }
 
@@ -194,8 +200,9 @@ impl Machine {
             // The watch is a service to the holder; without it the lock is held all the same.
             (Guarding(own), Event::Refused(_)) => Some((Guarded(*own), None)),
             (Guarded(own), Event::OwnTouched) => Some(lose(*own)),
-            // A node that was written to is still there, though its successor has been granted; one that was
-            // deleted may have left its name to another contender.
+            (Guarded(own), Event::WatchLost) => Some(guard(*own)),
+            // A node that was written to is still there, and its successor waits for its end; one that was deleted may
+            // have left its name to another contender.
             (Lost(own), Event::Release | Event::GiveUp | Event::Forfeit) => {
                 Some((LeaveUnknown(*own, End::NodeDeleted), Some(Command::Recover)))
             }
@@ -248,9 +255,10 @@ impl Machine {
             (Sight::Children(children), _) => self.placed(own, standing(&children, own.sequence), tenure),
             // The read was behind our create in the same session, so the one child is ours.
             (Sight::Count(1), _) => self.placed(own, Standing::First, tenure),
-            // Mostly our predecessor is the node created just before ours. If it is gone we list; `Try` must
-            // know now, and lists at once.
-            (Sight::Count(_), Some(previous)) if self.patience == Patience::Wait => {
+            // Mostly our predecessor is the node created just before ours. If it is gone we list. `Try` must know
+            // now, and lists at once. So do we if there is only one other: it holds the lock, and may be gone before
+            // a watch arrives.
+            (Sight::Count(count), Some(previous)) if count > 2 && self.patience == Patience::Wait => {
                 watch(own, previous, tenure)
             }
             (Sight::Count(_), _) => look(own, tenure),
@@ -288,7 +296,7 @@ fn look(own: Own, tenure: Tenure) -> (State, Option<Command>) {
 }
 
 fn watch(own: Own, predecessor: Sequence, tenure: Tenure) -> (State, Option<Command>) {
-    (State::Watching(own, tenure), Some(Command::WatchPredecessor(predecessor)))
+    (State::Watching(own, predecessor, tenure), Some(Command::WatchPredecessor(predecessor)))
 }
 
 fn delay(own: Own) -> (State, Option<Command>) {

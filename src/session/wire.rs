@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, join};
+use futures::future::{BoxFuture, join, ready};
 use uuid::Uuid;
 use zookeeper_client as zk;
 use zookeeper_client::{
@@ -215,29 +215,83 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
     .into()
 }
 
-/// Watches the predecessor.
+/// Watches the predecessor for its end, and for how it ends: by two watches, both sent in one poll.
+///
+/// A read, and not `exists`: a server with ZOOKEEPER-4799 (3.8.4, 3.9.2) takes the watch of a session that may not read
+/// the node, and never fires it, so a waiter would wait for ever. A read is refused in time. Nor does a read leave a watch
+/// on a node that is gone.
 pub(crate) async fn watch_predecessor(
     client: Arc<Client>,
     lock: Arc<Settings>,
     predecessor: Sequence,
     own: Own,
 ) -> Reply {
-    let replied = |stat: Option<&zk::Stat>| match stat {
+    let path = lock.path.contender(predecessor);
+    match join(client.get_and_watch_data(&path), client.get_and_watch_children(&path)).await {
         // A lower number, but a later creation: the directory was made again since, and our node went with it.
-        Some(stat) if stat.czxid > own.czxid => Event::OwnTouched,
-        stat => Event::PredecessorWatched(stat.is_some()),
+        (Ok((_, stat, _)), _) | (_, Ok((_, stat, _))) if stat.czxid > own.czxid => Event::OwnTouched.into(),
+        (Ok((_, _, data)), Ok((_, _, children))) => {
+            Reply { watch: Some(end_of(data, children).boxed()), ..Event::PredecessorWatched(true).into() }
+        }
+        (Err(Error::NoNode), _) => Event::PredecessorWatched(false).into(),
+        // It went while one watch stood.
+        (Ok(_), Err(Error::NoNode)) => Reply {
+            watch: Some(ready(Event::PredecessorDeleted).boxed()),
+            ..Event::PredecessorWatched(true).into()
+        },
+        (Err(error), _) | (_, Err(error)) => failure(error).into(),
+    }
+}
+
+/// Resolves once the predecessor is gone. The watch of its data fires when it is written to, that of its children, of
+/// which it has none, when it is deleted. Only a release does both in one transaction. Whoever may write to the directory
+/// can write to a waiter's node, and that waiter may give up later: that grants nobody.
+async fn end_of(data: OneshotWatcher, children: OneshotWatcher) -> Event {
+    let gone = match change(children).await {
+        Ok(gone) => gone,
+        Err(end) => return Event::SessionOver(end),
     };
-    watch(&client, &lock.path.contender(predecessor), replied, |event| match event.event_type {
-        EventType::NodeDataChanged => Event::PredecessorReleased,
+    // The event of a write is always here before that of the deletion, so nothing is waited for: a server may have
+    // withheld it, as one that does not let us read the node any more.
+    match change(data).now_or_never() {
+        Some(Ok(written)) if is_release(&written, &gone) => Event::PredecessorReleased,
         _ => Event::PredecessorDeleted,
-    })
-    .await
+    }
+}
+
+/// Whether a write and a deletion were one transaction. Servers before 3.9 do not say (ZOOKEEPER-4655).
+fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
+    (written.event_type, gone.event_type) == (EventType::NodeDataChanged, EventType::NodeDeleted)
+        && written.zxid == gone.zxid
+        && gone.zxid != WatchedEvent::NO_ZXID
 }
 
 /// Watches our own node.
 pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
-    let replied = |stat: Option<&zk::Stat>| Event::OwnWatched(is(stat, own));
-    watch(&client, &lock.path.contender(own.sequence), replied, |_| Event::OwnTouched).await
+    match client.get_and_watch_data(&lock.path.contender(own.sequence)).await {
+        Ok((_, stat, watcher)) => Reply {
+            watch: Some(
+                change(watcher)
+                    .map(|change| change.map_or_else(Event::SessionOver, |_| Event::OwnTouched))
+                    .boxed(),
+            ),
+            ..Event::OwnWatched(is(Some(&stat), own)).into()
+        },
+        Err(Error::NoNode) => Event::OwnWatched(false).into(),
+        Err(error) => failure(error).into(),
+    }
+}
+
+/// Resolves when the watch fires, or at the session's end.
+async fn change(watcher: OneshotWatcher) -> Result<WatchedEvent, SessionEnd> {
+    // The watcher panics if the client's task is gone without a last word: when the runtime shuts down.
+    match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
+        Ok(event) if event.event_type == EventType::Session => {
+            Err(end(event.session_state).unwrap_or(SessionEnd::Closed))
+        }
+        Ok(event) => Ok(event),
+        Err(_) => Err(SessionEnd::Closed),
+    }
 }
 
 /// Whether a node that was found under our node's name is ours: names are used again once the directory was made
@@ -272,8 +326,7 @@ pub(crate) enum Certainty {
     Unsure,
 }
 
-/// Releases as a holder: the write tells the successor that it is granted, the deletion removes the node, and no
-/// one ever sees the one without the other.
+/// Releases as a holder: a write and a deletion that are one transaction grant the successor.
 pub(crate) async fn release(
     client: Arc<Client>,
     lock: Arc<Settings>,
@@ -400,37 +453,6 @@ async fn read(client: &Client, lock: &Settings, contenders: &[Sequence]) -> Resu
     Ok(nodes)
 }
 
-/// Watches a node for its first change, if it is there.
-async fn watch(
-    client: &Client,
-    path: &str,
-    replied: impl Fn(Option<&zk::Stat>) -> Event,
-    changed: fn(&WatchedEvent) -> Event,
-) -> Reply {
-    // Not `exists`: a server with ZOOKEEPER-4799 (3.8.4, 3.9.2) takes the watch of whoever may not read the node,
-    // and never fires it, so a waiter would wait for ever. A read is refused in time; and it leaves no watch on a
-    // node that is gone.
-    match client.get_and_watch_data(path).await {
-        Ok((_, stat, watcher)) => {
-            Reply { watch: Some(changes(watcher, changed).boxed()), ..replied(Some(&stat)).into() }
-        }
-        Err(Error::NoNode) => replied(None).into(),
-        Err(error) => failure(error).into(),
-    }
-}
-
-/// Resolves at the node's first change, or at the session's end.
-async fn changes(watcher: OneshotWatcher, changed: fn(&WatchedEvent) -> Event) -> Event {
-    // The watcher panics if the client's task is gone without a last word: when the runtime shuts down.
-    match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
-        Ok(event) if event.event_type == EventType::Session => {
-            Event::SessionOver(end(event.session_state).unwrap_or(SessionEnd::Closed))
-        }
-        Ok(event) => changed(&event),
-        Err(_) => Event::SessionOver(SessionEnd::Closed),
-    }
-}
-
 /// How a session in this state has ended, if it has.
 pub(crate) fn end(state: SessionState) -> Option<SessionEnd> {
     match state {
@@ -515,6 +537,23 @@ mod tests {
             assert_eq!(failure(unknown.clone()), Event::Unanswered, "{unknown:?}");
         }
         assert_eq!(failure(Error::SessionExpired), Event::SessionOver(SessionEnd::Expired));
+    }
+
+    #[test]
+    fn a_release_is_a_write_and_a_deletion_of_one_transaction() {
+        let event =
+            |event_type, zxid| WatchedEvent::new(event_type, "/lock/a/lock-0000000001").with_zxid(zxid);
+        let (written, deleted) = (EventType::NodeDataChanged, EventType::NodeDeleted);
+        assert!(is_release(&event(written, 7), &event(deleted, 7)));
+        for (first, last) in [
+            (event(written, 7), event(deleted, 8)),
+            (event(deleted, 7), event(deleted, 7)),
+            (event(written, 7), event(EventType::NodeChildrenChanged, 7)),
+            // As a server before 3.9 tells them, and any server that sets a lost watch again.
+            (event(written, WatchedEvent::NO_ZXID), event(deleted, WatchedEvent::NO_ZXID)),
+        ] {
+            assert!(!is_release(&first, &last), "{first:?} {last:?}");
+        }
     }
 
     #[test]

@@ -123,9 +123,20 @@ pub async fn monitored(server: &ZooKeeper, key: &str) -> u64 {
     line.trim().parse().expect("a number")
 }
 
-/// Waits until so many watches stand: the holder's on its own node, and each waiter's on its predecessor.
-pub async fn until_watched(server: &ZooKeeper, watches: u64) {
+/// Waits until these watches stand: a holder's on its own node, and a waiter's two on its predecessor. The server counts
+/// one for each session and node, however many contenders of that session ask.
+pub async fn until_watched(server: &ZooKeeper, holders: u64, waiters: u64) {
+    let watches = holders + 2 * waiters;
     eventually("the watches", async || monitored(server, "zk_watch_count").await == watches).await;
+}
+
+/// Whether the server's events name their transactions, as they do from 3.9 on. Where they do not, a waiter lists the
+/// queue when its predecessor releases.
+pub async fn names_transactions(server: &ZooKeeper) -> bool {
+    let answer = server.admin("srvr").await.expect("srvr");
+    let version = answer.strip_prefix("Zookeeper version: 3.").expect("a version");
+    let minor = version.split('.').next().and_then(|minor| minor.parse::<u32>().ok());
+    minor.expect("a minor version") >= 9
 }
 
 /// Waits until the server has no ephemeral node and no watch any more.

@@ -9,6 +9,7 @@ use super::Tenure::*;
 use super::{Command as C, Event as E, *};
 
 const LOWEST: Sequence = Sequence(4);
+const SEEN: Sequence = Sequence(5);
 const NEXT_LOWER: Sequence = Sequence(6);
 const OWN: Own = Own { sequence: Sequence(7), czxid: 70 };
 const REFUSAL: Refusal = Refusal::NotAuthorized;
@@ -51,9 +52,9 @@ fn paths() -> Vec<(State, Vec<Event>)> {
         (Recovering, vec![begin.clone(), E::Unanswered]),
         (Looking(OWN, New), after(&behind_another, &[E::PredecessorWatched(false)])),
         (Looking(OWN, Queued), vec![begin.clone(), entered(Sight::Nothing)]),
-        (Watching(OWN, New), behind_another.clone()),
-        (Watching(OWN, Queued), after(&waiting, &[E::PredecessorDeleted, E::Listed(behind())])),
-        (Waiting(OWN), waiting.clone()),
+        (Watching(OWN, SEEN, New), behind_another.clone()),
+        (Watching(OWN, SEEN, Queued), after(&waiting, &[E::PredecessorDeleted, E::Listed(behind())])),
+        (Waiting(OWN, SEEN), waiting.clone()),
         (Delaying(OWN), after(&waiting, &[E::PredecessorDeleted, E::Listed(alone())])),
         (Confirming(OWN), first.clone()),
         (Held(OWN), after(&first, &[E::Confirmed])),
@@ -79,6 +80,7 @@ fn events() -> Vec<Event> {
         entered(Sight::Children(behind())),
         entered(Sight::Children(missing())),
         entered(Sight::Count(1)),
+        entered(Sight::Count(2)),
         entered(Sight::Count(3)),
         entered(Sight::Nothing),
         E::NoDirectory,
@@ -101,6 +103,7 @@ fn events() -> Vec<Event> {
         E::Unanswered,
         E::PredecessorReleased,
         E::PredecessorDeleted,
+        E::WatchLost,
         E::OwnTouched,
         E::Settled,
         E::Release,
@@ -129,12 +132,18 @@ fn transitions() -> Vec<Row> {
             (
                 entering(),
                 entered(Sight::Children(behind())),
-                Watching(OWN, New),
-                Some(C::WatchPredecessor(Sequence(5))),
+                Watching(OWN, SEEN, New),
+                Some(C::WatchPredecessor(SEEN)),
             ),
             (entering(), entered(Sight::Children(missing())), Ended, node_deleted()),
             (entering(), entered(Sight::Count(1)), Confirming(OWN), Some(C::Confirm)),
-            (entering(), entered(Sight::Count(3)), Watching(OWN, New), Some(C::WatchPredecessor(NEXT_LOWER))),
+            (entering(), entered(Sight::Count(2)), Looking(OWN, New), Some(C::List)),
+            (
+                entering(),
+                entered(Sight::Count(3)),
+                Watching(OWN, NEXT_LOWER, New),
+                Some(C::WatchPredecessor(NEXT_LOWER)),
+            ),
             (entering(), entered(Sight::Nothing), Looking(OWN, Queued), Some(C::List)),
             (entering(), E::NoDirectory, CreatingDirectory(look), Some(C::CreateDirectory)),
             (entering(), E::Unanswered, Recovering, Some(C::Recover)),
@@ -158,9 +167,10 @@ fn transitions() -> Vec<Row> {
         (Looking(OWN, New), E::Listed(alone()), Confirming(OWN), Some(C::Confirm)),
         (Looking(OWN, Queued), E::Listed(alone()), Delaying(OWN), Some(C::Delay)),
         //
-        (Waiting(OWN), E::PredecessorReleased, Confirming(OWN), Some(C::Confirm)),
-        (Waiting(OWN), E::PredecessorDeleted, Looking(OWN, Queued), Some(C::List)),
-        (Waiting(OWN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+        (Waiting(OWN, SEEN), E::PredecessorReleased, Confirming(OWN), Some(C::Confirm)),
+        (Waiting(OWN, SEEN), E::PredecessorDeleted, Looking(OWN, Queued), Some(C::List)),
+        (Waiting(OWN, SEEN), E::WatchLost, Watching(OWN, SEEN, Queued), Some(C::WatchPredecessor(SEEN))),
+        (Waiting(OWN, SEEN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
         //
         (Delaying(OWN), E::Delayed, Confirming(OWN), Some(C::Confirm)),
         (Delaying(OWN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
@@ -185,6 +195,7 @@ fn transitions() -> Vec<Row> {
         (Guarding(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Delete(own))),
         //
         (Guarded(OWN), E::OwnTouched, Lost(OWN), Some(C::Lose)),
+        (Guarded(OWN), E::WatchLost, Guarding(OWN), Some(C::WatchOwn(own))),
         (Guarded(OWN), E::Release, Releasing(OWN), Some(C::Release(own))),
         (Guarded(OWN), E::GiveUp, Releasing(OWN), Some(C::Release(own))),
         (Guarded(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Delete(own))),
@@ -204,19 +215,19 @@ fn transitions() -> Vec<Row> {
         (ReleaseUnknown(OWN), E::Refused(REFUSAL), Ended, refused()),
     ]);
     for tenure in [New, Queued] {
-        let (looking, watching) = (|| Looking(OWN, tenure), || Watching(OWN, tenure));
+        let (looking, watching) = (|| Looking(OWN, tenure), || Watching(OWN, SEEN, tenure));
         rows.extend([
-            (looking(), E::Listed(behind()), watching(), Some(C::WatchPredecessor(Sequence(5)))),
+            (looking(), E::Listed(behind()), watching(), Some(C::WatchPredecessor(SEEN))),
             (looking(), E::Listed(missing()), Ended, node_deleted()),
             (looking(), E::NoDirectory, Ended, node_deleted()),
             (looking(), E::Unanswered, Looking(OWN, Queued), Some(C::List)),
             (looking(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
             (looking(), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
             //
-            (watching(), E::PredecessorWatched(true), Waiting(OWN), None),
+            (watching(), E::PredecessorWatched(true), Waiting(OWN, SEEN), None),
             (watching(), E::PredecessorWatched(false), looking(), Some(C::List)),
             (watching(), E::OwnTouched, Ended, node_deleted()),
-            (watching(), E::Unanswered, Looking(OWN, Queued), Some(C::List)),
+            (watching(), E::Unanswered, Watching(OWN, SEEN, Queued), Some(C::WatchPredecessor(SEEN))),
             (watching(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
             (watching(), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
         ]);
@@ -224,7 +235,7 @@ fn transitions() -> Vec<Row> {
     for sight in [Sight::Children(alone()), Sight::Children(behind()), Sight::Children(missing())] {
         rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Delete(own))));
     }
-    for sight in [Sight::Count(1), Sight::Count(3), Sight::Nothing] {
+    for sight in [Sight::Count(1), Sight::Count(2), Sight::Count(3), Sight::Nothing] {
         rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Delete(own))));
     }
     let unknown = || LeaveUnknown(OWN, End::GivenUp);
@@ -314,7 +325,7 @@ fn every_transition_is_in_the_table_and_nothing_else_does_anything() {
 #[test]
 fn all_states_and_events_are_listed() {
     let state_kinds = |state: &State| match state {
-        Idle | Entering(_) | CreatingDirectory(_) | Recovering | Looking(..) | Watching(..) | Waiting(_)
+        Idle | Entering(_) | CreatingDirectory(_) | Recovering | Looking(..) | Watching(..) | Waiting(..)
         | Delaying(_) | Confirming(_) | Held(_) | Guarding(_) | Guarded(_) | Lost(_) | Releasing(_)
         | ReleaseUnknown(_) | EnteringInVain | RecoveringInVain | Leaving(..) | LeaveUnknown(..) | Ended => {
             20
@@ -337,12 +348,13 @@ fn all_states_and_events_are_listed() {
         | E::Unanswered
         | E::PredecessorReleased
         | E::PredecessorDeleted
+        | E::WatchLost
         | E::OwnTouched
         | E::Settled
         | E::Release
         | E::GiveUp
         | E::Forfeit
-        | E::SessionOver(_) => 22,
+        | E::SessionOver(_) => 23,
     };
     let states = paths().into_iter().map(|(state, _)| state).collect::<Vec<_>>();
     let mut kinds = states.iter().map(discriminant).collect::<Vec<_>>();
@@ -400,6 +412,40 @@ fn trying_lists_where_waiting_would_watch_the_number_before() {
     assert_eq!(run(Patience::Try, &counted).1, Some(C::List));
 }
 
+/// The other one holds the lock, and its node is often gone before a watch arrives.
+#[test]
+fn the_second_of_two_lists() {
+    for patience in [Patience::Wait, Patience::Try] {
+        let counted = [E::Begin(Look::Count), entered(Sight::Count(2))];
+        assert_eq!(run(patience, &counted).1, Some(C::List));
+    }
+}
+
+/// Thousands of waiters of one session lose their watches at once. Each asks for one node, and none for the queue.
+#[test]
+fn a_lost_watch_is_set_again_without_a_listing() {
+    let waiting = [E::Begin(Look::Count), entered(Sight::Count(3)), E::PredecessorWatched(true)];
+    let again = [E::WatchLost, E::Unanswered, E::PredecessorWatched(true), E::WatchLost];
+    let watch = C::WatchPredecessor(NEXT_LOWER);
+    assert_eq!(
+        commands(Patience::Wait, &[&waiting[..], &again].concat())[1..],
+        [watch.clone(), watch.clone(), watch.clone(), watch]
+    );
+    let gone = [&waiting[..], &[E::WatchLost, E::PredecessorWatched(false)]].concat();
+    assert_eq!(run(Patience::Wait, &gone).1, Some(C::List));
+    // It may have vanished while nobody watched it.
+    assert_eq!(run(Patience::Wait, &[&gone[..], &[E::Listed(alone())]].concat()).1, Some(C::Delay));
+}
+
+#[test]
+fn a_holder_sets_a_lost_watch_again() {
+    let guarded =
+        [E::Begin(Look::List), entered(Sight::Count(1)), E::Confirmed, E::Settled, E::OwnWatched(true)];
+    let deleted = [&guarded[..], &[E::WatchLost, E::Unanswered, E::OwnWatched(false)]].concat();
+    let watch = C::WatchOwn(OWN.sequence);
+    assert_eq!(commands(Patience::Wait, &deleted)[3..], [watch.clone(), watch.clone(), watch, C::Lose]);
+}
+
 #[test]
 fn a_try_that_was_counted_third_can_still_be_first() {
     let events = [E::Begin(Look::Count), entered(Sight::Count(3)), E::Listed(children(&[7, 8, 9]))];
@@ -409,7 +455,7 @@ fn a_try_that_was_counted_third_can_still_be_first() {
 #[test]
 fn nobody_comes_before_number_zero() {
     let own = Own { sequence: Sequence(0), czxid: 1 };
-    let counted = [E::Begin(Look::Count), E::Entered { own, sight: Sight::Count(2) }];
+    let counted = [E::Begin(Look::Count), E::Entered { own, sight: Sight::Count(3) }];
     assert_eq!(run(Patience::Wait, &counted).1, Some(C::List));
 }
 
@@ -529,7 +575,7 @@ fn a_release_is_no_reason_for_a_delay_whoever_vanished_before() {
 fn whoever_vanished_before_we_had_anybody_to_wait_for_is_no_reason_for_a_delay() {
     let gone = [E::Begin(Look::Count), entered(Sight::Count(3)), E::PredecessorWatched(false)];
     assert_eq!(run(Patience::Wait, &[&gone[..], &[E::Listed(alone())]].concat()).1, Some(C::Confirm));
-    let unseen = [E::Begin(Look::Count), entered(Sight::Count(3)), E::Unanswered];
+    let unseen = [&gone[..2], &[E::Unanswered, E::PredecessorWatched(false)]].concat();
     assert_eq!(run(Patience::Wait, &[&unseen[..], &[E::Listed(alone())]].concat()).1, Some(C::Delay));
 }
 
