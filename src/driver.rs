@@ -14,7 +14,7 @@ use crate::lease::Term;
 use crate::lock::Settings;
 use crate::node::NodeData;
 use crate::recipe::{Command, End, Event, Machine, Own, Patience, SessionEnd, Sight, Takeover, Tenure};
-use crate::session::wire::{self, Certainty};
+use crate::session::wire::{self, Certainty, Search};
 use crate::session::{Answer, Generation, Reply, Revocable, SETTLING, Sent, Wire};
 
 /// The longest pause before a request is repeated.
@@ -39,6 +39,10 @@ pub(crate) struct Driver {
     entered: Option<Instant>,
     /// Requests in a row that were not answered.
     unanswered: u32,
+    /// The last request was lost with its connection.
+    lost: bool,
+    /// It looks for its node, which may be there.
+    recovering: bool,
 }
 
 /// What the machine's last command led to.
@@ -87,6 +91,8 @@ impl Driver {
             seen: None,
             entered: None,
             unanswered: 0,
+            lost: false,
+            recovering: false,
         }
     }
 
@@ -134,6 +140,15 @@ impl Driver {
     /// Takes in an event from the caller. Its command, if it has one, is sent at the next poll.
     pub(crate) fn handle(&mut self, event: Event) -> Option<Outcome> {
         let event = match (event, self.generation.vitals().end()) {
+            (Event::Refused(refusal), None) if self.recovering => {
+                // A node that nobody can find would keep the lock from everybody for as long as the session lives.
+                warn!(
+                    path = %self.lock.path, %refusal,
+                    "a contender cannot look for its node; its ZooKeeper session is given up, so that the node goes with it"
+                );
+                self.generation.close();
+                Event::SessionOver(SessionEnd::Closed)
+            }
             // No answer will ever come, however often it is asked for.
             (Event::Unanswered | Event::WatchLost, Some(end)) => Event::SessionOver(end),
             (event, _) => event,
@@ -186,6 +201,7 @@ impl Driver {
         let Some(request) = &mut self.pending else { return Poll::Pending };
         let heard = std::task::ready!(request.poll_unpin(cx));
         self.pending = None;
+        self.lost = false;
         Poll::Ready(match heard {
             Heard::Reply { event, watch, sent } => {
                 // A reply without a watch leaves an earlier one alone: that of our own node, while we release.
@@ -194,7 +210,10 @@ impl Driver {
                 }
                 self.weigh(event, sent)
             }
-            Heard::Nothing => Event::Unanswered,
+            Heard::Nothing => {
+                self.lost = true;
+                Event::Unanswered
+            }
             Heard::Delayed => Event::Delayed,
             Heard::Over(end) => Event::SessionOver(end),
         })
@@ -247,8 +266,18 @@ impl Driver {
             }
             Command::CreateDirectory => self.request(|client| wire::create_directory(client, lock)),
             Command::Recover => {
-                let (id, own) = (self.id, self.machine.own());
-                self.request(move |client| wire::recover(client, lock, id, own))
+                let id = self.id;
+                match self.machine.own() {
+                    Some(own) => self.request(move |client| wire::recover(client, lock, own)),
+                    None => {
+                        let search = match self.lost {
+                            true => Search::Together(self.generation.searches().clone()),
+                            false => Search::Alone,
+                        };
+                        self.request(move |client| wire::find(client, lock, id, search));
+                    }
+                }
+                self.recovering = true;
             }
             Command::List => self.request(|client| wire::list(client, lock)),
             Command::WatchPredecessor(predecessor) => {
@@ -342,6 +371,7 @@ impl Driver {
             Some(connection) => self.generation.request_on(connection, request),
             None => self.generation.request(request),
         };
+        self.recovering = false;
         let pause = self.pause().map(|pause| self.generation.pause(pause));
         let heard = async move {
             if let Some(pause) = pause {

@@ -69,6 +69,7 @@
 
 mod acl;
 mod clock;
+mod contention;
 mod driver;
 mod error;
 mod fence;

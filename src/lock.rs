@@ -2,16 +2,15 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use tracing::warn;
 
 use crate::acl::Acl;
-use crate::driver::{Driver, Outcome};
+use crate::contention::{Contention, NotGranted};
+use crate::driver::Driver;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::fence::FencingToken;
 use crate::guard::Guard;
@@ -258,6 +257,23 @@ impl Lock {
     /// is kept for as long as the ZooKeeper session lives. If the servers end that, the acquisition queues again in the
     /// next one, at the end.
     ///
+    /// # Poll it, or drop it
+    ///
+    /// The future does its work when it is polled. One that is kept and not polled, say beside a `select!` that has moved on,
+    /// would hold the queue up once its turn has come. So an acquisition that has asked to be polled gives its place up
+    /// after half a session timeout (three eighths at the least). It queues again, at the end, when it is polled next;
+    /// [`Session::requeued`](crate::Session::requeued) counts that. Acquire in a task of its own if the caller may be busy
+    /// with something else:
+    ///
+    /// ```no_run
+    /// # async fn example(lock: zklock::Lock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let acquiring = tokio::spawn({ let lock = lock.clone(); async move { lock.acquire().await } });
+    /// let guard = acquiring.await??;
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// See [`AcquireError`].
@@ -365,14 +381,15 @@ impl Lock {
         loop {
             let generation = self.generations.living().await.map_err(Unsuccessful::Over)?;
             if tenure == Tenure::Queued {
-                warn!(path = self.path(), "the ZooKeeper session ended; queueing again, at the end");
+                warn!(path = self.path(), "the place in the queue is lost; queueing again, at the end");
                 self.generations.requeue();
             }
             let mut driver = Driver::new(generation, self.settings.clone(), patience, tenure);
             driver.handle(Event::Begin(self.settings.look()));
-            match (Contention { driver: Some(driver) }).await {
-                Err(End::SessionOver(_)) => tenure = Tenure::Queued,
-                result => return result.map_err(Unsuccessful::Ended),
+            match Contention::new(driver).await {
+                Ok(guard) => return Ok(guard),
+                Err(NotGranted::Ended(End::SessionOver(_)) | NotGranted::Unpolled) => tenure = Tenure::Queued,
+                Err(NotGranted::Ended(end)) => return Err(Unsuccessful::Ended(end)),
             }
         }
     }
@@ -405,33 +422,6 @@ enum Unsuccessful {
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock").field("path", &self.path()).finish_non_exhaustive()
-    }
-}
-
-/// A contender with a caller; without one it goes on in the background.
-struct Contention {
-    driver: Option<Driver>,
-}
-
-impl Future for Contention {
-    type Output = Result<Guard, End>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(driver) = &mut self.driver else { return Poll::Pending };
-        let outcome = std::task::ready!(driver.poll(cx));
-        match (outcome, self.driver.take()) {
-            (Outcome::Granted(own, term), Some(driver)) => Poll::Ready(Ok(Guard::new(driver, own, term))),
-            (Outcome::Ended(end), _) => Poll::Ready(Err(end)),
-            (Outcome::Granted(..) | Outcome::Lost, _) => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for Contention {
-    fn drop(&mut self) {
-        if let Some(driver) = self.driver.take() {
-            driver.abandon();
-        }
     }
 }
 

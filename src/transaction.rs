@@ -199,9 +199,8 @@ impl<'guard> Transaction<'guard> {
         let paths = operations.iter().map(|operation| operation.path.clone()).collect::<Vec<_>>();
         let (lock, node) = (guard.lock_path().to_string(), guard.node());
         // On no later connection: until that is there the node may go, and its name to another contender.
-        let request = guard
-            .generation()
-            .request_on(connection, |wire| fenced::commit(wire.client, node, operations));
+        let request =
+            guard.generation().request_on(connection, |wire| fenced::commit(wire.client, node, operations));
         // The answer counts if it is there, lost or not.
         let answer = match select(request, pin!(guard.over())).await {
             Either::Left((answer, _)) => answer,
@@ -228,10 +227,10 @@ impl<'guard> Transaction<'guard> {
                 path: paths.into_iter().nth(operation).unwrap_or_default(),
                 problem,
             }),
-            Answer::Given(Verdict::Refused(cause), _) => {
-                Err(TransactionError::Refused { path: lock, cause })
+            Answer::Given(Verdict::Refused(cause), _) => Err(TransactionError::Refused { path: lock, cause }),
+            Answer::Given(Verdict::Unknown, _) | Answer::Lost | Answer::Over(_) => {
+                Err(TransactionError::Unknown { path: lock })
             }
-            Answer::Given(Verdict::Unknown, _) | Answer::Lost | Answer::Over(_) => Err(TransactionError::Unknown { path: lock }),
         }
     }
 }

@@ -22,8 +22,8 @@ impl Held {
         let mut pause = SHORTEST_PAUSE;
         loop {
             let node = self.path.contender(own.sequence);
-            let request =
-                generation.request(move |wire| async move { fenced::confirm(&wire.client, &node, own).await });
+            let request = generation
+                .request(move |wire| async move { fenced::confirm(&wire.client, &node, own).await });
             match request.await {
                 Answer::Given(Event::Confirmed, sent) => {
                     self.vitals().confirmed(sent);

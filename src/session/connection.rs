@@ -92,11 +92,8 @@ pub(super) async fn open(
     let Some(task) = task else {
         return Err(Error::UnexpectedError("zookeeper-client has spawned no task".to_owned()));
     };
-    let serving = Serving {
-        task: Box::into_pin(task.future),
-        states: client.state_watcher(),
-        connection: None,
-    };
+    let serving =
+        Serving { task: Box::into_pin(task.future), states: client.state_watcher(), connection: None };
     Ok((client, serving))
 }
 

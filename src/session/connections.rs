@@ -191,7 +191,8 @@ impl Connections {
             }
             self.vitals.disconnected();
             let state = timeout(Duration::ZERO, served.gone()).await;
-            if let Some(end @ (SessionEnd::Expired | SessionEnd::AuthFailed)) = state.ok().and_then(wire::end) {
+            if let Some(end @ (SessionEnd::Expired | SessionEnd::AuthFailed)) = state.ok().and_then(wire::end)
+            {
                 return Err(end);
             }
             drop(served);

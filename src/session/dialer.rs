@@ -195,7 +195,9 @@ impl Dialer {
                 ConnectError::Servers { servers: self.servers.to_string(), cause: (*cause).to_owned() }
             }
             Error::AuthFailed => ConnectError::AuthFailed,
-            Error::Timeout | Error::NoHosts | Error::ConnectionLoss | Error::SessionExpired => self.unreachable(),
+            Error::Timeout | Error::NoHosts | Error::ConnectionLoss | Error::SessionExpired => {
+                self.unreachable()
+            }
             error => ConnectError::Client { cause: error.to_string() },
         }
     }

@@ -139,7 +139,9 @@ pub(crate) async fn verify_sequencer(
     Err(match answer {
         Answer::Given(Event::Confirmed, _) => return Ok(()),
         Answer::Given(Event::OwnTouched, _) => SequencerError::Outdated { sequencer },
-        Answer::Given(Event::Refused(Refusal::NotAuthorized), _) => SequencerError::NotAuthorized { sequencer },
+        Answer::Given(Event::Refused(Refusal::NotAuthorized), _) => {
+            SequencerError::NotAuthorized { sequencer }
+        }
         Answer::Given(Event::Refused(refusal), _) => {
             SequencerError::Refused { sequencer, cause: refusal.to_string() }
         }

@@ -1,7 +1,7 @@
 //! One ZooKeeper session: its lease, its requests, and what it does in the background.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -16,7 +16,7 @@ use super::connections::{Connections, Link, Obituary};
 use super::dialer::{Dialer, Established};
 use super::keeper;
 use super::vitals::{Sent, Vitals};
-use super::wire;
+use super::wire::{self, Searches};
 use crate::clock;
 use crate::lease::Lengths;
 use crate::recipe::SessionEnd;
@@ -39,6 +39,8 @@ pub(crate) struct Generation {
     over: watch::Receiver<Option<Obituary>>,
     kept: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
     young: Mutex<Vec<Weak<dyn Settle>>>,
+    waiting: Mutex<Vec<Weak<dyn Overdue>>>,
+    searches: Arc<Searches>,
 }
 
 /// What became of a request.
@@ -59,6 +61,19 @@ pub(crate) trait Settle: Send + Sync {
 
     /// What is to be done from then on; `None` if the guard is no longer held.
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>>;
+}
+
+/// How often the session looks at its acquisitions in a session timeout.
+const LOOKS: u32 = 8;
+
+/// After so many looks an acquisition that asks to be polled is overdue: half a session timeout. Looks are counted, not
+/// time, since a blocked runtime polls nobody.
+pub(crate) const LOOKS_UNTIL_OVERDUE: u32 = LOOKS / 2;
+
+/// An acquisition that may not be polled.
+pub(crate) trait Overdue: Send + Sync {
+    /// Looks whether it is overdue, and has it give its place up then. True while it is to be looked at again.
+    fn look(&self) -> bool;
 }
 
 impl Generation {
@@ -88,8 +103,11 @@ impl Generation {
             over,
             kept,
             young: Mutex::default(),
+            waiting: Mutex::default(),
+            searches: Arc::default(),
         });
         generation.keep(beat(Arc::downgrade(&generation), link, heartbeat).boxed());
+        generation.keep(patrol(Arc::downgrade(&generation)).boxed());
         generation
     }
 
@@ -131,6 +149,11 @@ impl Generation {
         F: Future<Output = T> + Send + 'static,
     {
         ask(self.link.clone(), Some(connection), request).boxed()
+    }
+
+    /// The searches for lost nodes that are under way.
+    pub(crate) fn searches(&self) -> &Arc<Searches> {
+        &self.searches
     }
 
     /// What is known about the session's life.
@@ -196,6 +219,15 @@ impl Generation {
         if young.len() == 1 {
             self.keep(settle(Arc::downgrade(self)).boxed());
         }
+    }
+
+    /// Looks at an acquisition now and then, until it is over.
+    pub(crate) fn look_after(&self, acquisition: Weak<dyn Overdue>) {
+        self.waiting().push(acquisition);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<Weak<dyn Overdue>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the session: every guard is lost at once, and then every request, and the server is told.
@@ -286,7 +318,8 @@ async fn beat(generation: Weak<Generation>, mut link: watch::Receiver<Link>, hea
         };
         // From when it is sent: an answer that took long must not delay the next one.
         next = Instant::now() + heartbeat;
-        let Some(sync) = generation.upgrade().map(|generation| generation.request(|wire| wire::sync(wire.client)))
+        let Some(sync) =
+            generation.upgrade().map(|generation| generation.request(|wire| wire::sync(wire.client)))
         else {
             return;
         };
@@ -330,5 +363,18 @@ async fn settle(generation: Weak<Generation>) {
         if done {
             return;
         }
+    }
+}
+
+/// Looks at all acquisitions now and then.
+async fn patrol(generation: Weak<Generation>) {
+    while let Some(pause) = generation.upgrade().map(|generation| generation.lengths().timeout / LOOKS) {
+        // The cleanup task awaits this, inside its runtime.
+        tokio::time::sleep(pause).await;
+        let Some(generation) = generation.upgrade() else { return };
+        // One that begins or ends meanwhile must not find this lock taken.
+        let mut waiting = std::mem::take(&mut *generation.waiting());
+        waiting.retain(|acquisition| acquisition.upgrade().is_some_and(|acquisition| acquisition.look()));
+        generation.waiting().append(&mut waiting);
     }
 }

@@ -24,7 +24,7 @@ use futures::Stream;
 pub use builder::SessionBuilder;
 pub(crate) use connection::Wire;
 use connections::Obituary;
-pub(crate) use generation::{Answer, Generation, Holding, SETTLING, Settle};
+pub(crate) use generation::{Answer, Generation, Holding, LOOKS_UNTIL_OVERDUE, Overdue, SETTLING, Settle};
 pub(crate) use generations::{Generations, Over};
 pub(crate) use revocable::Revocable;
 pub use state::{SessionEvent, SessionState};

@@ -37,7 +37,8 @@ impl Servers {
     /// Reads a connect string. With TLS options every server is reached by TLS: one that says otherwise is an error, so
     /// that nothing is ever sent in clear text by mistake.
     pub(super) fn parse(text: String, tls: bool) -> Result<Self, ConnectError> {
-        let malformed = |cause: &str| ConnectError::Servers { servers: text.clone(), cause: cause.to_owned() };
+        let malformed =
+            |cause: &str| ConnectError::Servers { servers: text.clone(), cause: cause.to_owned() };
         let (mut servers, mut chroot) = (Vec::new(), String::new());
         let count = text.split(',').count();
         for (index, server) in text.split(',').enumerate() {
@@ -47,10 +48,14 @@ impl Servers {
                 (None, None) => (if tls { TLS } else { PLAIN }, server),
             };
             if tls && scheme == PLAIN {
-                return Err(malformed("tcp:// asks for clear text, but TLS options are set; write tcp+tls:// or no scheme"));
+                return Err(malformed(
+                    "tcp:// asks for clear text, but TLS options are set; write tcp+tls:// or no scheme",
+                ));
             }
             if !tls && scheme == TLS {
-                return Err(malformed("tcp+tls:// needs TLS options; set them, or write tcp:// or no scheme"));
+                return Err(malformed(
+                    "tcp+tls:// needs TLS options; set them, or write tcp:// or no scheme",
+                ));
             }
             let (address, below) = match rest.find('/') {
                 Some(slash) => rest.split_at(slash),
@@ -91,9 +96,9 @@ impl Servers {
     /// Whether one of these servers says that it takes only reads. A server that can come to that answers `isro` without
     /// being told to (`FourLetterCommands` whitelists it then).
     pub(super) async fn any_is_read_only(&self) -> bool {
-        let answers = self.iter().map(|server| async {
-            server.word("isro").await.is_ok_and(|answer| answer.trim() == "ro")
-        });
+        let answers = self
+            .iter()
+            .map(|server| async { server.word("isro").await.is_ok_and(|answer| answer.trim() == "ro") });
         futures::future::join_all(answers).await.contains(&true)
     }
 }
@@ -116,8 +121,7 @@ impl Server {
         if self.tls {
             return Err(ErrorKind::Unsupported);
         }
-        let mut connection =
-            TcpStream::connect(self.socket_address()).await.map_err(|error| error.kind())?;
+        let mut connection = TcpStream::connect(self.socket_address()).await.map_err(|error| error.kind())?;
         connection.write_all(word.as_bytes()).await.map_err(|error| error.kind())?;
         let mut answer = String::new();
         connection.take(LONGEST_ANSWER).read_to_string(&mut answer).await.map_err(|error| error.kind())?;

@@ -44,7 +44,11 @@ pub(super) async fn tick(dialer: &Dialer) -> Result<Duration, ConnectError> {
             Ok(Tick::Between { shorter, longer }) => {
                 let reckoning = Reckoning { tick: longer, ..dialer.reckoning };
                 if Lengths::new(dialer.timeout, &reckoning).is_ok() {
-                    warn!(?shorter, ?longer, "the servers' tick cannot be told from their limits; taking the longer one");
+                    warn!(
+                        ?shorter,
+                        ?longer,
+                        "the servers' tick cannot be told from their limits; taking the longer one"
+                    );
                     return Ok(longer);
                 }
                 return Err(ConnectError::TickUnknown { shorter, longer });
@@ -80,7 +84,9 @@ fn infer(short: Duration, long: Duration) -> Tick {
 pub(super) async fn grants(dialer: &Dialer) {
     for server in dialer.servers.iter() {
         let granted = match settings(dialer, server).await {
-            Some(settings) => Ok(dialer.timeout.clamp(settings.shortest, settings.longest.max(settings.shortest))),
+            Some(settings) => {
+                Ok(dialer.timeout.clamp(settings.shortest, settings.longest.max(settings.shortest)))
+            }
             None => dialer.probe(server, dialer.timeout).await,
         };
         match granted {

@@ -72,7 +72,12 @@ impl Vitals {
     pub(crate) async fn over(&self) -> SessionEnd {
         let mut lease = self.changes();
         // The sender is ours, so it does not go before this does.
-        lease.wait_for(|lease| lease.end().is_some()).await.ok().and_then(|lease| lease.end()).unwrap_or(SessionEnd::Closed)
+        lease
+            .wait_for(|lease| lease.end().is_some())
+            .await
+            .ok()
+            .and_then(|lease| lease.end())
+            .unwrap_or(SessionEnd::Closed)
     }
 
     /// The session timeout that may be in force, and what follows from it.

@@ -3,11 +3,12 @@
 //! zookeeper-client sends a request when its method is called, so what is called in one poll is sent back to
 //! back, in that order.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, join, ready};
+use futures::future::{BoxFuture, Shared, WeakShared, join, ready};
 use uuid::Uuid;
 use zookeeper_client as zk;
 use zookeeper_client::{
@@ -167,42 +168,104 @@ pub(crate) async fn create_directory(client: Arc<Client>, lock: Arc<Settings>) -
     .into()
 }
 
-/// Finds this session's node for the acquisition `id`, or `own` if it is known already. The write in front makes
-/// sure that this server has a quorum, and has seen every create that took effect; one that was still on its way from
-/// an earlier connection no longer can, because the leader refuses requests from the connection a session has left.
-pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, own: Option<Own>) -> Reply {
-    let (checked, listed) = join(check(&client, "/"), client.list_ephemerals(lock.path.as_str())).await;
-    let paths = match (checked, listed) {
+/// Whether our node is there, though a reply about it was lost. The write in front makes sure that whatever was sent
+/// before it has taken effect, or never will: a server handles one session's requests in their order, and the leader
+/// refuses requests from a connection that the session has left.
+pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
+    let path = lock.path.contender(own.sequence);
+    match join(check(&client, "/"), is_there(&client, &path, own)).await {
         // A root that is not there, as a chroot may not be, is an answer, too.
-        (Event::Confirmed | Event::OwnTouched, Ok(paths)) => paths,
-        (Event::Confirmed | Event::OwnTouched, Err(error)) => return failure(error).into(),
-        (unknown, _) => return unknown.into(),
+        (Event::Confirmed | Event::OwnTouched, Ok(there)) => Event::Recovered(there.then_some(own)),
+        (Event::Confirmed | Event::OwnTouched, Err(failure)) => failure,
+        (unknown, _) => unknown,
+    }
+    .into()
+}
+
+/// Finds our node by the `id` in its data, after the reply to its creation was lost.
+pub(crate) async fn find(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, search: Search) -> Reply {
+    match search.run(client, &lock).await {
+        Ok(found) => match found.by_id.get(&id) {
+            Some(own) => Event::Recovered(Some(*own)),
+            // It may be ours, and another one would queue behind it for ever.
+            None if found.hidden && !lock.acl.grants_read_to_creator() => {
+                Event::Refused(Refusal::NotAuthorized)
+            }
+            None => Event::Recovered(None),
+        },
+        Err(event) => event,
+    }
+    .into()
+}
+
+/// Lists this session's nodes in the lock's directory, behind a write as in [`recover`].
+async fn search(client: Arc<Client>, lock: Arc<Settings>) -> Result<Arc<Found>, Event> {
+    let (checked, listed) = join(check(&client, "/"), client.list_ephemerals(lock.path.as_str())).await;
+    let paths = match checked {
+        Event::Confirmed | Event::OwnTouched => listed.map_err(failure)?,
+        unknown => return Err(unknown),
     };
     let contenders = paths.iter().filter_map(|path| lock.path.child(path)).filter_map(Sequence::parse);
     let contenders = contenders.collect::<Vec<_>>();
+    let mut found = Found::default();
     for chunk in contenders.chunks(READ_CHUNK) {
-        match read(&client, &lock, chunk).await {
-            Ok(nodes) => {
-                let is_ours = |node: &Node, seen: &Seen| match own {
-                    Some(own) => own == Own { sequence: node.sequence, czxid: seen.czxid },
-                    None => seen.data.as_ref().is_some_and(|data| data.id == id),
-                };
-                for node in &nodes {
-                    match &node.seen {
-                        Some(seen) if is_ours(node, seen) => {
-                            let own = Own { sequence: node.sequence, czxid: seen.czxid };
-                            return Event::Recovered(Some(own)).into();
-                        }
-                        Some(_) => {}
-                        // It may be ours, and another one would queue behind it for ever.
-                        None => return Event::Refused(Refusal::NotAuthorized).into(),
-                    }
+        for node in read(&client, &lock, chunk).await.map_err(failure)? {
+            match node.seen {
+                Some(Seen { czxid, data: Some(data), .. }) => {
+                    found.by_id.insert(data.id, Own { sequence: node.sequence, czxid });
                 }
+                Some(_) => {}
+                None => found.hidden = true,
             }
-            Err(error) => return failure(error).into(),
         }
     }
-    Event::Recovered(None).into()
+    Ok(Arc::new(found))
+}
+
+/// This session's nodes in one directory.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    by_id: HashMap<Uuid, Own>,
+    /// Some are not ours to read.
+    hidden: bool,
+}
+
+type Searching = Shared<BoxFuture<'static, Result<Arc<Found>, Event>>>;
+
+/// The searches under way in one session, by directory. After a lost connection all who were about to enter search at
+/// once, and n searches would read n nodes each.
+#[derive(Default)]
+pub(crate) struct Searches(Mutex<HashMap<String, WeakShared<BoxFuture<'static, Result<Arc<Found>, Event>>>>>);
+
+/// How to search.
+pub(crate) enum Search {
+    /// On our own: what we look for was sent on this very connection, perhaps later than another search.
+    Alone,
+    /// With whoever searches there already: what we look for was sent on an earlier connection.
+    Together(Arc<Searches>),
+}
+
+impl Search {
+    async fn run(self, client: Arc<Client>, lock: &Arc<Settings>) -> Result<Arc<Found>, Event> {
+        let Self::Together(searches) = self else { return search(client, lock.clone()).await };
+        searches.join(client, lock).await
+    }
+}
+
+impl Searches {
+    /// Only those who await a search keep it, so none outlives its connection.
+    fn join(&self, client: Arc<Client>, lock: &Arc<Settings>) -> Searching {
+        let mut searches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        searches.retain(|_, search| search.upgrade().is_some());
+        if let Some(search) = searches.get(lock.path.as_str()).and_then(WeakShared::upgrade) {
+            return search;
+        }
+        let search = search(client, lock.clone()).boxed().shared();
+        if let Some(weak) = search.downgrade() {
+            searches.insert(lock.path.to_string(), weak);
+        }
+        search
+    }
 }
 
 /// Lists the directory.
