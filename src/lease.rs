@@ -132,11 +132,7 @@ pub struct Lease {
 impl Lease {
     /// The lease of a session that was asked for at `connecting`, and established since with the timeout `granted`. Its
     /// connection has the number 0. `Err` if heartbeats cannot keep it.
-    pub fn established(
-        reckoning: Reckoning,
-        granted: Duration,
-        connecting: Moment,
-    ) -> Result<Self, Lengths> {
+    pub fn established(reckoning: Reckoning, granted: Duration, connecting: Moment) -> Result<Self, Lengths> {
         let lengths = Lengths::new(granted, &reckoning)?;
         Ok(Self {
             reckoning,

@@ -164,7 +164,7 @@ fn apply(states: &mut States, lease: &mut Lease, state: SessionState) {
         (None, SessionState::SyncConnected) => {
             // Nobody saw the loss of the last one, perhaps, so what was sent by now may have been answered on that.
             lease.attempting(states.unchanged, states.timeout);
-            drop(lease.resumed(states.timeout));
+            let _ = lease.resumed(states.timeout);
             states.since = clock::now();
         }
         (None, _) => lease.disconnected(),
