@@ -2,8 +2,11 @@
 
 mod support;
 
+use std::time::Duration;
+
 use support::{granted, queue, server, session, until_nothing_is_left, until_queued, within};
-use zklock::{Guard, Lock, LostReason, Session};
+use tokio::sync::oneshot;
+use zklock::{Guard, Lock, LockOptions, LostReason, Session};
 
 fn is_shareable<T: Send + Sync + 'static>(value: T) -> T {
     value
@@ -197,4 +200,62 @@ fn a_guard_is_lost_though_its_runtime_does_not_run() {
     assert_eq!(guard.check().unwrap_err().reason, LostReason::Unconfirmed);
     assert_eq!(guard.remaining(), std::time::Duration::ZERO);
     assert!(next.is_held() && next.token() > guard.token());
+}
+
+/// A session on a runtime of one thread, which a task can block.
+async fn brief(server: &zklock_testcontainers::ZooKeeper) -> Session {
+    let builder = Session::builder(server.connect_string()).session_timeout(Duration::from_secs(2));
+    builder.tick(Duration::from_millis(100)).connect().await.expect("a session")
+}
+
+/// Runs a future in a task, and wakes it by one that blocks the runtime's only thread for so long before. Tasks that are woken
+/// are polled before timers fire. The guard, why its future was dropped, and whether that was polled once more.
+async fn run_blocked(guard: Guard, length: Duration) -> (Guard, LostReason, bool) {
+    let (wake, woken) = oneshot::channel();
+    let running = tokio::spawn(async move {
+        let mut polled = false;
+        let run = guard.run(async {
+            woken.await.unwrap();
+            polled = true;
+        });
+        let reason = run.await.expect_err("a lost guard").reason;
+        (guard, reason, polled)
+    });
+    tokio::spawn(async move {
+        std::thread::sleep(length);
+        wake.send(()).unwrap();
+    });
+    within("the loss", running).await.unwrap()
+}
+
+/// The timer that tells of the lease's end has not fired then, so only the clock says so.
+#[tokio::test]
+async fn run_does_not_poll_its_future_once_a_blocked_thread_has_outlasted_the_lease() {
+    let server = server().await;
+    let session = brief(&server).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let (_guard, reason, polled) = run_blocked(guard, session.timeout()).await;
+    assert_eq!((reason, polled), (LostReason::Unconfirmed, false));
+}
+
+#[tokio::test]
+async fn a_future_that_blocks_past_the_lease_was_not_finished_in_time() {
+    let server = server().await;
+    let session = brief(&server).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let run = guard.run(async { std::thread::sleep(session.timeout()) });
+    assert_eq!(run.await.unwrap_err().reason, LostReason::Unconfirmed);
+}
+
+#[tokio::test]
+async fn run_does_not_poll_its_future_once_a_blocked_thread_has_outlasted_all_but_the_stop_margin() {
+    let server = server().await;
+    let session = brief(&server).await;
+    let margin = session.longest_stop_margin();
+    let lock = session.lock_with("/lock/orders", LockOptions::new().stop_margin(margin)).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let length = guard.remaining().saturating_sub(margin / 2);
+    let (guard, reason, polled) = run_blocked(guard, length).await;
+    assert_eq!((reason, polled), (LostReason::Unconfirmed, false));
+    assert!(guard.is_held(), "there is time to wind down");
 }

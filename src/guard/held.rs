@@ -130,7 +130,7 @@ impl Held {
     }
 
     /// Why the guard is lost, or will be before there is more time than this margin.
-    fn ending(&self, margin: Duration) -> Option<LostReason> {
+    pub(super) fn ending(&self, margin: Duration) -> Option<LostReason> {
         if let Some(reason) = self.lost_by_now() {
             return Some(reason);
         }
@@ -148,8 +148,8 @@ impl Held {
             if let Some(reason) = self.ending(margin) {
                 return reason;
             }
-            // Neither sender goes away before us. The timer's clock stops while the machine is suspended; whoever
-            // looks at the guard then is told by the right one.
+            // Neither sender goes away before us. The timer's clock stops while the machine is suspended, so `check` and
+            // `run` look at the right ones.
             let end = self.holding.generation().sleep(self.remaining().saturating_sub(margin));
             let (loss, lease) = (pin!(loss.changed()), pin!(lease.changed()));
             let changed = futures::future::select(loss, lease);

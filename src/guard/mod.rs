@@ -113,13 +113,19 @@ impl Guard {
     }
 
     /// Runs `future` for as long as the lock is held. The moment the guard is lost, or a
-    /// [`stop_margin`](crate::LockOptions::stop_margin) before the end of its lease, `future` is dropped, unfinished.
+    /// [`stop_margin`](crate::LockOptions::stop_margin) before the end of its lease, `future` is dropped, unfinished. `Ok`
+    /// means that `future` finished while the guard was valid.
+    ///
+    /// The clock is asked before each poll of `future`: if the machine was suspended, or the thread was blocked, until
+    /// after the end, `future` is not polled again. It is stopped where it awaits, so code that computes for long between
+    /// two awaits should ask [`check`](Self::check) now and then. Such code also keeps its thread from other tasks, and the
+    /// session's heartbeats are tasks of the runtime that [`Session::connect`](crate::Session::connect) was called in: a
+    /// runtime whose threads are all blocked loses every lock of the session.
+    ///
+    /// A task that `future` spawns is not part of it, and goes on when `future` is dropped.
     ///
     /// A [`transaction`](Self::transaction) watches the guard by itself, and knows better what became of it than the `Lost`
     /// of a `run` around it.
-    ///
-    /// `future` is stopped where it awaits; code that computes for long between two awaits should ask
-    /// [`check`](Self::check) now and then.
     ///
     /// # Errors
     ///
@@ -138,23 +144,23 @@ impl Guard {
     /// # }
     /// ```
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Lost> {
-        self.until(self.lost(), future).await
+        self.until(self.held.stop_margin, future).await
     }
 
-    /// Runs `future` until the guard is lost by this word.
-    async fn until<F: Future>(
-        &self,
-        lost: impl Future<Output = LostReason>,
-        future: F,
-    ) -> Result<F::Output, Lost> {
-        let mut lost = pin!(lost);
+    /// Runs `future` until the guard is lost, or will be before there is more time than this margin.
+    async fn until<F: Future>(&self, margin: Duration, future: F) -> Result<F::Output, Lost> {
+        let mut lost = pin!(self.held.clone().lost(margin));
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {
-            if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
+            // `lost` wakes us, but its timer may be late: tasks that are woken are polled before timers fire.
+            let told = lost.as_mut().poll(cx);
+            let ending = self.held.ending(margin).map_or(told, Poll::Ready);
+            if let Poll::Ready(reason) = ending {
                 return Poll::Ready(Err(self.held.as_lost(reason)));
             }
-            // `lost` has looked by now, and whatever changes later wakes us.
-            future.as_mut().poll(cx).map(Ok)
+            let output = std::task::ready!(future.as_mut().poll(cx));
+            // That poll may have taken any time.
+            Poll::Ready(self.check().map(|()| output))
         })
         .await
     }
@@ -185,7 +191,7 @@ impl Guard {
     /// # }
     /// ```
     pub async fn verify(&self) -> Result<(), Lost> {
-        self.until(self.over(), self.held.confirm()).await?
+        self.until(Duration::ZERO, self.held.confirm()).await?
     }
 
     /// Begins a ZooKeeper transaction that is committed only while the lock is held, by the servers' own word: see

@@ -7,8 +7,8 @@ use std::time::Duration;
 /// since some instant of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Moment {
-    boot: Duration,
-    raw: Duration,
+    pub(super) boot: Duration,
+    pub(super) raw: Duration,
 }
 
 impl Moment {

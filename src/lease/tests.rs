@@ -1,41 +1,94 @@
 //! The lease against what a server would have to guarantee.
 
+mod ensemble;
+
 use proptest::prelude::*;
 
 use super::*;
 
 const T: Duration = Duration::from_secs(10);
 
-fn lengths() -> Lengths {
-    Lengths::new(T, None).unwrap()
+/// With lengths that are easy to reckon with: a validity of 9 s, and a lag of 1,450 ms.
+const RECKONING: Reckoning = Reckoning { tick: Duration::from_millis(1_800), drift_ppm: 100_000 };
+
+fn milliseconds(number: u64) -> Duration {
+    Duration::from_millis(number)
 }
 
-fn at(milliseconds: u64) -> Duration {
-    Duration::from_millis(100_000 + milliseconds)
+/// An instant that both clocks agree on.
+fn at(number: u64) -> Moment {
+    Moment::new(milliseconds(100_000 + number), milliseconds(50_000 + number))
 }
 
 fn established() -> Lease {
-    Lease::established(lengths(), at(0))
+    Lease::established(RECKONING, T, at(0)).unwrap()
+}
+
+/// Until when it lasts, if both clocks agree.
+fn deadline(lease: &Lease) -> Moment {
+    at(0).plus(lease.remaining(at(0)))
+}
+
+/// Lost and resumed, by a request from this instant.
+fn resume(lease: &mut Lease, from: Moment) -> u64 {
+    lease.disconnected();
+    lease.attempting(from, T);
+    lease.resumed(T).unwrap()
 }
 
 #[test]
 fn the_lengths_are_as_argued() {
-    let lengths = lengths();
-    assert_eq!(lengths.lag, Duration::from_millis(1_500));
-    assert_eq!(lengths.margin, Duration::from_millis(100));
-    assert_eq!(lengths.heartbeat, Duration::from_millis(2_125));
-    let short = Lengths::new(Duration::from_secs(1), None).unwrap();
-    assert_eq!(short.lag, Duration::from_millis(375), "half a second is the longest tick such servers have");
-    assert_eq!(short.heartbeat, Duration::from_micros(156_250));
-    assert_eq!(Lengths::new(Duration::from_secs(3_600), None).unwrap().heartbeat, LONGEST_HEARTBEAT);
+    let reckoning = Reckoning { tick: Duration::from_secs(2), drift_ppm: DEFAULT_DRIFT_PPM };
+    let lengths = Lengths::new(T, &reckoning).unwrap();
+    assert_eq!(lengths.lag, Duration::from_nanos(1_598_901_098));
+    assert_eq!(lengths.margin, milliseconds(900));
+    assert_eq!(lengths.heartbeat.as_millis(), 2_100);
+    assert_eq!(lengths.longest_stop_margin().as_millis(), 2_250);
+    assert_eq!(
+        Lengths::new(Duration::from_secs(3_600), &reckoning).unwrap().heartbeat,
+        lengths::LONGEST_HEARTBEAT
+    );
+}
+
+/// As chrony slews by default: 1/12.
+#[test]
+fn the_default_drift_covers_a_leader_that_is_slewed_and_both_oscillators() {
+    let reckoning = Reckoning { tick: Duration::from_secs(2), drift_ppm: DEFAULT_DRIFT_PPM };
+    let lengths = Lengths::new(T, &reckoning).unwrap();
+    let (slewed, oscillators) = (1.0 / 12.0, 0.001);
+    let expires = T.as_secs_f64() / (1.0 + slewed + oscillators);
+    assert!(lengths.validity().as_secs_f64() < expires, "expires after {expires} s");
+    let pings = 1.0 / (1.0 - slewed - oscillators);
+    assert!((lengths.lag - milliseconds(500)).as_secs_f64() > pings, "pings after {pings} s");
 }
 
 #[test]
 fn a_lease_that_heartbeats_cannot_keep_is_refused() {
-    assert!(Lengths::new(Duration::from_millis(400), None).is_err());
-    assert!(Lengths::new(Duration::from_millis(500), None).is_ok());
-    assert!(Lengths::new(Duration::from_millis(400), Some(Duration::from_millis(50))).is_ok());
-    assert!(Lengths::new(T, Some(Duration::from_secs(15))).is_err());
+    let with = |tick, drift_ppm| Reckoning { tick, drift_ppm };
+    let tick = milliseconds(200);
+    assert!(Lengths::new(milliseconds(400), &with(tick, 10_000)).is_err());
+    assert!(Lengths::new(milliseconds(500), &with(tick, 10_000)).is_ok());
+    assert!(Lengths::new(milliseconds(500), &with(tick, DEFAULT_DRIFT_PPM)).is_err());
+    assert!(Lengths::new(milliseconds(400), &with(milliseconds(50), DEFAULT_DRIFT_PPM)).is_ok());
+    assert!(Lengths::new(T, &with(Duration::from_secs(15), DEFAULT_DRIFT_PPM)).is_err());
+    assert!(Lengths::new(T, &with(Duration::MAX, DEFAULT_DRIFT_PPM)).is_err());
+    assert!(Lengths::new(T, &with(tick, u32::MAX)).is_err());
+    assert!(Lengths::new(Duration::MAX, &with(Duration::MAX, u32::MAX)).is_err());
+}
+
+#[test]
+fn a_moment_is_as_late_as_either_clock_says() {
+    let earlier = Moment::new(milliseconds(100), milliseconds(1_000));
+    let later = Moment::new(milliseconds(140), milliseconds(1_030));
+    assert_eq!(later.most_since(earlier), milliseconds(40));
+    assert_eq!(later.least_since(earlier), milliseconds(30));
+    assert_eq!(earlier.most_since(later), Duration::ZERO);
+    assert_eq!(earlier.until(later), milliseconds(30));
+    assert_eq!(later.left_of(milliseconds(35), earlier), milliseconds(5));
+    assert_eq!(later.left_of(milliseconds(30), earlier), Duration::ZERO);
+    let stopped = Moment::new(milliseconds(200), milliseconds(1_000));
+    assert!(!stopped.has_reached(later), "the machine was suspended: only one of its clocks went on");
+    assert_eq!(stopped.until(later), Duration::ZERO);
 }
 
 proptest! {
@@ -43,19 +96,21 @@ proptest! {
     fn prompt_heartbeats_keep_the_lease_above_the_longest_stop_margin(
         timeout in 500u64..60_000,
         tick in 1u64..4_000,
+        drift_ppm in 0u32..120_000,
         quarters in prop::collection::vec(0u32..=1_000, 40),
     ) {
-        let lengths = Lengths::new(Duration::from_millis(timeout), Some(Duration::from_millis(tick)));
-        prop_assume!(lengths.is_ok());
-        let lengths = lengths.unwrap();
-        let mut lease = Lease::established(lengths, at(0));
+        let reckoning = Reckoning { tick: milliseconds(tick), drift_ppm };
+        let lease = Lease::established(reckoning, milliseconds(timeout), at(0));
+        prop_assume!(lease.is_ok());
+        let mut lease = lease.unwrap();
+        let lengths = lease.lengths();
         for (beat, quarter) in (1u32..).zip(quarters) {
-            let sent = at(0) + lengths.heartbeat * beat;
-            let answered = sent + lengths.heartbeat / 4 * quarter / 1_000;
-            prop_assert!(lease.deadline() >= answered + lengths.longest_stop_margin());
-            let synced = sent + (answered - sent) / 2;
-            lease.synced(sent, synced);
-            lease.confirmed(synced, answered);
+            let sent = at(0).plus(lengths.heartbeat * beat);
+            let round_trip = lengths.heartbeat / 4 * quarter / 1_000;
+            let (synced, answered) = (sent.plus(round_trip / 2), sent.plus(round_trip));
+            prop_assert!(lease.remaining(answered) >= lengths.longest_stop_margin());
+            lease.synced(0, sent, synced);
+            lease.confirmed(0, synced, answered);
         }
     }
 }
@@ -63,55 +118,50 @@ proptest! {
 #[test]
 fn a_new_lease_counts_from_before_it_was_asked_for() {
     let lease = established();
-    assert_eq!(lease.deadline(), at(9_900));
-    assert!(lease.term(at(9_899)).is_ok());
-    assert_eq!(lease.term(at(9_900)), Err(Lapse::Unconfirmed));
+    assert_eq!(lease.remaining(at(0)), milliseconds(9_000));
+    assert!(lease.term(at(8_999)).is_ok());
+    assert_eq!(lease.term(at(9_000)), Err(Lapse::Unconfirmed));
+}
+
+#[test]
+fn the_lease_ends_when_either_clock_says_so() {
+    let lease = established();
+    let (boot, raw) = (milliseconds(100_000), milliseconds(50_000));
+    assert!(lease.term(Moment::new(boot, raw + milliseconds(9_000))).is_err());
+    assert!(lease.term(Moment::new(boot + milliseconds(9_000), raw)).is_err());
+    assert!(lease.term(Moment::new(boot + milliseconds(8_999), raw + milliseconds(8_999))).is_ok());
+}
+
+#[test]
+fn a_lag_has_passed_when_both_clocks_say_so() {
+    let mut lease = established();
+    lease.touched(at(2_000), at(2_000));
+    let early = Moment::new(milliseconds(105_000), milliseconds(53_449));
+    lease.confirmed(0, early, early);
+    let later = early.plus(milliseconds(100));
+    lease.confirmed(0, later, later);
+    assert_eq!(deadline(&lease), at(9_000), "the unslewed clock is a millisecond short of 1,450");
 }
 
 #[test]
 fn touches_count_once_they_are_confirmed_twice_the_first_time_a_lag_later() {
     let mut lease = established();
     lease.touched(at(2_000), at(2_000));
-    lease.confirmed(at(3_499), at(3_600));
-    lease.confirmed(at(3_600), at(3_700));
+    lease.confirmed(0, at(3_449), at(3_600));
+    lease.confirmed(0, at(3_600), at(3_700));
     assert_eq!(
-        lease.deadline(),
-        at(9_900),
+        deadline(&lease),
+        at(9_000),
         "the leader need not have asked for it when the first write was sent"
     );
-    lease.confirmed(at(3_699), at(3_800));
-    assert_eq!(lease.deadline(), at(9_900), "nor the server have reported it before the third one was sent");
-    lease.confirmed(at(3_700), at(3_800));
-    assert_eq!(lease.deadline(), at(11_900));
-    lease.confirmed(at(5_100), at(5_200));
-    assert_eq!(lease.deadline(), at(11_900), "a quorum write is a touch itself, and asked for by now");
-    lease.confirmed(at(5_200), at(5_300));
-    assert_eq!(lease.deadline(), at(13_399));
-}
-
-#[test]
-fn a_lapse_ends_the_term_and_a_confirmation_starts_another() {
-    let mut lease = established();
-    let first = lease.term(at(1)).unwrap();
-    lease.touched(at(8_000), at(8_000));
-    assert_eq!(lease.check(first, at(9_900)), Err(Lapse::Unconfirmed));
-    lease.confirmed(at(9_940), at(9_950));
-    assert_eq!(lease.term(at(9_950)), Err(Lapse::Unconfirmed));
-    lease.confirmed(at(9_950), at(9_960));
-    assert_eq!(lease.deadline(), at(17_900));
-    assert_eq!(lease.check(first, at(9_970)), Err(Lapse::Unconfirmed), "loss is final");
-    let second = lease.term(at(9_970)).unwrap();
-    assert_eq!(lease.check(second, at(17_899)), Ok(()));
-}
-
-#[test]
-fn a_confirmation_in_time_keeps_the_term() {
-    let mut lease = established();
-    let term = lease.term(at(1)).unwrap();
-    lease.touched(at(5_000), at(5_000));
-    lease.confirmed(at(7_000), at(7_100));
-    lease.confirmed(at(7_100), at(7_200));
-    assert_eq!(lease.check(term, at(14_000)), Ok(()));
+    lease.confirmed(0, at(3_699), at(3_800));
+    assert_eq!(deadline(&lease), at(9_000), "nor the server have reported it before the third one was sent");
+    lease.confirmed(0, at(3_700), at(3_800));
+    assert_eq!(deadline(&lease), at(11_000));
+    lease.confirmed(0, at(5_100), at(5_200));
+    assert_eq!(deadline(&lease), at(11_000), "a quorum write is a touch itself, and asked for by now");
+    lease.confirmed(0, at(5_200), at(5_300));
+    assert_eq!(deadline(&lease), at(12_449));
 }
 
 /// Found while the argument was modelled, then on servers (tests/strict/stalled_server.rs): one confirmation was taken for
@@ -123,53 +173,173 @@ fn one_confirmation_is_not_enough() {
     for beat in [1_000, 2_000, 3_000, 4_000] {
         lease.touched(at(beat), at(beat));
     }
-    lease.confirmed(at(6_000), at(8_000));
-    assert_eq!(lease.deadline(), at(9_900));
+    lease.confirmed(0, at(6_000), at(8_000));
+    assert_eq!(deadline(&lease), at(9_000));
+}
+
+#[test]
+fn a_lapse_ends_the_term_and_a_confirmation_starts_another() {
+    let mut lease = established();
+    let first = lease.term(at(1)).unwrap();
+    for beat in [2_000, 4_000, 6_000, 8_000] {
+        lease.synced(0, at(beat), at(beat));
+    }
+    assert_eq!(lease.check(first, at(9_000)), Err(Lapse::Unconfirmed));
+    lease.confirmed(0, at(9_040), at(9_050));
+    assert_eq!(deadline(&lease), at(15_000), "what was heard of in time is known by one write");
+    assert_eq!(lease.check(first, at(9_060)), Err(Lapse::Unconfirmed), "loss is final");
+    let second = lease.term(at(9_060)).unwrap();
+    assert_eq!(lease.check(second, at(14_999)), Ok(()));
+}
+
+#[test]
+fn a_confirmation_in_time_keeps_the_term() {
+    let mut lease = established();
+    let term = lease.term(at(1)).unwrap();
+    lease.touched(at(5_000), at(5_000));
+    lease.confirmed(0, at(7_000), at(7_100));
+    lease.confirmed(0, at(7_100), at(7_200));
+    assert_eq!(lease.check(term, at(13_000)), Ok(()));
+}
+
+/// The leader takes a session from its queue, and marks it as closing a moment later. A report that arrives in between,
+/// and a write right behind it, are accepted all the same.
+#[test]
+fn what_the_leader_may_have_heard_of_too_late_is_confirmed_a_lag_later() {
+    let mut lease = established();
+    lease.touched(at(5_000), at(5_000));
+    lease.synced(0, at(6_450), at(6_500));
+    lease.confirmed(0, at(8_990), at(9_000));
+    lease.confirmed(0, at(10_449), at(10_460));
+    assert_eq!(lease.term(at(10_460)), Err(Lapse::Unconfirmed));
+    lease.confirmed(0, at(10_450), at(10_460));
+    assert!(lease.term(at(10_460)).is_ok(), "by now it would have been marked");
+    assert_eq!(deadline(&lease), at(15_450), "which holds for what was reported since, too");
+}
+
+/// As above: a request to resume the session may arrive in that moment.
+#[test]
+fn a_session_that_was_resumed_when_it_may_have_expired_is_confirmed_a_lag_later() {
+    let mut lease = established();
+    let connection = resume(&mut lease, at(8_000));
+    lease.confirmed(connection, at(9_100), at(9_110));
+    assert_eq!(lease.term(at(9_110)), Err(Lapse::Unconfirmed));
+    lease.confirmed(connection, at(10_560), at(10_570));
+    assert_eq!(deadline(&lease), at(17_000));
+}
+
+#[test]
+fn doubts_outlast_the_connection() {
+    let mut lease = established();
+    let connection = resume(&mut lease, at(9_000));
+    lease.confirmed(connection, at(9_100), at(9_110));
+    let connection = resume(&mut lease, at(9_200));
+    lease.confirmed(connection, at(9_300), at(9_310));
+    assert_eq!(lease.term(at(9_310)), Err(Lapse::Unconfirmed));
+    lease.confirmed(connection, at(10_560), at(10_570));
+    assert_eq!(deadline(&lease), at(18_200));
+}
+
+#[test]
+fn a_resumption_counts_from_its_request_once_a_write_was_confirmed_on_its_connection() {
+    let mut lease = established();
+    lease.touched(at(2_000), at(2_000));
+    let connection = resume(&mut lease, at(2_500));
+    assert_eq!(deadline(&lease), at(9_000));
+    assert!(!lease.confirmed(0, at(4_000), at(4_010)), "answered on the old connection");
+    lease.synced(0, at(4_000), at(4_010));
+    assert_eq!(deadline(&lease), at(9_000));
+    assert!(lease.confirmed(connection, at(2_700), at(2_710)));
+    assert_eq!(deadline(&lease), at(11_500));
 }
 
 #[test]
 fn touches_of_an_earlier_connection_are_worth_nothing() {
     let mut lease = established();
-    lease.touched(at(2_000), at(2_000));
-    lease.unchanged(at(2_300));
-    lease.disconnected(at(2_500));
-    // Still down, though the next connection may be asked for already.
-    lease.unchanged(at(2_550));
-    lease.connected(at(2_600));
-    // Answered on the old connection, heard of now.
-    lease.touched(at(2_400), at(2_700));
-    lease.confirmed(at(2_400), at(2_700));
-    assert_eq!(lease.deadline(), at(9_900));
-    // The new connection counts from the last look that found the old one, once a quorum write went through it.
-    assert_eq!(lease.confirmed(at(2_700), at(2_710)), lease.connection());
-    assert_eq!(lease.deadline(), at(12_200));
-}
-
-#[test]
-fn a_connection_made_unseen_counts_from_its_own_requests_only() {
-    let mut lease = established();
-    lease.touched(at(2_000), at(2_000));
-    lease.connected(at(3_000));
-    assert_eq!(lease.confirmed(at(2_999), at(6_010)), None);
-    lease.confirmed(at(6_000), at(6_000));
-    assert_eq!(lease.deadline(), at(9_900));
-    lease.confirmed(at(7_500), at(7_510));
-    assert_eq!(lease.deadline(), at(9_900));
-    lease.confirmed(at(7_510), at(7_520));
-    assert_eq!(lease.deadline(), at(15_900));
+    lease.synced(0, at(2_000), at(2_010));
+    lease.synced(0, at(4_000), at(4_010));
+    let connection = resume(&mut lease, at(1_000));
+    lease.confirmed(connection, at(4_100), at(4_110));
+    assert_eq!(deadline(&lease), at(10_000), "by the resumption alone");
 }
 
 #[test]
 fn each_connection_has_its_number_and_none_while_there_is_none() {
     let mut lease = established();
-    let first = lease.connection().unwrap();
-    lease.disconnected(at(1));
+    assert_eq!(lease.connection(), Some(0));
+    lease.disconnected();
     assert_eq!(lease.connection(), None);
-    lease.connected(at(2));
-    let second = lease.connection().unwrap();
-    assert_ne!(first, second);
-    lease.connected(at(3));
-    assert_ne!(lease.connection().unwrap(), second, "one that was lost and made again unseen");
+    lease.attempting(at(1), T);
+    assert_eq!(lease.connection(), None);
+    assert_eq!(lease.resumed(T), Ok(1));
+    assert_eq!(lease.connection(), Some(1));
+    lease.attempting(at(2), T);
+    assert_eq!(lease.connection(), None, "given up for the next one");
+    assert!(!lease.confirmed(1, at(3), at(3)));
+    lease.attempt_failed();
+    assert_eq!(lease.connection(), None);
+    lease.attempting(at(4), T);
+    assert_eq!(lease.resumed(T), Ok(2));
+}
+
+#[test]
+fn the_smallest_timeout_counts_for_good() {
+    let mut lease = established();
+    lease.attempting(at(1_000), milliseconds(6_000));
+    assert_eq!(deadline(&lease), at(6_400), "the request may expire the session as early as 7,000");
+    let connection = lease.resumed(milliseconds(8_000)).unwrap();
+    assert_eq!(lease.lengths().timeout, milliseconds(8_000));
+    lease.confirmed(connection, at(1_100), at(1_110));
+    assert_eq!(deadline(&lease), at(8_200));
+    let connection = resume(&mut lease, at(2_000));
+    lease.confirmed(connection, at(2_100), at(2_110));
+    assert_eq!(deadline(&lease), at(9_200), "an old follower may still report with the smaller one");
+}
+
+#[test]
+fn a_request_to_resume_that_was_not_answered_may_be_handled_at_any_time() {
+    let mut lease = established();
+    lease.attempting(at(1_000), milliseconds(6_000));
+    lease.attempt_failed();
+    assert_eq!(lease.lengths().timeout, milliseconds(6_000));
+    assert_eq!(deadline(&lease), at(5_400));
+    let connection = resume(&mut lease, at(3_000));
+    lease.confirmed(connection, at(3_100), at(3_110));
+    assert_eq!(deadline(&lease), at(8_400));
+}
+
+#[test]
+fn a_request_in_place_of_another_means_that_this_one_failed() {
+    let mut lease = established();
+    lease.attempting(at(1_000), milliseconds(6_000));
+    lease.attempting(at(2_000), T);
+    assert_eq!(lease.lengths().timeout, milliseconds(6_000));
+}
+
+/// Once it has lapsed, no answer but a confirmation may make it valid, in another term.
+#[test]
+fn a_lease_that_lapsed_by_a_request_to_resume_is_not_revived_by_its_answer() {
+    let mut lease = established();
+    let term = lease.term(at(0)).unwrap();
+    lease.attempting(at(100), milliseconds(5_000));
+    assert_eq!(lease.term(at(4_600)), Err(Lapse::Unconfirmed));
+    let connection = lease.resumed(T).unwrap();
+    assert_eq!(lease.term(at(4_700)), Err(Lapse::Unconfirmed));
+    lease.confirmed(connection, at(4_700), at(4_710));
+    assert_eq!(lease.check(term, at(4_710)), Err(Lapse::Unconfirmed));
+    assert_eq!(deadline(&lease), at(9_100));
+}
+
+#[test]
+fn a_timeout_that_heartbeats_cannot_keep_ends_the_lease_for_good() {
+    let mut lease = established();
+    lease.attempting(at(1_000), T);
+    let lengths = lease.resumed(milliseconds(2_000)).unwrap_err();
+    assert_eq!(lengths.timeout, milliseconds(2_000));
+    assert_eq!(lease.connection(), None);
+    assert_eq!(deadline(&lease), at(1_800));
+    lease.attempting(at(1_100), T);
+    assert_eq!(lease.resumed(T), Err(lengths), "an old follower may still report with that one");
 }
 
 #[test]
@@ -177,9 +347,10 @@ fn an_ended_session_stays_ended_in_its_first_way() {
     let mut lease = established();
     lease.ended(SessionEnd::Closed);
     lease.ended(SessionEnd::Expired);
-    lease.confirmed(at(5_000), at(5_001));
+    lease.confirmed(0, at(5_000), at(5_001));
     assert_eq!(lease.term(at(5_002)), Err(Lapse::Ended(SessionEnd::Closed)));
     assert_eq!(lease.end(), Some(SessionEnd::Closed));
+    assert_eq!(lease.remaining(at(1)), Duration::ZERO);
 }
 
 #[test]
@@ -190,260 +361,37 @@ fn touches_do_not_pile_up() {
     }
     assert!(lease.touches.len() <= 17, "{} of them", lease.touches.len());
     for beat in 1_000..2_000 {
-        lease.confirmed(at(beat * 100), at(beat * 100 + 10));
+        lease.confirmed(0, at(beat * 100), at(beat * 100 + 10));
     }
-    let kept = lease.touches.len() + lease.asked.len();
+    let kept = lease.touches.len() + lease.reports.len();
     assert!(kept <= 20, "{kept} of them");
 }
 
 /// docs/DESIGN.md says so.
 #[test]
 fn a_guard_lasts_for_so_long_after_its_last_confirmation() {
-    let beat = lengths().heartbeat;
-    let lasts = |confirmed: Duration| {
-        let mut lease = established();
-        (1..=4).for_each(|number| lease.synced(at(0) + beat * number, at(0) + beat * number));
-        let sent = at(0) + beat * 4 + confirmed;
-        lease.confirmed(sent, sent);
-        lease.deadline() - sent
+    let reckoning = Reckoning { tick: Duration::from_secs(2), drift_ppm: DEFAULT_DRIFT_PPM };
+    let lasts = |confirmed: fn(Duration) -> Duration| {
+        let mut lease = Lease::established(reckoning, T, at(0)).unwrap();
+        let beat = lease.lengths().heartbeat;
+        (1..=4).map(|number| at(0).plus(beat * number)).for_each(|sent| lease.synced(0, sent, sent));
+        let sent = at(0).plus(beat * 4 + confirmed(beat));
+        lease.confirmed(0, sent, sent);
+        lease.remaining(sent).as_millis()
     };
-    assert_eq!(lasts(Duration::ZERO), Duration::from_millis(7_775), "by a heartbeat");
-    assert_eq!(lasts(beat), Duration::from_millis(5_650), "by its entry, just before the next sync");
+    assert_eq!(lasts(|_| Duration::ZERO), 6_999, "by a heartbeat");
+    assert_eq!(lasts(|beat| beat), 4_899, "by its entry, just before the next sync");
 }
 
 /// A session without a guard asks by syncs alone, for as long as it lives.
 #[test]
-fn what_was_asked_for_does_not_pile_up_without_writes() {
+fn what_was_reported_does_not_pile_up_without_writes() {
     let mut lease = established();
     for beat in 1..1_000 {
-        lease.synced(at(beat * 2_125), at(beat * 2_125 + 10));
+        lease.synced(0, at(beat * 2_125), at(beat * 2_125 + 10));
     }
-    let kept = lease.touches.len() + lease.asked.len();
+    let kept = lease.touches.len() + lease.reports.len();
     assert!(kept <= 10, "{kept} of them");
-    lease.confirmed(at(999 * 2_125 + 20), at(999 * 2_125 + 30));
-    assert_eq!(lease.deadline(), at(998 * 2_125 + 9_900), "the last but one is known all the same");
-}
-
-/// The leader, and the server that the client is connected to: the leader itself, or a follower with a stream to it
-/// and one from it. Both can take any time.
-struct Ensemble {
-    now: Duration,
-    /// The last touch that the leader knows of.
-    known: Duration,
-    /// When the leader last pinged, which it does a lag after the last time at the latest.
-    pinged: Duration,
-    server: Server,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Server {
-    Leader,
-    /// With the last touch that it will report.
-    Follower(Duration),
-    /// A leader that has no quorum any more, and does not know it.
-    Deposed,
-}
-
-/// What goes from the leader to a follower.
-#[derive(Clone, Copy, Debug)]
-enum Down {
-    Ping,
-    /// To the write that was sent then.
-    Acknowledgement(Duration),
-    /// To the sync that was sent then.
-    Synced(Duration),
-}
-
-/// What goes from a follower to the leader.
-#[derive(Clone, Copy, Debug)]
-enum Up {
-    Report(Duration),
-    /// Sent by the client then.
-    Write(Duration),
-    Sync(Duration),
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    /// Time passes.
-    Wait(u64),
-    /// A read reaches the server that was sent so long ago, and is answered.
-    Read(u64),
-    /// A write likewise; the leader will hear of it.
-    Write(u64),
-    /// A sync likewise, which whatever takes itself for the leader answers.
-    Sync(u64),
-    Ping,
-    /// The leader hears so much of what the follower has sent.
-    Up(usize),
-    /// The follower hears so much of what the leader has sent.
-    Down(usize),
-    /// The client looks, and finds its connection as before.
-    Look,
-    /// The connection is lost, and the client sees that at once or not at all.
-    Lose {
-        seen: bool,
-    },
-    Connect(Server),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        5 => (1u64..1_500).prop_map(Step::Wait),
-        4 => (0u64..2_000).prop_map(Step::Read),
-        5 => (0u64..2_000).prop_map(Step::Write),
-        4 => (0u64..2_000).prop_map(Step::Sync),
-        3 => Just(Step::Ping),
-        4 => (1usize..4).prop_map(Step::Up),
-        4 => (1usize..4).prop_map(Step::Down),
-        2 => Just(Step::Look),
-        1 => any::<bool>().prop_map(|seen| Step::Lose { seen }),
-        2 => prop_oneof![
-            1 => Just(Server::Leader),
-            3 => Just(Server::Follower(Duration::ZERO)),
-            1 => Just(Server::Deposed),
-        ].prop_map(Step::Connect),
-    ]
-}
-
-/// A client, its lease and the ensemble.
-struct World {
-    lease: Lease,
-    ensemble: Ensemble,
-    up: VecDeque<Up>,
-    down: VecDeque<Down>,
-    connected: bool,
-    connected_at: Duration,
-}
-
-impl World {
-    fn new(server: Server) -> Self {
-        Self {
-            lease: established(),
-            ensemble: Ensemble { now: at(0), known: at(0), pinged: at(0), server },
-            up: VecDeque::new(),
-            down: VecDeque::new(),
-            connected: true,
-            connected_at: at(0),
-        }
-    }
-
-    fn take(&mut self, step: Step) {
-        let now = self.ensemble.now;
-        // Sent on the present connection: no earlier than that was made.
-        let sent = |ago: u64| now.saturating_sub(Duration::from_millis(ago)).max(self.connected_at);
-        match step {
-            Step::Wait(milliseconds) => {
-                let until = now + Duration::from_millis(milliseconds);
-                while self.ensemble.pinged + lengths().lag <= until {
-                    self.ensemble.pinged += lengths().lag;
-                    self.down.push_back(Down::Ping);
-                }
-                self.ensemble.now = until;
-            }
-            Step::Ping => {
-                self.ensemble.pinged = now;
-                self.down.push_back(Down::Ping);
-            }
-            Step::Read(ago) if self.connected => {
-                let sent = sent(ago);
-                self.reach();
-                self.lease.touched(sent, now);
-            }
-            Step::Write(ago) if self.connected => {
-                let sent = sent(ago);
-                self.reach();
-                match self.ensemble.server {
-                    Server::Leader => drop(self.lease.confirmed(sent, now)),
-                    Server::Follower(_) => self.up.push_back(Up::Write(sent)),
-                    Server::Deposed => {}
-                }
-            }
-            Step::Sync(ago) if self.connected => {
-                let sent = sent(ago);
-                self.reach();
-                match self.ensemble.server {
-                    Server::Leader | Server::Deposed => self.lease.synced(sent, now),
-                    Server::Follower(_) => self.up.push_back(Up::Sync(sent)),
-                }
-            }
-            Step::Up(number) => (0..number).for_each(|_| self.hear_follower()),
-            Step::Down(number) => (0..number).for_each(|_| self.hear_leader()),
-            Step::Look if self.connected => self.lease.unchanged(now),
-            Step::Lose { seen } if self.connected => {
-                self.connected = false;
-                if seen {
-                    self.lease.disconnected(now);
-                }
-            }
-            Step::Connect(server) if !self.connected => self.connect(server),
-            _ => {}
-        }
-    }
-
-    /// A request reaches the server, and touches the session there.
-    fn reach(&mut self) {
-        match &mut self.ensemble.server {
-            Server::Leader => self.ensemble.known = self.ensemble.now,
-            Server::Follower(touch) => *touch = self.ensemble.now,
-            Server::Deposed => {}
-        }
-    }
-
-    fn hear_follower(&mut self) {
-        match self.up.pop_front() {
-            Some(Up::Report(touch)) => self.ensemble.known = self.ensemble.known.max(touch),
-            Some(Up::Write(sent)) => self.down.push_back(Down::Acknowledgement(sent)),
-            Some(Up::Sync(sent)) => self.down.push_back(Down::Synced(sent)),
-            None => {}
-        }
-    }
-
-    fn hear_leader(&mut self) {
-        let Server::Follower(touch) = self.ensemble.server else { return };
-        match self.down.pop_front() {
-            Some(Down::Ping) => self.up.push_back(Up::Report(touch)),
-            Some(Down::Acknowledgement(sent)) if self.connected => {
-                self.lease.confirmed(sent, self.ensemble.now);
-            }
-            Some(Down::Synced(sent)) if self.connected => self.lease.synced(sent, self.ensemble.now),
-            Some(Down::Acknowledgement(_) | Down::Synced(_)) | None => {}
-        }
-    }
-
-    /// The session is resumed by what takes itself for the leader. A follower that is new to the client has streams of
-    /// its own; what the last one has reported is on its way no more.
-    fn connect(&mut self, server: Server) {
-        let now = self.ensemble.now;
-        self.up.clear();
-        self.down.clear();
-        self.ensemble.server = server;
-        match &mut self.ensemble.server {
-            Server::Leader => self.ensemble.known = now,
-            Server::Follower(touch) => (*touch, self.ensemble.known) = (now, now),
-            Server::Deposed => {}
-        }
-        (self.connected, self.connected_at) = (true, now);
-        self.lease.connected(now);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
-
-    #[test]
-    fn the_lease_never_outlasts_what_the_ensemble_guarantees(
-        follows in any::<bool>(),
-        steps in prop::collection::vec(step(), 1..80),
-    ) {
-        let mut world = World::new(if follows { Server::Follower(at(0)) } else { Server::Leader });
-        for step in steps {
-            world.take(step);
-            let session = world.ensemble.known + T;
-            prop_assert!(
-                world.lease.deadline() <= session,
-                "lease until {:?}, session until {session:?}", world.lease.deadline(),
-            );
-        }
-    }
+    lease.confirmed(0, at(999 * 2_125 + 20), at(999 * 2_125 + 30));
+    assert_eq!(deadline(&lease), at(998 * 2_125 + 9_000), "the last but one is known all the same");
 }
