@@ -205,9 +205,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let contender = &mut self.world.contenders[party];
         contender.pending = None;
         let session = &mut self.world.sessions[contender.session];
-        session.down.retain(|(to, message)| {
-            *to != party || message.is_heartbeat() || matches!(message, Message::Changed(..))
-        });
+        session
+            .down
+            .retain(|(to, message)| *to != party || message.is_heartbeat() || message.is_of_a_watch());
         let superseded =
             |sent: &&mut Sent| sent.party == party && sent.awaited && !sent.request.is_heartbeat();
         for sent in session.up.iter_mut().filter(superseded) {
@@ -239,7 +239,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 && contender.caller == Caller::Waiting
                 && self.world.server.node_of(other).is_some_and(|node| node.own.czxid < own.czxid)
         };
-        if self.setup.faults.meddlings == 0 && self.world.contenders.iter().enumerate().any(waits) {
+        if self.setup.faults.deletions == 0 && self.world.contenders.iter().enumerate().any(waits) {
             self.world.breach.get_or_insert(Breach::OutOfTurn);
         }
     }
@@ -247,7 +247,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn lose(&mut self, party: Party) {
         (self.witness)(Witness::HolderTold);
         let contender = &mut self.world.contenders[party];
-        if self.setup.faults.meddlings == 0 || !matches!(contender.caller, Caller::Holding { .. }) {
+        if !self.setup.faults.touch_nodes() || !matches!(contender.caller, Caller::Holding { .. }) {
             self.world.breach.get_or_insert(Breach::UnfoundedLoss);
         }
         contender.caller = Caller::Holding { valid: false };
@@ -265,7 +265,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             End::NodeDeleted => {
                 (self.witness)(Witness::ToldByMissingNode);
-                (self.setup.faults.meddlings == 0).then_some(Breach::UnexpectedEnd)
+                (!self.setup.faults.touch_nodes()).then_some(Breach::UnexpectedEnd)
             }
             End::SessionOver(_) => None,
             End::Refused(_) | End::Exhausted(_) => Some(Breach::UnexpectedEnd),
@@ -320,21 +320,37 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 contender.pending = None;
                 contender.watch = Some((kind, sequence));
                 match kind {
-                    Kind::Predecessor => Event::PredecessorWatched(true),
                     Kind::Own => Event::OwnWatched(true),
+                    Kind::Predecessor | Kind::Children => Event::PredecessorWatched(true),
                 }
+            }
+            Message::WatchLost => {
+                let Some((kind, sequence)) = contender.watch.take() else { return };
+                if kind == Kind::Predecessor && self.world.server.node(sequence).is_none() {
+                    (self.witness)(Witness::PredecessorVanishedWhileDisconnected);
+                }
+                Event::WatchLost
             }
             Message::Changed(kind, sequence, change) => {
                 // The watch may have been dropped while this was under way.
                 if contender.watch != Some((kind, sequence)) {
                     return;
                 }
-                contender.watch = None;
-                match (kind, change) {
-                    (Kind::Own, _) => Event::OwnTouched,
-                    (Kind::Predecessor, Change::Written) => Event::PredecessorReleased,
-                    (Kind::Predecessor, Change::Deleted) => Event::PredecessorDeleted,
+                if change == Change::WrittenAndDeleted {
+                    (self.witness)(Witness::DeletedAfterAWrite);
                 }
+                let event = match (kind, change) {
+                    (Kind::Own, _) => Event::OwnTouched,
+                    (_, Change::Released) => Event::PredecessorReleased,
+                    (_, change) if self.setup.mutant.is_some_and(|it| it.takes_for_a_release(change)) => {
+                        Event::PredecessorReleased
+                    }
+                    // Its end is still to come.
+                    (_, Change::Written) => return,
+                    (_, Change::Deleted | Change::WrittenAndDeleted) => Event::PredecessorDeleted,
+                };
+                contender.watch = None;
+                event
             }
         };
         let event = self.weigh(party, event);

@@ -84,11 +84,11 @@ impl Model for Contest {
             }));
         }
         // What an operator does is not foreseen, but by a long delay.
-        let meddled = self.setup.faults.meddlings > 0 || self.setup.faults.evictions > 0;
+        let meddled = self.setup.faults.deletions > 0 || self.setup.faults.evictions > 0;
         if !meddled || self.setup.clock.is_some() {
             properties.push(always(ONE_HOLDER, |_, world| valid_guards(world) <= 1));
         }
-        if meddled {
+        if meddled || self.setup.faults.writes > 0 {
             properties.push(always("a settled holder without a node is told", |contest, world| {
                 let mut steps = Vec::new();
                 world.steps(&contest.setup, &mut steps);
@@ -100,6 +100,8 @@ impl Model for Contest {
                             || world.server.node_of(party).is_some()
                     })
             }));
+        }
+        if meddled {
             return properties;
         }
         properties.extend([

@@ -46,4 +46,8 @@ pub(crate) enum Witness {
     MovedToFollower,
     MovedToLeader,
     LeaseExtended,
+    /// A predecessor went when one of the two watches on it was set.
+    GoneBetweenItsWatches,
+    /// A waiter's predecessor had been written to before its node was deleted.
+    DeletedAfterAWrite,
 }

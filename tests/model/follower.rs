@@ -9,6 +9,7 @@ use crate::findings::Witness;
 use crate::requests::{Change, Message, Sent};
 use crate::run::Run;
 use crate::server::{Party, Server};
+use crate::setup::Flaw;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Follower {
@@ -121,7 +122,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
             }
             Up::Revalidate(session) => {
-                follower.down.push(Down::Revalidated(session));
+                let barrier = self.setup.flaw != Some(Flaw::ReadsOvertakeTheBarrier);
+                let behind = if barrier { follower.down.len() } else { 0 };
+                follower.down.insert(behind, Down::Revalidated(session));
                 self.world.touch(session);
             }
             Up::Report(touched) => {
@@ -160,7 +163,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Effect::Directory(there) => follower.server.directory = there.then_some(0),
             Effect::Created(party) => drop(follower.server.create(party)),
             Effect::Written(sequence) => {
-                let watches = follower.server.fire(sequence);
+                let watches = follower.server.write(sequence);
                 self.notify(watches, sequence, Change::Written);
             }
             Effect::Removed(sequence, change) => {

@@ -5,6 +5,8 @@
 
 use zklock::recipe::{Command, Event, Machine, Refusal, Sequence, Sight};
 
+use crate::requests::Change;
+
 /// Which rule a machine breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
@@ -32,11 +34,15 @@ pub(crate) enum Mutant {
     ForgetsItsCreate,
     /// It goes on holding the lock when somebody else has touched its node.
     IgnoresItsLoss,
+    /// It takes any write to its predecessor's node for a release.
+    TrustsWrites,
+    /// It takes a write and a later deletion for a release.
+    TrustsWritesBeforeDeletions,
 }
 
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::TrustsDeletions,
         Self::TrustsAbsence,
         Self::Miscounts,
@@ -49,10 +55,12 @@ impl Mutant {
         Self::TrustsItsRemoval,
         Self::ForgetsItsCreate,
         Self::IgnoresItsLoss,
+        Self::TrustsWrites,
+        Self::TrustsWritesBeforeDeletions,
     ];
 
     /// What a machine with this fault does about an event. [`AdoptsAnothersNode`](Self::AdoptsAnothersNode) is in what
-    /// is found for it.
+    /// is found for it; what a watch shows is [`takes_for_a_release`](Self::takes_for_a_release)'s.
     pub(crate) fn handle(self, machine: &mut Machine, event: Event) -> Option<Command> {
         let cause = event.clone();
         let event = self.hears(machine, event);
@@ -81,6 +89,15 @@ impl Mutant {
                 machine.handle(Event::Refused(Refusal::NotAuthorized))
             }
             (_, command) => command,
+        }
+    }
+
+    /// Whether it takes this for a release of its predecessor, which it is not.
+    pub(crate) fn takes_for_a_release(self, change: Change) -> bool {
+        match self {
+            Self::TrustsWrites => change == Change::Written,
+            Self::TrustsWritesBeforeDeletions => change == Change::WrittenAndDeleted,
+            _ => false,
         }
     }
 

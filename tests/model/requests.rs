@@ -33,7 +33,10 @@ pub(crate) enum Request {
     /// The second half of a heartbeat, sent then.
     Beat(u8),
     List,
+    /// Reads a node, and watches its data.
     Watch(Kind, Sequence),
+    /// The second watch on a predecessor, sent right behind the first.
+    WatchChildren(Sequence),
     Release(Sequence),
     Delete(Sequence),
 }
@@ -41,7 +44,7 @@ pub(crate) enum Request {
 impl Request {
     /// Whether the leader has to answer.
     fn is_forwarded(&self) -> bool {
-        !matches!(self, Self::Look(_) | Self::Find | Self::List | Self::Watch(..))
+        !matches!(self, Self::Look(_) | Self::Find | Self::List | Self::Watch(..) | Self::WatchChildren(_))
     }
 
     /// Whether it is the session's, and no contender's.
@@ -61,6 +64,8 @@ pub(crate) enum Message {
     /// The request's connection was lost.
     Failed,
     Changed(Kind, Sequence, Change),
+    /// The watch's connection was lost.
+    WatchLost,
     /// A heartbeat that was sent then.
     Synced(u8),
     Beaten(u8),
@@ -70,13 +75,22 @@ impl Message {
     pub(crate) fn is_heartbeat(&self) -> bool {
         matches!(self, Self::Synced(_) | Self::Beaten(_))
     }
+
+    /// Whether it comes by itself, and is no answer.
+    pub(crate) fn is_of_a_watch(&self) -> bool {
+        matches!(self, Self::Changed(..) | Self::WatchLost)
+    }
 }
 
-/// A node's first change since it is watched. A release writes and deletes at once.
+/// What a watch shows. The two on a predecessor together show whether the write and the deletion were one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
     Written,
     Deleted,
+    /// Written to, and deleted by another transaction.
+    WrittenAndDeleted,
+    /// Written to and deleted at once.
+    Released,
 }
 
 impl<W: Fn(Witness)> Run<'_, W> {
@@ -180,24 +194,43 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 server if server.directory.is_none() => Message::Reply(Event::NoDirectory),
                 server => Message::Reply(Event::Listed(server.children())),
             },
-            Request::Watch(kind, sequence) => {
+            // A watch nobody awaits is removed again; that it was there for a while changes nothing.
+            Request::Watch(..) | Request::WatchChildren(_) if !awaited => return,
+            Request::Watch(Kind::Own, sequence) => {
                 let server = self.world.server_of_mut(session);
-                // A watch nobody awaits is removed again; that it was there for a while changes nothing.
-                if awaited && server.watch(sequence, Watch { party, kind }) {
-                    Message::Watched(kind, sequence)
+                // A node of that name may be another contender's by now.
+                let ours = server.node(sequence).is_some_and(|node| node.creator == party);
+                if ours && server.watch(sequence, Watch { party, kind: Kind::Own }) {
+                    Message::Watched(Kind::Own, sequence)
                 } else {
-                    Message::Reply(match kind {
-                        Kind::Predecessor => Event::PredecessorWatched(false),
-                        Kind::Own => Event::OwnWatched(false),
-                    })
+                    Message::Reply(Event::OwnWatched(false))
                 }
+            }
+            Request::Watch(kind, sequence) => {
+                if self.world.server_of_mut(session).watch(sequence, Watch { party, kind }) {
+                    let children = Sent { party, request: Request::WatchChildren(sequence), awaited };
+                    self.world.sessions[session].up.insert(0, children);
+                    return;
+                }
+                Message::Reply(Event::PredecessorWatched(false))
+            }
+            Request::WatchChildren(sequence) => {
+                let watch = Watch { party, kind: Kind::Children };
+                let stands = self.world.server_of_mut(session).watch(sequence, watch);
+                let down = &mut self.world.sessions[session].down;
+                down.push((party, Message::Watched(Kind::Predecessor, sequence)));
+                if !stands {
+                    (self.witness)(Witness::GoneBetweenItsWatches);
+                    down.push((party, Message::Changed(Kind::Predecessor, sequence, Change::Deleted)));
+                }
+                return;
             }
             Request::Release(sequence) => {
                 let server = &self.world.server;
                 if server.nodes.iter().any(|node| node.own.sequence < sequence) {
                     self.world.breach.get_or_insert(Breach::ReleaseBehindOthers);
                 }
-                Message::Reply(Event::Released(self.remove_for(party, sequence, Change::Written)))
+                Message::Reply(Event::Released(self.remove_for(party, sequence, Change::Released)))
             }
             Request::Delete(sequence) => {
                 self.remove_for(party, sequence, Change::Deleted);
@@ -262,13 +295,21 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// An operator, or another client, changes a node without removing it.
     pub(crate) fn write(&mut self, sequence: Sequence) {
-        let watches = self.world.server.fire(sequence);
+        let watches = self.world.server.write(sequence);
         self.replicate(Effect::Written(sequence));
         self.notify(watches, sequence, Change::Written);
     }
 
     pub(crate) fn notify(&mut self, watches: Vec<Watch>, sequence: Sequence, change: Change) {
-        for Watch { party, kind } in watches {
+        for &Watch { party, kind } in &watches {
+            let both = watches.contains(&Watch { party, kind: Kind::Predecessor });
+            let (kind, change) = match kind {
+                // The second watch tells of the node's end, or finds it gone.
+                Kind::Predecessor if change != Change::Written => continue,
+                Kind::Children if both => (Kind::Predecessor, change),
+                Kind::Children => (Kind::Predecessor, Change::WrittenAndDeleted),
+                kind => (kind, change),
+            };
             let session = self.world.contenders[party].session;
             self.world.sessions[session].down.push((party, Message::Changed(kind, sequence, change)));
         }

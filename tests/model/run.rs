@@ -105,11 +105,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.replicate(Effect::Directory(false));
             }
             Step::OperatorDeletes(sequence) => {
-                self.world.faults.meddlings -= 1;
+                self.world.faults.deletions -= 1;
                 self.remove(sequence, Change::Deleted);
             }
-            Step::OperatorWrites(sequence) => {
-                self.world.faults.meddlings -= 1;
+            Step::Write(sequence) => {
+                self.world.faults.writes -= 1;
                 self.write(sequence);
             }
         }

@@ -29,7 +29,10 @@ pub(crate) struct Watch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
+    /// For the predecessor's data. A client that waits for it, by two watches, knows both by this kind.
     Predecessor,
+    /// For the predecessor's children.
+    Children,
     Own,
 }
 
@@ -71,17 +74,18 @@ impl Server {
         true
     }
 
-    /// The watches that a change of this node fires; they fire once.
-    pub(crate) fn fire(&mut self, sequence: Sequence) -> Vec<Watch> {
+    /// The watches that a write to this node fires; they fire once.
+    pub(crate) fn write(&mut self, sequence: Sequence) -> Vec<Watch> {
         let node = self.nodes.iter_mut().find(|node| node.own.sequence == sequence);
-        node.map(|node| std::mem::take(&mut node.watches)).unwrap_or_default()
+        let fired =
+            node.map(|node| node.watches.extract_if(.., |watch| watch.kind != Kind::Children).collect());
+        fired.unwrap_or_default()
     }
 
     /// Removes a node; the watches that this fires.
     pub(crate) fn remove(&mut self, sequence: Sequence) -> Vec<Watch> {
-        let watches = self.fire(sequence);
-        self.nodes.retain(|node| node.own.sequence != sequence);
-        watches
+        let removed = self.nodes.extract_if(.., |node| node.own.sequence == sequence);
+        removed.flat_map(|node| node.watches).collect()
     }
 
     /// Watches end with the connection they were set on.

@@ -10,7 +10,7 @@ use crate::findings::Witness;
 use crate::follower::{Effect, Up};
 use crate::requests::{Change, Message, Request, Sent};
 use crate::run::Run;
-use crate::server::{Kind, Party, Watch};
+use crate::server::Party;
 use crate::setup::{Clock, Flaw, Setup};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -103,17 +103,24 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.fail(session);
     }
 
-    /// Requests that were not answered before the connection was lost fail.
+    /// The client tells its contenders that the connection was lost: requests that were not answered fail, and watches
+    /// that stood are lost.
     fn fail(&mut self, session: usize) {
         for party in self.world.members(session) {
             let contender = &self.world.contenders[party];
             let asked = matches!(contender.pending, Some(Pending::Request | Pending::Created(_)));
             let down = &mut self.world.sessions[session].down;
             let answered = down.iter().any(|(to, message)| {
-                *to == party && !matches!(message, Message::Created(_) | Message::Changed(..))
+                *to == party && !matches!(message, Message::Created(_)) && !message.is_of_a_watch()
             });
+            let watched =
+                |(to, message): &(Party, Message)| *to == party && matches!(message, Message::Watched(..));
+            let lost = contender.watch.is_some() || down.iter().any(watched);
             if asked && !answered {
                 down.push((party, Message::Failed));
+            }
+            if lost && self.setup.flaw != Some(Flaw::WatchesAreForgotten) {
+                down.push((party, Message::WatchLost));
             }
         }
     }
@@ -163,7 +170,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
-    /// The leader has told the follower to resume the session.
+    /// The leader has told the follower to resume the session. That comes behind all that the leader had done by then, as
+    /// does the answer to the write that a client sends before it reads on a new connection.
     pub(crate) fn revalidated(&mut self, index: usize) {
         let session = &mut self.world.sessions[index];
         session.resuming = false;
@@ -176,39 +184,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
-    /// The client sets its watches again.
     fn reconnect(&mut self, index: usize) {
         let now = self.world.now;
         let session = &mut self.world.sessions[index];
         session.connected = true;
         session.assurance.hears(|lease| lease.connected(at(now)));
-        if self.setup.flaw == Some(Flaw::WatchesAreForgotten) {
-            return;
-        }
-        for party in self.world.members(index) {
-            let down = &mut self.world.sessions[index].down;
-            let set = |message: &Message| match message {
-                Message::Watched(kind, sequence) => Some((*kind, *sequence)),
-                _ => None,
-            };
-            let fresh = down.iter().filter(|(to, _)| *to == party).find_map(|(_, message)| set(message));
-            let fired =
-                down.iter().any(|(to, message)| *to == party && matches!(message, Message::Changed(..)));
-            let Some((kind, sequence)) = self.world.contenders[party].watch.or(fresh).filter(|_| !fired)
-            else {
-                continue;
-            };
-            // A node of that name may be another one by now: to the server it has changed since.
-            let same = kind == Kind::Predecessor
-                || self.world.server_of(index).node(sequence).is_some_and(|node| node.creator == party);
-            if !(same && self.world.server_of_mut(index).watch(sequence, Watch { party, kind })) {
-                if kind == Kind::Predecessor {
-                    (self.witness)(Witness::PredecessorVanishedWhileDisconnected);
-                }
-                let down = &mut self.world.sessions[index].down;
-                down.push((party, Message::Changed(kind, sequence, Change::Deleted)));
-            }
-        }
     }
 
     /// Sends a heartbeat, or its second half.

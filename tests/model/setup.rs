@@ -54,8 +54,17 @@ pub(crate) struct Faults {
     pub(crate) evictions: u8,
     /// Removals of the empty directory.
     pub(crate) reaps: u8,
-    /// Nodes that an operator deletes or writes to.
-    pub(crate) meddlings: u8,
+    /// Nodes that an operator deletes.
+    pub(crate) deletions: u8,
+    /// Writes to nodes, whosever they are, by somebody who is no contender.
+    pub(crate) writes: u8,
+}
+
+impl Faults {
+    /// Whether anybody but its contender deletes a node, or writes to it.
+    pub(crate) fn touch_nodes(&self) -> bool {
+        self.deletions + self.writes > 0
+    }
 }
 
 /// A rule of the world that is broken on purpose.
@@ -63,8 +72,10 @@ pub(crate) struct Faults {
 pub(crate) enum Flaw {
     /// The server expires a session whose lease is still valid.
     LeaseIsTooLong,
-    /// Watches are not set again after a reconnection.
+    /// Nobody is told of a watch that is lost with its connection.
     WatchesAreForgotten,
+    /// A follower that resumes a session answers its reads before it has what the leader had done by then.
+    ReadsOvertakeTheBarrier,
     /// What was sent on a broken connection can be applied after a write on another one.
     OldConnectionLingers,
     /// The read that goes out with a create is answered from before it.

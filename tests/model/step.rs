@@ -53,7 +53,8 @@ pub(crate) enum Step {
     Close(usize),
     Reap,
     OperatorDeletes(Sequence),
-    OperatorWrites(Sequence),
+    /// Somebody writes to a node.
+    Write(Sequence),
 }
 
 impl Step {
@@ -72,7 +73,7 @@ impl Step {
             | Self::Close(_)
             | Self::Reap
             | Self::OperatorDeletes(_)
-            | Self::OperatorWrites(_) => true,
+            | Self::Write(_) => true,
             Self::Expire(session) => !world.sessions[session].over,
             Self::LetGo(_)
             | Self::DelayOver(_)
@@ -134,12 +135,12 @@ impl World {
         if self.faults.reaps > 0 && self.server.nodes.is_empty() && self.server.directory > Some(0) {
             steps.push(Step::Reap);
         }
-        if self.faults.meddlings > 0 {
-            steps.extend(self.server.nodes.iter().map(|node| Step::OperatorDeletes(node.own.sequence)));
-            // What a client learns of a write that it missed is not modelled.
-            if self.sessions.iter().all(|session| session.connected || session.over) {
-                steps.extend(self.server.nodes.iter().map(|node| Step::OperatorWrites(node.own.sequence)));
-            }
+        let nodes = || self.server.nodes.iter().map(|node| node.own.sequence);
+        if self.faults.deletions > 0 {
+            steps.extend(nodes().map(Step::OperatorDeletes));
+        }
+        if self.faults.writes > 0 {
+            steps.extend(nodes().map(Step::Write));
         }
     }
 
