@@ -19,7 +19,9 @@ use zookeeper_client::{
 use crate::acl::Acl;
 use crate::lock::Settings;
 use crate::node::NodeData;
-use crate::recipe::{Event, Look, Own, Refusal, Sequence, SessionEnd, Sight};
+use crate::recipe::{
+    self, Child, Event, Foreign, ForeignClient, Look, Own, Refusal, Sequence, SessionEnd, Sight,
+};
 
 /// What a request led to: its reply, and the watch it left if it left one.
 pub(crate) struct Reply {
@@ -71,7 +73,11 @@ pub(crate) async fn enter(client: Arc<Client>, lock: Arc<Settings>, data: Vec<u8
     let (created, sight) = match look {
         Look::List => {
             let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
-            (created, children.map_or(Sight::Nothing, Sight::Children))
+            let sight = match children {
+                Ok(children) if created.is_ok() => sight(&client, &lock, children).await,
+                _ => Sight::Nothing,
+            };
+            (created, sight)
         }
         Look::Count => {
             let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
@@ -211,11 +217,86 @@ pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, 
 /// Lists the directory.
 pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
     match client.list_children(lock.path.as_str()).await {
-        Ok(children) => Event::Listed(children),
+        Ok(children) => match live_suspect(&client, &lock, &children).await {
+            Ok(None) => Event::Listed(children),
+            Ok(Some(foreign)) => Event::Foreign(foreign),
+            Err(error) => failure(error),
+        },
         Err(Error::NoNode) => Event::NoDirectory,
         Err(error) => failure(error),
     }
     .into()
+}
+
+/// What a listing behind a create saw.
+async fn sight(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
+    match live_suspect(client, lock, &children).await {
+        Ok(None) => Sight::Children(children),
+        Ok(Some(foreign)) => Sight::Foreign(foreign),
+        Err(_) => Sight::Nothing,
+    }
+}
+
+/// A contender of another client among these children, if there is one. Only what may be one is read.
+async fn live_suspect(
+    client: &Client,
+    lock: &Settings,
+    children: &[String],
+) -> Result<Option<Foreign>, Error> {
+    let is_suspect = |name: &&String| matches!(Child::of(name), Child::Suspect(_));
+    let suspects = children.iter().filter(is_suspect).collect::<Vec<_>>();
+    for chunk in suspects.chunks(READ_CHUNK) {
+        if let Some(foreign) = foreign(client, lock, chunk).await?.into_iter().next() {
+            return Ok(Some(foreign));
+        }
+    }
+    Ok(None)
+}
+
+/// Every contender of another client; or what went wrong.
+pub(crate) async fn foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
+    let children = match client.list_children(lock.path.as_str()).await {
+        Ok(children) => children,
+        Err(Error::NoNode) => return Ok(Vec::new()),
+        Err(error) => return Err(failure(error)),
+    };
+    let numbered = children.iter().filter(|name| Child::of(name) != Child::Other).collect::<Vec<_>>();
+    let mut found = Vec::new();
+    for chunk in numbered.chunks(READ_CHUNK) {
+        found.extend(foreign(&client, &lock, chunk).await.map_err(failure)?);
+    }
+    Ok(found)
+}
+
+/// The contenders of other clients among some children, by one request that reads them all.
+async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<Vec<Foreign>, Error> {
+    let mut reader = client.new_multi_reader();
+    for name in names {
+        reader.add_get_data(&lock.path.of_child(name))?;
+    }
+    let judged = names.iter().zip(reader.commit().await?).filter_map(|(name, result)| match result {
+        MultiReadResult::Data { data, stat } => judge(name, Some((&data, &stat))),
+        MultiReadResult::Error { err: Error::NoAuth } => judge(name, None),
+        _ => None,
+    });
+    Ok(judged.collect())
+}
+
+/// Whether a child is another client's contender, by its name and what reading it shows: `None` if it is not ours to
+/// read.
+fn judge(name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
+    let session = read.and_then(|(_, stat)| recipe::session(stat.ephemeral_owner));
+    let client = match (Child::of(name), read) {
+        (Child::Suspect(client), _) if read.is_none() || session.is_some() => client,
+        // Whatever data a node was created with may have been overwritten since, so that tells nothing.
+        (Child::Contender(_), Some((data, stat)))
+            if stat.version == 0 && NodeData::decode(data).is_none() =>
+        {
+            ForeignClient::Lookalike
+        }
+        _ => return None,
+    };
+    Some(Foreign { name: name.to_owned(), client, session })
 }
 
 /// Watches the predecessor.
@@ -225,10 +306,13 @@ pub(crate) async fn watch_predecessor(
     predecessor: Sequence,
     own: Own,
 ) -> Reply {
-    let replied = |stat: Option<&zk::Stat>| match stat {
+    let replied = |read: Option<(&[u8], &zk::Stat)>| match read {
         // A lower number, but a later creation: the directory was made again since, and our node went with it.
-        Some(stat) if stat.czxid > own.czxid => Event::OwnTouched,
-        stat => Event::PredecessorWatched(stat.is_some()),
+        Some((_, stat)) if stat.czxid > own.czxid => Event::OwnTouched,
+        Some(read) => {
+            judge(&predecessor.name(), Some(read)).map_or(Event::PredecessorWatched(true), Event::Foreign)
+        }
+        None => Event::PredecessorWatched(false),
     };
     watch(&client, &lock.path.contender(predecessor), replied, |event| match event.event_type {
         EventType::NodeDataChanged => Event::PredecessorReleased,
@@ -239,7 +323,7 @@ pub(crate) async fn watch_predecessor(
 
 /// Watches our own node.
 pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
-    let replied = |stat: Option<&zk::Stat>| Event::OwnWatched(is(stat, own));
+    let replied = |read: Option<(&[u8], &zk::Stat)>| Event::OwnWatched(is(read.map(|(_, stat)| stat), own));
     watch(&client, &lock.path.contender(own.sequence), replied, |_| Event::OwnTouched).await
 }
 
@@ -407,15 +491,15 @@ async fn read(client: &Client, lock: &Settings, contenders: &[Sequence]) -> Resu
 async fn watch(
     client: &Client,
     path: &str,
-    replied: impl Fn(Option<&zk::Stat>) -> Event,
+    replied: impl Fn(Option<(&[u8], &zk::Stat)>) -> Event,
     changed: fn(&WatchedEvent) -> Event,
 ) -> Reply {
     // Not `exists`: a server with ZOOKEEPER-4799 (3.8.4, 3.9.2) takes the watch of whoever may not read the node,
     // and never fires it, so a waiter would wait for ever. A read is refused in time; and it leaves no watch on a
     // node that is gone.
     match client.get_and_watch_data(path).await {
-        Ok((_, stat, watcher)) => {
-            Reply { watch: Some(changes(watcher, changed).boxed()), ..replied(Some(&stat)).into() }
+        Ok((data, stat, watcher)) => {
+            Reply { watch: Some(changes(watcher, changed).boxed()), ..replied(Some((&data, &stat))).into() }
         }
         Err(Error::NoNode) => replied(None).into(),
         Err(error) => failure(error).into(),
