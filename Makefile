@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test verify fix image servers redis nextest bench model strict strictness gaps torture
+.PHONY: help demo test verify fix image servers redis curator nextest bench model strict strictness gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -9,7 +9,7 @@ help: ## Say what there is
 demo: servers ## Five processes contend for a lock while its holder and a server are killed
 	cargo run --release --example contend
 
-test: servers redis nextest ## Run every test, on real ZooKeeper servers
+test: servers redis curator nextest ## Run every test, on real ZooKeeper servers
 	cargo test --quiet --workspace --doc
 	cargo build --quiet --examples # some are run by tests, and those with tests of their own are not built with them
 	cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
@@ -33,6 +33,9 @@ servers:
 
 redis:
 	scripts/have-redis.sh
+
+curator:
+	scripts/have-curator.sh
 
 nextest:
 	scripts/have-nextest.sh

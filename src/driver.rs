@@ -408,7 +408,7 @@ impl Driver {
                 match sight {
                     Sight::Children(children) => self.lock.saw_queue(children.len()),
                     Sight::Count(count) => self.lock.saw_queue(*count),
-                    Sight::Nothing => {}
+                    Sight::Foreign(_) | Sight::Nothing => {}
                 }
             }
             Event::Recovered(Some(_)) => self.entered = Some(Instant::now()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fence::{FencingToken, Sequencer};
 use crate::guard::LostReason;
 pub use crate::path::PathProblem;
-use crate::recipe::{Refusal, Sequence};
+use crate::recipe::{Foreign, ForeignClient, Refusal, Sequence};
 
 /// Why a session could not be established. Nothing is left behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -184,6 +184,22 @@ pub enum AcquireError {
         /// The number this contender was given.
         sequence: i32,
     },
+    /// A contender of another client is in the lock's directory. Such a client may ignore zklock's nodes, so both could
+    /// hold the lock.
+    #[error(
+        "{node} is a contender of {client}, and zklock shares no queue with other clients; let all that contend at {path} \
+         use zklock, use another path, or wait until that node is gone"
+    )]
+    ForeignContender {
+        /// The lock's path.
+        path: String,
+        /// The path of the other contender's node.
+        node: String,
+        /// Whose it seems to be, by its name.
+        client: ForeignClient,
+        /// The id of the session that the node lives with; `None` if the node is not ours to read, or not ephemeral.
+        session: Option<i64>,
+    },
     /// Somebody else deleted this contender's node, or the whole directory.
     #[error("the contender's node at {path} was deleted by somebody else, and with it its place; try again")]
     NodeDeleted {
@@ -231,6 +247,11 @@ impl AcquireError {
             Refusal::InvalidAcl => Self::InvalidAcl { path },
             Refusal::Other(cause) => Self::Refused { path, cause },
         }
+    }
+
+    pub(crate) fn foreign(path: String, foreign: Foreign) -> Self {
+        let Foreign { name, client, session } = foreign;
+        Self::ForeignContender { node: format!("{path}/{name}"), path, client, session }
     }
 
     pub(crate) fn exhausted(path: String, sequence: Sequence) -> Self {

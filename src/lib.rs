@@ -91,6 +91,7 @@ pub use error::{
 };
 pub use fence::{FenceGate, FencingToken, Sequencer};
 pub use guard::{Guard, LostReason};
-pub use lock::{Contender, Lock, LockOptions};
+pub use lock::{Contender, ForeignContender, Lock, LockOptions};
+pub use recipe::ForeignClient;
 pub use session::{Session, SessionBuilder, SessionEvent, SessionState};
 pub use transaction::{Applied, NodeOptions, Transaction};

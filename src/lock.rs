@@ -16,7 +16,7 @@ use crate::fence::FencingToken;
 use crate::guard::Guard;
 use crate::node::NodeData;
 use crate::path::LockPath;
-use crate::recipe::{End, Event, Look, Patience, Refusal, Tenure};
+use crate::recipe::{End, Event, Foreign, ForeignClient, Look, Patience, Refusal, Tenure};
 use crate::session::wire::{self, Node};
 use crate::session::{Answer, Generations, Over};
 
@@ -99,6 +99,18 @@ pub struct Contender {
     pub session: Option<i64>,
     /// The fencing token it has, or will have, as the holder; `None` if the node is not ours to read.
     pub token: Option<FencingToken>,
+}
+
+/// A contender of another client in a lock's directory, as [`Lock::foreign_contenders`] saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForeignContender {
+    /// Its node's path.
+    pub path: String,
+    /// Whose it seems to be, by its name.
+    pub client: ForeignClient,
+    /// The id of its ZooKeeper session; `None` if the node is not ours to read, or not ephemeral.
+    pub session: Option<i64>,
 }
 
 impl LockOptions {
@@ -346,20 +358,9 @@ impl Lock {
     ///
     /// Safe; nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        let path = self.settings.path.to_string();
         let settings = self.settings.clone();
         let answer = self.generations.present().request(|wire| wire::contenders(wire.client, settings)).await;
-        let nodes = match answer {
-            Answer::Given(Ok(nodes), _) => nodes,
-            Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _) => {
-                return Err(QueryError::NotAuthorized { path });
-            }
-            Answer::Given(Err(Event::Refused(refusal)), _) => {
-                return Err(QueryError::Refused { path, cause: refusal.to_string() });
-            }
-            _ if self.generations.event().state.is_final() => return Err(QueryError::SessionOver { path }),
-            _ => return Err(QueryError::Disconnected { path }),
-        };
+        let nodes = self.answered(answer)?;
         let contender = |(position, node): (usize, Node)| {
             let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
             Contender {
@@ -373,6 +374,43 @@ impl Lock {
             }
         };
         Ok(nodes.into_iter().enumerate().map(contender).collect())
+    }
+
+    /// Contenders of other clients in the lock's directory, which keep everybody from acquiring the lock; see
+    /// [`AcquireError::ForeignContender`]. For operators and tests: by the time it is read it may have changed.
+    ///
+    /// # Errors
+    ///
+    /// See [`QueryError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
+        let settings = self.settings.clone();
+        let found = self.generations.present().request(|wire| wire::foreigners(wire.client, settings)).await;
+        let contender = |Foreign { name, client, session }| ForeignContender {
+            path: format!("{}/{name}", self.path()),
+            client,
+            session,
+        };
+        Ok(self.answered(found)?.into_iter().map(contender).collect())
+    }
+
+    /// The answer to a query, or why there is none.
+    fn answered<T>(&self, answer: Answer<Result<T, Event>>) -> Result<T, QueryError> {
+        let path = self.settings.path.to_string();
+        Err(match answer {
+            Answer::Given(Ok(found), _) => return Ok(found),
+            Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _) => {
+                QueryError::NotAuthorized { path }
+            }
+            Answer::Given(Err(Event::Refused(refusal)), _) => {
+                QueryError::Refused { path, cause: refusal.to_string() }
+            }
+            _ if self.generations.event().state.is_final() => QueryError::SessionOver { path },
+            _ => QueryError::Disconnected { path },
+        })
     }
 
     /// Contends until the lock is held, or something ends it: in one ZooKeeper session after the other.
@@ -403,6 +441,7 @@ impl Lock {
                 AcquireError::SessionFailed { path, cause: Box::new(cause) }
             }
             Unsuccessful::Ended(End::Refused(refusal)) => AcquireError::refused(path, refusal),
+            Unsuccessful::Ended(End::Foreign(foreign)) => AcquireError::foreign(path, foreign),
             Unsuccessful::Ended(End::Exhausted(sequence)) => AcquireError::exhausted(path, sequence),
             // Nobody gives up or releases for the caller, only `try_acquire` finds a queue busy, and with the end of
             // a ZooKeeper session it goes on.

@@ -85,6 +85,11 @@ impl LockPath {
         format!("{}/{sequence}", self.0)
     }
 
+    /// The path of the child of this name.
+    pub(crate) fn of_child(&self, name: &str) -> String {
+        format!("{}/{name}", self.0)
+    }
+
     /// The name of a child, from its whole path; `None` for other nodes.
     pub(crate) fn child<'a>(&self, path: &'a str) -> Option<&'a str> {
         path.strip_prefix(&self.0)?.strip_prefix('/').filter(|name| !name.contains('/'))

@@ -57,22 +57,6 @@ async fn foreign_children_are_ignored() {
 }
 
 #[tokio::test]
-async fn foreign_data_is_no_obstacle() {
-    let server = server().await;
-    let operator = operator(&server).await;
-    make(&operator, "/lock/orders").await;
-    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-    let (_, sequence) = operator.create("/lock/orders/lock-", b"not JSON", &options).await.unwrap();
-    let session = session(&server).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    let waiter = enqueue(&lock).await;
-    let queue = queue(&lock).await;
-    assert_eq!((queue[0].owner.as_deref(), queue[0].since), (None, None));
-    operator.delete(&format!("/lock/orders/lock-{sequence}"), None).await.unwrap();
-    granted(waiter).await.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn below_an_ephemeral_node() {
     let server = server().await;
     let operator = operator(&server).await;

@@ -2,6 +2,7 @@
 
 use super::contender::{Own, Sequence};
 use super::event::{Look, Refusal, SessionEnd};
+use super::foreign::Foreign;
 
 /// One output of the machine. All but `Grant`, `Lose` and `End` are requests, and each is answered by one event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +48,8 @@ pub enum End {
     Refused(Refusal),
     /// The queue's sequence numbers are near their end.
     Exhausted(Sequence),
+    /// A contender of another client is in the queue.
+    Foreign(Foreign),
     /// Somebody else deleted our node.
     NodeDeleted,
     /// The session is over.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::contender::Own;
+use super::foreign::Foreign;
 
 /// Which read goes out behind the create, back to back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,8 +17,10 @@ pub enum Look {
 /// What that read saw.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Sight {
-    /// The names of the directory's children.
+    /// The names of the directory's children, none of which is a contender of another client.
     Children(Vec<String>),
+    /// A contender of another client among the children.
+    Foreign(Foreign),
     /// The number of the directory's children.
     Count(usize),
     /// The read got no answer, or a refusal; the create stands all the same.
@@ -81,8 +84,10 @@ pub enum Event {
     DirectoryReady,
     /// Reply to `Recover`: our node, if it is there.
     Recovered(Option<Own>),
-    /// Reply to `List`.
+    /// Reply to `List`: the children's names, none of which is a contender of another client.
     Listed(Vec<String>),
+    /// Reply to `List` or `WatchPredecessor`: a contender of another client.
+    Foreign(Foreign),
     /// Reply to `WatchPredecessor`: whether the node was there, and so is watched from now on.
     PredecessorWatched(bool),
     /// Reply to `Delay`: the time is over.

@@ -178,6 +178,9 @@ impl Machine {
             (Looking(own, _) | Watching(own, ..), Event::Refused(refusal)) => {
                 Some(leave(*own, End::Refused(refusal)))
             }
+            (Looking(own, _) | Watching(own, ..), Event::Foreign(foreign)) => {
+                Some(leave(*own, End::Foreign(foreign)))
+            }
             (Waiting(own, _), Event::PredecessorReleased) => Some(confirm(*own)),
             (Waiting(own, _), Event::PredecessorDeleted) => Some(look(*own, Tenure::Queued)),
             (Delaying(own), Event::Delayed) => Some(confirm(*own)),
@@ -253,6 +256,8 @@ impl Machine {
         }
         match (sight, own.sequence.previous()) {
             (Sight::Children(children), _) => self.placed(own, standing(&children, own.sequence), tenure),
+            // It may ignore us as much as we could ignore it.
+            (Sight::Foreign(foreign), _) => leave(own, End::Foreign(foreign)),
             // The read was behind our create in the same session, so the one child is ours.
             (Sight::Count(1), _) => self.placed(own, Standing::First, tenure),
             // Mostly our predecessor is the node created just before ours. If it is gone we list. `Try` must know

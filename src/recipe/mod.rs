@@ -35,7 +35,8 @@
 //!    moment. *Own node*: the only ways to `Confirming` pass through a reply that showed it. *Lower gone*:
 //!    either a listing made after our create showed none lower, and none can come to be, because the server
 //!    numbers upwards; or the predecessor's data changed, which by (2) is its holder's release, and a holder
-//!    has by (1) nobody lower. *Lease*: `Held` is entered by `Confirmed` only, which the driver sends only
+//!    has by (1) nobody lower. *Nobody* includes contenders of other clients: a listing that shows a live one,
+//!    lower or higher, is no listing but `Foreign`, and ends the acquisition. *Lease*: `Held` is entered by `Confirmed` only, which the driver sends only
 //!    while the lease is valid.
 //! 2. A contender's data is written twice in its life: at creation, and in the transaction that releases it.
 //!    `Release` is the only command that writes, and it is issued from `Confirming`, `Held` and its own retry
@@ -58,9 +59,11 @@
 mod command;
 mod contender;
 mod event;
+mod foreign;
 mod machine;
 
 pub use command::{Command, End};
 pub use contender::{LAST_SEQUENCE, Own, PREFIX, Sequence, Standing, standing};
 pub use event::{Event, Look, Refusal, SessionEnd, Sight};
+pub use foreign::{Child, Foreign, ForeignClient, session};
 pub use machine::{Machine, Patience, Takeover, Tenure};

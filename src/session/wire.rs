@@ -19,7 +19,9 @@ use zookeeper_client::{
 use crate::acl::Acl;
 use crate::lock::Settings;
 use crate::node::NodeData;
-use crate::recipe::{Event, Look, Own, Refusal, Sequence, SessionEnd, Sight};
+use crate::recipe::{
+    self, Child, Event, Foreign, ForeignClient, Look, Own, Refusal, Sequence, SessionEnd, Sight,
+};
 
 /// What a request led to: its reply, and the watch it left if it left one.
 pub(crate) struct Reply {
@@ -69,7 +71,11 @@ pub(crate) async fn enter(client: Arc<Client>, lock: Arc<Settings>, data: Vec<u8
     let (created, sight) = match look {
         Look::List => {
             let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
-            (created, children.map_or(Sight::Nothing, Sight::Children))
+            let sight = match children {
+                Ok(children) if created.is_ok() => sight(&client, &lock, children).await,
+                _ => Sight::Nothing,
+            };
+            (created, sight)
         }
         Look::Count => {
             let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
@@ -271,11 +277,86 @@ impl Searches {
 /// Lists the directory.
 pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
     match client.list_children(lock.path.as_str()).await {
-        Ok(children) => Event::Listed(children),
+        Ok(children) => match live_suspect(&client, &lock, &children).await {
+            Ok(None) => Event::Listed(children),
+            Ok(Some(foreign)) => Event::Foreign(foreign),
+            Err(error) => failure(error),
+        },
         Err(Error::NoNode) => Event::NoDirectory,
         Err(error) => failure(error),
     }
     .into()
+}
+
+/// What a listing behind a create saw.
+async fn sight(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
+    match live_suspect(client, lock, &children).await {
+        Ok(None) => Sight::Children(children),
+        Ok(Some(foreign)) => Sight::Foreign(foreign),
+        Err(_) => Sight::Nothing,
+    }
+}
+
+/// A contender of another client among these children, if there is one. Only what may be one is read.
+async fn live_suspect(
+    client: &Client,
+    lock: &Settings,
+    children: &[String],
+) -> Result<Option<Foreign>, Error> {
+    let is_suspect = |name: &&String| matches!(Child::of(name), Child::Suspect(_));
+    let suspects = children.iter().filter(is_suspect).collect::<Vec<_>>();
+    for chunk in suspects.chunks(READ_CHUNK) {
+        if let Some(foreign) = foreign(client, lock, chunk).await?.into_iter().next() {
+            return Ok(Some(foreign));
+        }
+    }
+    Ok(None)
+}
+
+/// Every contender of another client; or what went wrong.
+pub(crate) async fn foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
+    let children = match client.list_children(lock.path.as_str()).await {
+        Ok(children) => children,
+        Err(Error::NoNode) => return Ok(Vec::new()),
+        Err(error) => return Err(failure(error)),
+    };
+    let numbered = children.iter().filter(|name| Child::of(name) != Child::Other).collect::<Vec<_>>();
+    let mut found = Vec::new();
+    for chunk in numbered.chunks(READ_CHUNK) {
+        found.extend(foreign(&client, &lock, chunk).await.map_err(failure)?);
+    }
+    Ok(found)
+}
+
+/// The contenders of other clients among some children, by one request that reads them all.
+async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<Vec<Foreign>, Error> {
+    let mut reader = client.new_multi_reader();
+    for name in names {
+        reader.add_get_data(&lock.path.of_child(name))?;
+    }
+    let judged = names.iter().zip(reader.commit().await?).filter_map(|(name, result)| match result {
+        MultiReadResult::Data { data, stat } => judge(name, Some((&data, &stat))),
+        MultiReadResult::Error { err: Error::NoAuth } => judge(name, None),
+        _ => None,
+    });
+    Ok(judged.collect())
+}
+
+/// Whether a child is another client's contender, by its name and what reading it shows: `None` if it is not ours to
+/// read.
+fn judge(name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
+    let session = read.and_then(|(_, stat)| recipe::session(stat.ephemeral_owner));
+    let client = match (Child::of(name), read) {
+        (Child::Suspect(client), _) if read.is_none() || session.is_some() => client,
+        // Whatever data a node was created with may have been overwritten since, so that tells nothing.
+        (Child::Contender(_), Some((data, stat)))
+            if stat.version == 0 && NodeData::decode(data).is_none() =>
+        {
+            ForeignClient::Lookalike
+        }
+        _ => return None,
+    };
+    Some(Foreign { name: name.to_owned(), client, session })
 }
 
 /// Watches the predecessor for its end, and for how it ends: by two watches, both sent in one poll.
@@ -293,8 +374,14 @@ pub(crate) async fn watch_predecessor(
     match join(client.get_and_watch_data(&path), client.get_and_watch_children(&path)).await {
         // A lower number, but a later creation: the directory was made again since, and our node went with it.
         (Ok((_, stat, _)), _) | (_, Ok((_, stat, _))) if stat.czxid > own.czxid => Event::OwnTouched.into(),
-        (Ok((_, _, data)), Ok((_, _, children))) => {
-            Reply { watch: Some(end_of(data, children).boxed()), ..Event::PredecessorWatched(true).into() }
+        (Ok((bytes, stat, data)), Ok((_, _, children))) => {
+            match judge(&predecessor.name(), Some((&bytes, &stat))) {
+                Some(foreign) => Event::Foreign(foreign).into(),
+                None => Reply {
+                    watch: Some(end_of(data, children).boxed()),
+                    ..Event::PredecessorWatched(true).into()
+                },
+            }
         }
         (Err(Error::NoNode), _) => Event::PredecessorWatched(false).into(),
         // It went while one watch stood.
@@ -347,13 +434,13 @@ pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own
 
 /// Resolves when the watch fires, or at the session's end.
 async fn change(watcher: OneshotWatcher) -> Result<WatchedEvent, SessionEnd> {
-    // The watcher panics if the client's task is gone without a last word: when the runtime shuts down.
+    // The watcher panics if the client's task has died of a panic. Then this is taken back with the connection.
     match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
         Ok(event) if event.event_type == EventType::Session => {
             Err(end(event.session_state).unwrap_or(SessionEnd::Closed))
         }
         Ok(event) => Ok(event),
-        Err(_) => Err(SessionEnd::Closed),
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -112,6 +112,13 @@ impl EnsembleBuilder {
         Self { options: Options::default(), size }
     }
 
+    /// Any line of the `zoo.cfg` of server `index` alone; replaces a [`property`](Self::property) or default of the same
+    /// name. For servers that differ, for instance in `maxSessionTimeout`.
+    pub fn property_of(mut self, index: usize, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.properties_of.push((index, key.into(), value.into()));
+        self
+    }
+
     /// Starts the servers and waits until all of them serve.
     ///
     /// # Errors

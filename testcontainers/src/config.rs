@@ -15,6 +15,8 @@ pub(crate) struct Options {
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) max_session_timeout: Option<Duration>,
     pub(crate) properties: Vec<(String, String)>,
+    /// Properties of one server of an ensemble, by its index.
+    pub(crate) properties_of: Vec<(usize, String, String)>,
     pub(crate) java_properties: Vec<(String, String)>,
     pub(crate) data_files: Vec<(String, Vec<u8>)>,
     /// The certificate and key to speak TLS with.
@@ -31,6 +33,7 @@ impl Default for Options {
             min_session_timeout: None,
             max_session_timeout: None,
             properties: Vec::new(),
+            properties_of: Vec::new(),
             java_properties: Vec::new(),
             data_files: Vec::new(),
             tls: None,
@@ -69,7 +72,8 @@ impl Options {
         if self.tick_time.as_millis() == 0 {
             return invalid("tick_time must be at least 1 ms".into());
         }
-        for (key, value) in &self.properties {
+        let of_one = self.properties_of.iter().map(|(_, key, value)| (key, value));
+        for (key, value) in self.properties.iter().map(|(key, value)| (key, value)).chain(of_one) {
             if key.is_empty() || key.contains(['=', '\n']) || value.contains('\n') {
                 return invalid(format!("property {key:?} = {value:?} is no line of zoo.cfg"));
             }
@@ -88,6 +92,14 @@ impl Options {
             }
         }
         Ok(())
+    }
+
+    /// The options of server `index`: its own properties replace those of all.
+    pub(crate) fn of(&self, index: usize) -> Self {
+        let mut options = self.clone();
+        let own = options.properties_of.drain(..).filter(|(server, ..)| *server == index);
+        options.properties.extend(own.map(|(_, key, value)| (key, value)));
+        options
     }
 
     /// The text of `zoo.cfg`. A property of the user's replaces the default of the same name.
@@ -179,6 +191,17 @@ mod tests {
         let text = options.zoo_cfg(&layout());
         assert!(text.contains("syncLimit=2\n"), "{text}");
         assert!(!text.contains("syncLimit=5"), "{text}");
+    }
+
+    #[test]
+    fn a_servers_own_property_replaces_that_of_all() {
+        let options = Options {
+            properties: vec![("syncLimit".into(), "2".into())],
+            properties_of: vec![(1, "syncLimit".into(), "3".into())],
+            ..Options::default()
+        };
+        assert!(options.of(0).zoo_cfg(&layout()).contains("syncLimit=2\n"));
+        assert!(options.of(1).zoo_cfg(&layout()).contains("syncLimit=3\n"));
     }
 
     #[test]

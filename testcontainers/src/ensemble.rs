@@ -51,6 +51,9 @@ impl Ensemble {
         if size == 0 || size > 15 {
             return Err(Error::InvalidOption(format!("an ensemble of {size} servers: ask for 1 to 15")));
         }
+        if let Some((index, ..)) = options.properties_of.iter().find(|(index, ..)| *index >= size) {
+            return Err(Error::NoSuchServer { index: *index, len: size });
+        }
         let platform = Platform::choose(options.backend).await?;
         let mut attempt = 1;
         loop {
@@ -69,7 +72,8 @@ impl Ensemble {
         let mut servers = Vec::new();
         for index in 0..size {
             let peers = mesh.as_ref().map(|mesh| mesh.peers_of(index)).unwrap_or_default();
-            servers.push(Server::new(index, platform.node(index, &peers, options)?));
+            let options = options.of(index);
+            servers.push(Server::new(index, platform.node(index, &peers, &options)?, options));
         }
         let ensemble = Self { servers, mesh, backend: platform.backend() };
         try_join_all(ensemble.servers.iter().map(|server| ensemble.launch(server))).await?;
@@ -134,6 +138,20 @@ impl Ensemble {
         } else {
             server.wait_until_up().await
         }
+    }
+
+    /// Changes a line of the `zoo.cfg` of server `index`, or adds it. The server reads it when it is
+    /// [restarted](Self::restart), so one server after the other makes a rolling change of configuration.
+    ///
+    /// # Errors
+    /// When there is no such server, or the line cannot be one of `zoo.cfg`.
+    pub async fn reconfigure(
+        &self,
+        index: usize,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Result<(), Error> {
+        self.server(index)?.reconfigure(key.into(), value.into()).await
     }
 
     /// Freezes server `index`: its connections stay open and it does nothing.

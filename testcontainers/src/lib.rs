@@ -53,7 +53,8 @@
 //! crash is not among the faults here, so transactions are not forced to disk (`zookeeper.forceSync=no`), and log files
 //! start small (`zookeeper.preAllocSize`). [`EnsembleBuilder`] and [`ZooKeeperBuilder`] change any of it. Shorter
 //! ticks make servers notice partitions sooner: 200 ms instead of 2 s turns ten seconds into one.
-//! [`tls`](EnsembleBuilder::tls) has servers speak TLS, too.
+//! [`tls`](EnsembleBuilder::tls) has servers speak TLS, too. [`property_of`](EnsembleBuilder::property_of) has servers
+//! differ, and [`Ensemble::reconfigure`] changes one of them for its next restart.
 //!
 //! # What the faults are
 //!

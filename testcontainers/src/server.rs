@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::{Error, backend::Node};
+use crate::{Error, backend::Node, config::Options};
 
 const STARTUP: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(5);
@@ -28,6 +28,8 @@ pub(crate) enum State {
 pub(crate) struct Server {
     index: usize,
     node: Node,
+    /// As the server is to find them when it starts next.
+    options: Mutex<Options>,
     state: Mutex<State>,
 }
 
@@ -41,8 +43,8 @@ pub(crate) struct Standing {
 }
 
 impl Server {
-    pub(crate) fn new(index: usize, node: Node) -> Self {
-        Self { index, node, state: Mutex::new(State::Killed) }
+    pub(crate) fn new(index: usize, node: Node, options: Options) -> Self {
+        Self { index, node, options: Mutex::new(options), state: Mutex::new(State::Killed) }
     }
 
     pub(crate) fn index(&self) -> usize {
@@ -74,6 +76,16 @@ impl Server {
             self.node.kill().await?;
             *state = State::Killed;
         }
+        Ok(())
+    }
+
+    pub(crate) async fn reconfigure(&self, key: String, value: String) -> Result<(), Error> {
+        let mut options = self.options.lock().await;
+        let mut changed = options.clone();
+        changed.properties.push((key, value));
+        changed.check()?;
+        self.node.configure(&changed).await?;
+        *options = changed;
         Ok(())
     }
 

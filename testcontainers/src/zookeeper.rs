@@ -49,6 +49,14 @@ impl ZooKeeper {
         self.ensemble.restart(0).await
     }
 
+    /// Changes a line of the server's `zoo.cfg`, or adds it, for its next restart; see [`Ensemble::reconfigure`].
+    ///
+    /// # Errors
+    /// When the line cannot be one of `zoo.cfg`.
+    pub async fn reconfigure(&self, key: impl Into<String>, value: impl Into<String>) -> Result<(), Error> {
+        self.ensemble.reconfigure(0, key, value).await
+    }
+
     /// Freezes the server: its connections stay open and it does nothing.
     pub async fn pause(&self) -> Result<(), Error> {
         self.ensemble.pause(0).await

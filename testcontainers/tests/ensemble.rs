@@ -5,7 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{PERSISTENT, connect, eventually};
+use common::{PERSISTENT, connect, connect_for, eventually};
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 use zklock_testcontainers::{Ensemble, Error};
 use zookeeper_client::{Acls, CreateMode, SessionState};
@@ -146,6 +146,42 @@ async fn an_isolation_shorter_than_the_limits_only_delays() {
     ensemble.heal().await.unwrap();
     common::soon("the commit", request).await.unwrap();
     assert_eq!(ensemble.leader().await.unwrap(), leader);
+}
+
+async fn longest_session(ensemble: &Ensemble, index: usize) -> Duration {
+    let longest = connect_for(&ensemble.address(index), Duration::from_secs(15)).await;
+    longest.session_timeout()
+}
+
+#[tokio::test]
+async fn servers_differ_and_one_is_reconfigured_by_a_restart() {
+    let ensemble = Ensemble::builder(3)
+        .tick_time(Duration::from_millis(500))
+        .max_session_timeout(Duration::from_secs(20))
+        .property_of(1, "maxSessionTimeout", "8000")
+        .start()
+        .await
+        .unwrap();
+    assert_eq!(longest_session(&ensemble, 0).await, Duration::from_secs(15));
+    assert_eq!(longest_session(&ensemble, 1).await, Duration::from_secs(8));
+
+    ensemble.reconfigure(0, "maxSessionTimeout", "5000").await.unwrap();
+    assert_eq!(longest_session(&ensemble, 0).await, Duration::from_secs(15), "a running server changed");
+    ensemble.restart(0).await.unwrap();
+    ensemble.reconfigure(1, "maxSessionTimeout", "6000").await.unwrap();
+    // A server that is down finds its new line, too, and one setting leaves another alone.
+    ensemble.kill(1).await.unwrap();
+    ensemble.reconfigure(1, "minSessionTimeout", "3000").await.unwrap();
+    ensemble.restart(1).await.unwrap();
+    assert_eq!(longest_session(&ensemble, 0).await, Duration::from_secs(5));
+    assert_eq!(longest_session(&ensemble, 1).await, Duration::from_secs(6));
+    assert!(ensemble.admin(1, "conf").await.unwrap().contains("minSessionTimeout=3000"));
+    assert_eq!(longest_session(&ensemble, 2).await, Duration::from_secs(15));
+
+    let broken = ensemble.reconfigure(0, "a=b", "c").await;
+    assert!(matches!(broken, Err(Error::InvalidOption(_))), "{broken:?}");
+    let nobody = Ensemble::builder(3).property_of(3, "maxSessionTimeout", "8000").start().await;
+    assert!(matches!(nobody, Err(Error::NoSuchServer { index: 3, len: 3 })), "{nobody:?}");
 }
 
 #[tokio::test]

@@ -268,7 +268,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 (!self.setup.faults.touch_nodes()).then_some(Breach::UnexpectedEnd)
             }
             End::SessionOver(_) => None,
-            End::Refused(_) | End::Exhausted(_) => Some(Breach::UnexpectedEnd),
+            End::Refused(_) | End::Exhausted(_) | End::Foreign(_) => Some(Breach::UnexpectedEnd),
         };
         if let Some(breach) = breach {
             self.world.breach.get_or_insert(breach);

@@ -4,6 +4,7 @@ use std::mem::discriminant;
 
 use super::super::contender::LAST_SEQUENCE;
 use super::super::event::{Refusal, SessionEnd};
+use super::super::foreign::{Foreign, ForeignClient};
 use super::State::*;
 use super::Tenure::*;
 use super::{Command as C, Event as E, *};
@@ -31,6 +32,10 @@ fn behind() -> Vec<String> {
 
 fn missing() -> Vec<String> {
     children(&[4, 9])
+}
+
+fn stranger() -> Foreign {
+    Foreign { name: "x-1-0000000003".to_owned(), client: ForeignClient::WriteLock, session: Some(1) }
 }
 
 fn entered(sight: Sight) -> Event {
@@ -82,6 +87,7 @@ fn events() -> Vec<Event> {
         entered(Sight::Count(1)),
         entered(Sight::Count(2)),
         entered(Sight::Count(3)),
+        entered(Sight::Foreign(stranger())),
         entered(Sight::Nothing),
         E::NoDirectory,
         E::DirectoryReady,
@@ -90,6 +96,7 @@ fn events() -> Vec<Event> {
         E::Listed(alone()),
         E::Listed(behind()),
         E::Listed(missing()),
+        E::Foreign(stranger()),
         E::PredecessorWatched(true),
         E::PredecessorWatched(false),
         E::Delayed,
@@ -143,6 +150,12 @@ fn transitions() -> Vec<Row> {
                 entered(Sight::Count(3)),
                 Watching(OWN, NEXT_LOWER, New),
                 Some(C::WatchPredecessor(NEXT_LOWER)),
+            ),
+            (
+                entering(),
+                entered(Sight::Foreign(stranger())),
+                leaving(End::Foreign(stranger())),
+                Some(C::Delete(own)),
             ),
             (entering(), entered(Sight::Nothing), Looking(OWN, Queued), Some(C::List)),
             (entering(), E::NoDirectory, CreatingDirectory(look), Some(C::CreateDirectory)),
@@ -219,6 +232,7 @@ fn transitions() -> Vec<Row> {
         rows.extend([
             (looking(), E::Listed(behind()), watching(), Some(C::WatchPredecessor(SEEN))),
             (looking(), E::Listed(missing()), Ended, node_deleted()),
+            (looking(), E::Foreign(stranger()), leaving(End::Foreign(stranger())), Some(C::Delete(own))),
             (looking(), E::NoDirectory, Ended, node_deleted()),
             (looking(), E::Unanswered, Looking(OWN, Queued), Some(C::List)),
             (looking(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
@@ -226,6 +240,7 @@ fn transitions() -> Vec<Row> {
             //
             (watching(), E::PredecessorWatched(true), Waiting(OWN, SEEN), None),
             (watching(), E::PredecessorWatched(false), looking(), Some(C::List)),
+            (watching(), E::Foreign(stranger()), leaving(End::Foreign(stranger())), Some(C::Delete(own))),
             (watching(), E::OwnTouched, Ended, node_deleted()),
             (watching(), E::Unanswered, Watching(OWN, SEEN, Queued), Some(C::WatchPredecessor(SEEN))),
             (watching(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
@@ -235,7 +250,9 @@ fn transitions() -> Vec<Row> {
     for sight in [Sight::Children(alone()), Sight::Children(behind()), Sight::Children(missing())] {
         rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Delete(own))));
     }
-    for sight in [Sight::Count(1), Sight::Count(2), Sight::Count(3), Sight::Nothing] {
+    for sight in
+        [Sight::Foreign(stranger()), Sight::Count(1), Sight::Count(2), Sight::Count(3), Sight::Nothing]
+    {
         rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Delete(own))));
     }
     let unknown = || LeaveUnknown(OWN, End::GivenUp);
@@ -338,6 +355,7 @@ fn all_states_and_events_are_listed() {
         | E::DirectoryReady
         | E::Recovered(_)
         | E::Listed(_)
+        | E::Foreign(_)
         | E::PredecessorWatched(_)
         | E::Delayed
         | E::Confirmed

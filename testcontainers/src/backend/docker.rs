@@ -17,9 +17,12 @@ use std::{
 use testcontainers::{
     ContainerAsync, CopyTargetOptions, GenericImage, ImageExt, TestcontainersError,
     bollard::{
-        Docker,
+        Docker, body_full,
         models::{HostConfig, PortBinding},
-        query_parameters::{InspectContainerOptions, InspectNetworkOptions, KillContainerOptionsBuilder},
+        query_parameters::{
+            InspectContainerOptions, InspectNetworkOptions, KillContainerOptionsBuilder,
+            UploadToContainerOptionsBuilder,
+        },
     },
     core::{Host, IntoContainerPort, client::docker_client_instance},
     runners::AsyncRunner,
@@ -39,6 +42,9 @@ use crate::{
 pub(super) const IMAGE: &str = "zookeeper:3.9";
 /// What containers call the host.
 pub(super) const PROXY_NAME: &str = "zookeeper-peers";
+
+const CONF: &str = "/conf";
+const CONFIG: &str = "zoo.cfg";
 
 const CLIENT: u16 = 2181;
 const QUORUM: u16 = 2888;
@@ -98,6 +104,7 @@ async fn bridge(client: &Docker) -> Option<Ipv4Addr> {
 pub(crate) struct Container {
     index: usize,
     direct: bool,
+    layout: Layout,
     /// `zoo.cfg`, what it names, and the files to start from, by path in the container.
     files: Vec<(String, Vec<u8>)>,
     jvm_flags: String,
@@ -132,7 +139,7 @@ impl Container {
             members.sort_by_key(|member| member.id);
         }
         let layout = Layout {
-            conf: "/conf".into(),
+            conf: CONF.into(),
             data: "/data".into(),
             data_log: "/datalog".into(),
             client_host: "0.0.0.0".into(),
@@ -140,8 +147,8 @@ impl Container {
             members,
         };
         // The image leaves a configuration alone that is there already.
-        let mut files = vec![("/conf/zoo.cfg".to_owned(), options.zoo_cfg(&layout).into_bytes())];
-        files.extend(options.conf_files().map(|(name, bytes)| (format!("/conf/{name}"), bytes.to_owned())));
+        let mut files = vec![(format!("{CONF}/{CONFIG}"), options.zoo_cfg(&layout).into_bytes())];
+        files.extend(options.conf_files().map(|(name, bytes)| (format!("{CONF}/{name}"), bytes.to_owned())));
         for (name, bytes) in &options.data_files {
             let directory = if name.starts_with("log.") { "/datalog" } else { "/data" };
             files.push((format!("{directory}/version-2/{name}"), bytes.clone()));
@@ -149,6 +156,7 @@ impl Container {
         Ok(Self {
             index,
             direct: engine.bridge.is_some(),
+            layout,
             files,
             jvm_flags: options.jvm_flags().join(" "),
             client: Port::reserve()?,
@@ -203,6 +211,30 @@ impl Container {
         result.map_err(refused(&format!(
             "start a container of {IMAGE} (`make image` makes it where none can be pulled)"
         )))
+    }
+
+    pub(crate) async fn configure(&self, options: &Options) -> Result<(), Error> {
+        let container = self.made()?.container;
+        let text = options.zoo_cfg(&self.layout);
+        on_runtime("configure a container", async move {
+            let refused = |error: &dyn std::error::Error| Error::Docker {
+                action: "configure a container".into(),
+                reason: error.to_string(),
+            };
+            // The engine takes files as an archive only.
+            let mut header = tokio_tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            let mut archive = tokio_tar::Builder::new(Vec::new());
+            let added = archive.append_data(&mut header, CONFIG, text.as_bytes()).await;
+            added.map_err(|error| refused(&error))?;
+            let archive = archive.into_inner().await.map_err(|error| refused(&error))?;
+            let client = docker_client_instance().await.map_err(|error| refused(&error))?;
+            let options = UploadToContainerOptionsBuilder::new().path(CONF).build();
+            let upload = client.upload_to_container(container.id(), Some(options), body_full(archive.into()));
+            upload.await.map_err(|error| refused(&error))
+        })
+        .await?
     }
 
     pub(crate) async fn kill(&self) -> Result<(), Error> {

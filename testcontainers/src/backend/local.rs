@@ -23,6 +23,7 @@ use crate::{
     ports::Port,
 };
 
+const CONFIG: &str = "zoo.cfg";
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
 /// Arguments: the server's directory, then its command line. Says the server's process id, ends as the server ends.
@@ -88,6 +89,7 @@ fn on_path(program: &str) -> Option<PathBuf> {
 #[derive(Debug)]
 pub(crate) struct Process {
     command: Vec<String>,
+    layout: Layout,
     client: Port,
     quorum: Port,
     election: Port,
@@ -134,7 +136,7 @@ impl Process {
             client_port: client.number(),
             members,
         };
-        let config = directory.path().join("zoo.cfg");
+        let config = directory.path().join(CONFIG);
         let version = data.join("version-2");
         let write = |path: &Path, bytes: &[u8]| {
             fs::write(path, bytes).map_err(Error::io(format!("write {}", path.display())))
@@ -154,7 +156,7 @@ impl Process {
         command.extend(options.jvm_flags());
         command.extend(["-cp".into(), installation.class_path.clone(), MAIN.into()]);
         command.push(config.display().to_string());
-        Ok(Self { command, client, quorum, election, running: Mutex::default(), directory })
+        Ok(Self { command, layout, client, quorum, election, running: Mutex::default(), directory })
     }
 
     pub(crate) async fn start(&self) -> Result<(), Error> {
@@ -178,6 +180,12 @@ impl Process {
         let server = server.ok_or_else(|| failed()(std::io::Error::other("the shell said no process id")))?;
         *self.running() = Some(Running { keeper, server, _pipe: pipe });
         Ok(())
+    }
+
+    pub(crate) async fn configure(&self, options: &Options) -> Result<(), Error> {
+        let config = self.directory.path().join(CONFIG);
+        fs::write(&config, options.zoo_cfg(&self.layout))
+            .map_err(Error::io(format!("write {}", config.display())))
     }
 
     pub(crate) async fn kill(&self) -> Result<(), Error> {

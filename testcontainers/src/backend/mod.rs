@@ -153,6 +153,11 @@ impl Node {
         each!(self, node => node.start().await)
     }
 
+    /// Writes its `zoo.cfg` anew, for its next start. Only once it was started.
+    pub(crate) async fn configure(&self, options: &Options) -> Result<(), Error> {
+        each!(self, node => node.configure(options).await)
+    }
+
     /// Ends it the hard way. Its data stays.
     pub(crate) async fn kill(&self) -> Result<(), Error> {
         each!(self, node => node.kill().await)

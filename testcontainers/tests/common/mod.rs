@@ -11,11 +11,12 @@ use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 pub(crate) const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 
 pub(crate) async fn connect(address: &str) -> Client {
-    Client::connector()
-        .with_session_timeout(Duration::from_secs(10))
-        .connect(address)
-        .await
-        .expect("a session")
+    connect_for(address, Duration::from_secs(10)).await
+}
+
+/// A session that asks for this timeout.
+pub(crate) async fn connect_for(address: &str, timeout: Duration) -> Client {
+    Client::connector().with_session_timeout(timeout).connect(address).await.expect("a session")
 }
 
 /// Polls until `look` sees something; panics after `limit`.
