@@ -220,6 +220,16 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
+    /// ZooKeeper did not answer in time; from [`try_acquire`](crate::Lock::try_acquire) only.
+    #[error(
+        "ZooKeeper did not answer within {waited:?} whether {path} is free; check the servers, and try again"
+    )]
+    Unanswered {
+        /// The lock's path.
+        path: String,
+        /// How long it was given: half a session timeout.
+        waited: Duration,
+    },
     /// The ZooKeeper session has ended, and the servers refuse to open another one like it.
     #[error("no session can be opened any more, so nothing can queue at {path}: {cause}")]
     SessionFailed {
@@ -286,6 +296,16 @@ pub enum QueryError {
         /// The lock's path.
         path: String,
     },
+    /// ZooKeeper did not answer in time.
+    #[error(
+        "ZooKeeper did not answer within {waited:?} while {path} was read; check the servers, and try again"
+    )]
+    Unanswered {
+        /// The lock's path.
+        path: String,
+        /// How long it was given: half a session timeout.
+        waited: Duration,
+    },
     /// The server refused for another reason.
     #[error("the server refused to read {path}: {cause}")]
     Refused {
@@ -315,6 +335,15 @@ pub enum ReleaseError {
     /// background.
     #[error(transparent)]
     Lost(#[from] Lost),
+    /// ZooKeeper did not confirm the release before the guard's lease ended. The release goes on in the background.
+    #[error(
+        "ZooKeeper did not confirm the release of {path} before the lease ended; it goes on in the background, and at the \
+         latest the lock is free when the session expires"
+    )]
+    Unconfirmed {
+        /// The lock's path.
+        path: String,
+    },
     /// The server refuses to delete the node; it stays until the session ends.
     #[error(
         "the server refused to delete the holder's node at {path} ({cause}); have the directory's ACL grant DELETE, and \
@@ -396,6 +425,17 @@ pub enum SequencerError {
     SessionOver {
         /// As it was given.
         sequencer: Sequencer,
+    },
+    /// ZooKeeper did not answer in time: nothing is known.
+    #[error(
+        "ZooKeeper did not answer within {waited:?} while the sequencer {sequencer} was verified; try again before \
+         trusting it"
+    )]
+    Unanswered {
+        /// As it was given.
+        sequencer: Sequencer,
+        /// How long it was given: half a session timeout.
+        waited: Duration,
     },
     /// No quorum answered before the connection was lost: nothing is known.
     #[error(

@@ -18,7 +18,7 @@ use crate::node::NodeData;
 use crate::path::LockPath;
 use crate::recipe::{End, Event, Foreign, ForeignClient, Look, Patience, Refusal, Tenure};
 use crate::session::wire::{self, Node};
-use crate::session::{Answer, Generations, Over};
+use crate::session::{Answer, Generations, Over, Wire};
 
 /// The longest owner text, in bytes.
 const LONGEST_OWNER: usize = 256;
@@ -301,8 +301,8 @@ impl Lock {
         }
     }
 
-    /// Acquires the lock if nobody holds it or waits for it; `None` if somebody does. Waits for ZooKeeper's answer, as
-    /// long as it takes, but for no other contender.
+    /// Acquires the lock if nobody holds it or waits for it; `None` if somebody does, and if another call like this one
+    /// is just leaving. Waits for no other contender, and for ZooKeeper's answer no longer than half a session timeout.
     ///
     /// # Errors
     ///
@@ -312,10 +312,11 @@ impl Lock {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
-        match self.contend(Patience::Try).await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(Unsuccessful::Ended(End::Busy)) => Ok(None),
-            Err(unsuccessful) => Err(self.error(unsuccessful)),
+        match self.generations.patiently(self.contend(Patience::Try)).await {
+            Ok(Ok(guard)) => Ok(Some(guard)),
+            Ok(Err(Unsuccessful::Ended(End::Busy))) => Ok(None),
+            Ok(Err(unsuccessful)) => Err(self.error(unsuccessful)),
+            Err(waited) => Err(AcquireError::Unanswered { path: self.settings.path.to_string(), waited }),
         }
     }
 
@@ -359,8 +360,7 @@ impl Lock {
     /// Safe; nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
         let settings = self.settings.clone();
-        let answer = self.generations.present().request(|wire| wire::contenders(wire.client, settings)).await;
-        let nodes = self.answered(answer)?;
+        let nodes = self.ask(|wire| wire::contenders(wire.client, settings)).await?;
         let contender = |(position, node): (usize, Node)| {
             let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
             Contender {
@@ -388,28 +388,33 @@ impl Lock {
     /// Safe; nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
         let settings = self.settings.clone();
-        let found = self.generations.present().request(|wire| wire::foreigners(wire.client, settings)).await;
+        let found = self.ask(|wire| wire::foreigners(wire.client, settings)).await?;
         let contender = |Foreign { name, client, session }| ForeignContender {
             path: format!("{}/{name}", self.path()),
             client,
             session,
         };
-        Ok(self.answered(found)?.into_iter().map(contender).collect())
+        Ok(found.into_iter().map(contender).collect())
     }
 
     /// The answer to a query, or why there is none.
-    fn answered<T>(&self, answer: Answer<Result<T, Event>>) -> Result<T, QueryError> {
+    async fn ask<T, F>(&self, query: impl FnOnce(Wire) -> F + Send + 'static) -> Result<T, QueryError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Event>> + Send + 'static,
+    {
         let path = self.settings.path.to_string();
-        Err(match answer {
-            Answer::Given(Ok(found), _) => return Ok(found),
-            Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _) => {
+        Err(match self.generations.patiently(self.generations.present().request(query)).await {
+            Ok(Answer::Given(Ok(found), _)) => return Ok(found),
+            Ok(Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _)) => {
                 QueryError::NotAuthorized { path }
             }
-            Answer::Given(Err(Event::Refused(refusal)), _) => {
+            Ok(Answer::Given(Err(Event::Refused(refusal)), _)) => {
                 QueryError::Refused { path, cause: refusal.to_string() }
             }
-            _ if self.generations.event().state.is_final() => QueryError::SessionOver { path },
-            _ => QueryError::Disconnected { path },
+            Ok(_) if self.generations.event().state.is_final() => QueryError::SessionOver { path },
+            Ok(_) => QueryError::Disconnected { path },
+            Err(waited) => QueryError::Unanswered { path, waited },
         })
     }
 

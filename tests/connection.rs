@@ -10,6 +10,7 @@ use support::{
     Steps, enqueue, enqueue_seen_by, granted, linked, queue, server, session, until_nothing_is_left,
     until_queued, within,
 };
+use zklock::SessionState;
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
@@ -99,8 +100,8 @@ async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {
     acquire.woken().await;
     link.refuse();
     link.cut();
-    // The next connection is taken up and then falls silent: the client calls that connected.
-    let held = link.hold_reply(RequestKind::SetWatches);
+    // The session is resumed on the next connection, which then falls silent.
+    let held = link.hold_reply(RequestKind::Multi);
     link.accept();
     drop(link);
     drop(held);
@@ -122,4 +123,23 @@ async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {
         // It has lost its place, and no link leads to a new session.
         Either::Right((second, _waiting)) => assert!(second.unwrap().is_held()),
     }
+}
+
+/// An outage that takes nearly the whole session timeout: whoever paused for long between two attempts would miss the rest.
+#[tokio::test]
+async fn an_outage_of_nearly_a_session_timeout_costs_nobody_the_session() {
+    const TIMEOUT: Duration = Duration::from_secs(3);
+    let server = server().await;
+    let attempts = futures::future::join_all((0..20).map(async |_| {
+        let (link, session) = linked(&server, TIMEOUT).await;
+        let (id, syncs) = (session.id(), link.requests_of(RequestKind::Sync));
+        // The outage begins right behind a sign of life.
+        support::eventually("a heartbeat", async || link.requests_of(RequestKind::Sync) > syncs).await;
+        link.black_hole();
+        tokio::time::sleep(TIMEOUT * 9 / 10).await;
+        link.restore();
+        support::eventually("a state", async || session.state() != SessionState::Disconnected).await;
+        (session.state(), session.id() == id)
+    }));
+    assert_eq!(attempts.await, vec![(SessionState::Connected, true); 20]);
 }

@@ -157,6 +157,14 @@ impl Held {
         }
     }
 
+    /// Resolves once the lease is over, whether or not the guard still is.
+    pub(super) async fn lapse(&self) {
+        let generation = self.holding.generation();
+        while self.vitals().check(self.term).is_ok() {
+            generation.sleep(self.vitals().remaining()).await;
+        }
+    }
+
     pub(super) fn vitals(&self) -> &Vitals {
         self.holding.generation().vitals()
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::future::{Either, select};
 use held::{Held, lost_reason};
 
 use crate::driver::{Driver, Outcome};
@@ -200,7 +201,8 @@ impl Guard {
         Transaction::new(self)
     }
 
-    /// Gives the lock to the next contender, and returns once that is done: one round trip.
+    /// Gives the lock to the next contender, and returns once that is done: one round trip. Returns at the latest when the
+    /// guard's lease would have ended.
     ///
     /// A reply that was lost with the connection is recovered, for as long as the session lives.
     ///
@@ -221,7 +223,15 @@ impl Guard {
         self.held.lose(LostReason::Released);
         let outcome = match driver.handle(Event::Release) {
             Some(outcome) => outcome,
-            None => Releasing { driver: Some(driver) }.await,
+            None => {
+                let lapse = pin!(self.held.lapse());
+                match select(Releasing { driver: Some(driver) }, lapse).await {
+                    Either::Left((outcome, _)) => outcome,
+                    Either::Right(_) => {
+                        return Err(ReleaseError::Unconfirmed { path: self.held.path.to_string() });
+                    }
+                }
+            }
         };
         if let Some(reason) = lost_reason(&outcome) {
             return Err(self.held.as_lost(reason).into());

@@ -35,6 +35,16 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
+    /// Starts a request. It is sent when it is first polled, and resolves to `None` once the connection is gone.
+    pub(super) fn request<T, F>(self, request: impl FnOnce(Self) -> F) -> Revocable<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let slots = self.slots.clone();
+        slots.register(request(self).boxed())
+    }
+
     /// Keeps a watch for as long as the connection lasts; then it resolves to `None`.
     pub(crate) fn keep<T: Send + 'static>(&self, watch: BoxFuture<'static, T>) -> Revocable<T> {
         self.slots.register(watch)
@@ -52,19 +62,10 @@ impl Connection {
         self.number
     }
 
-    /// Starts a request. It is sent when it is first polled, and resolves to `None` once the connection is gone.
-    pub(super) fn request<T, F>(&self, request: impl FnOnce(Wire) -> F) -> Revocable<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let request = match client {
-            Some(client) => request(Wire { client, slots: self.slots.clone() }).boxed(),
-            // Whoever takes the client away revokes all that is registered then or later.
-            None => std::future::pending().boxed(),
-        };
-        self.slots.register(request)
+    /// The way to its server, unless it is gone.
+    pub(super) fn wire(&self) -> Option<Wire> {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(Wire { client, slots: self.slots.clone() })
     }
 
     /// Takes every request and every watch back, and gives the client up. A client whose connection still stands then

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use zookeeper_client::{Error, SessionInfo, SessionState};
 
 use super::connection::Connection;
-use super::dialer::{Dialer, Opened};
+use super::dialer::{Dialer, Opened, ROUNDS};
 use super::vitals::{Sent, Vitals};
 use super::wire;
 use crate::clock;
@@ -184,7 +184,10 @@ impl Connections {
             };
             let mut served = Served::start(number, opened);
             let sent = clock::now();
-            let barrier = served.connection.request(|wire| wire::heartbeat(wire.client, "/".to_owned()));
+            let barrier = async {
+                let wire = served.connection.wire()?;
+                wire.request(|wire| wire::heartbeat(wire.client, "/".to_owned())).await
+            };
             if let Ok(Some(true)) = timeout(self.dialer.silence(), barrier).await {
                 self.vitals.confirmed(Sent { connection: number, at: sent });
                 return Ok(served);
@@ -208,11 +211,12 @@ impl Connections {
             .without_max_times()
             .with_jitter();
         let mut pauses = pauses.build();
+        let mut round = 0;
         loop {
             for server in self.dialer.shuffled() {
                 // From here on the request may reach the server, which may grant less than the one before.
                 self.vitals.attempting(self.dialer.least_grant());
-                match self.dialer.resume(server, &self.session).await {
+                match self.dialer.resume(server, &self.session, round).await {
                     Ok(opened) => return Ok(opened),
                     Err(Error::SessionExpired) => return Err(SessionEnd::Expired),
                     Err(Error::AuthFailed) => return Err(SessionEnd::AuthFailed),
@@ -220,6 +224,7 @@ impl Connections {
                 }
             }
             sleep(pauses.next().unwrap_or(SHORTEST_PAUSE)).await;
+            round = (round + 1) % ROUNDS;
         }
     }
 }

@@ -23,6 +23,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// The least time that a server has for its answer to a request to resume a session.
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(500);
 
+/// In each further round of so many, each server has twice the time for its answer.
+pub(super) const ROUNDS: u32 = 3;
+
 /// Whom to ask for a session, and for which.
 pub(super) struct Dialer {
     pub(super) servers: Servers,
@@ -108,10 +111,17 @@ impl Dialer {
         }
     }
 
-    /// Asks one server to resume a session.
-    pub(super) async fn resume(&self, server: &Server, session: &SessionInfo) -> Result<Opened, Error> {
-        // While this one is silent, the others may be there, and the session does not live for long.
-        let share = self.timeout / (2 * u32::try_from(self.servers.len()).unwrap_or(1).max(1));
+    /// Asks one server to resume a session, in this one of [`ROUNDS`].
+    ///
+    /// The session does not live for long, so a server that is silent at first is soon left for the next one: a packet
+    /// that was lost may be sent again late. But a server may be far away, so now and then each has more time.
+    pub(super) async fn resume(
+        &self,
+        server: &Server,
+        session: &SessionInfo,
+        round: u32,
+    ) -> Result<Opened, Error> {
+        let share = self.timeout / 2_u32.pow(ROUNDS - round);
         let patience = share.max(SHORTEST_PATIENCE).min(self.silence());
         let opened = self.open(server, self.timeout, Some(session), patience).await?;
         self.learn(opened.granted);

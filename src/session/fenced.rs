@@ -134,8 +134,12 @@ pub(crate) async fn verify_sequencer(
     sequencer: &Sequencer,
 ) -> Result<(), SequencerError> {
     let claim = sequencer.clone();
-    let answer = generations.present().request(|wire| look(wire.client, claim)).await;
+    let answer = generations.patiently(generations.present().request(|wire| look(wire.client, claim))).await;
     let sequencer = sequencer.clone();
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(waited) => return Err(SequencerError::Unanswered { sequencer, waited }),
+    };
     Err(match answer {
         Answer::Given(Event::Confirmed, _) => return Ok(()),
         Answer::Given(Event::OwnTouched, _) => SequencerError::Outdated { sequencer },

@@ -258,23 +258,28 @@ where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
-    let (connection, asked) = loop {
+    let (sent, wire) = loop {
         match &*link.borrow_and_update() {
             Link::Up(connection) if number.is_none_or(|number| number == connection.number()) => {
-                let sent = Sent { connection: connection.number(), at: clock::now() };
-                break (sent, connection.request(request));
+                // It may be gone already; then the next one is waited for like any other.
+                if let Some(wire) = connection.wire() {
+                    break (Sent { connection: connection.number(), at: clock::now() }, wire);
+                }
             }
             Link::Over(end) => return Answer::Over(*end),
-            Link::Up(_) | Link::Down if number.is_some() => return Answer::Lost,
             Link::Up(_) | Link::Down => {}
+        }
+        if number.is_some() {
+            return Answer::Lost;
         }
         if link.changed().await.is_err() {
             return Answer::Over(SessionEnd::Closed);
         }
     };
+    let asked = wire.request(request);
     // Nothing of this future keeps the connection: whoever forgets it does not keep the session open.
     match asked.await {
-        Some(answer) => Answer::Given(answer, connection),
+        Some(answer) => Answer::Given(answer, sent),
         None => match &*link.borrow() {
             Link::Over(end) => Answer::Over(*end),
             Link::Up(_) | Link::Down => Answer::Lost,

@@ -132,6 +132,18 @@ impl Generations {
         })
     }
 
+    /// How long a call that only asks waits for ZooKeeper: half a session timeout. A server that is silent is given up
+    /// after two fifths, so another one has a chance to answer.
+    pub(crate) fn patience(&self) -> Duration {
+        self.present().lengths().timeout / 2
+    }
+
+    /// Waits for an answer for as long as [`patience`](Self::patience) says; `Err` with that time if there is none.
+    pub(crate) async fn patiently<F: Future>(&self, future: F) -> Result<F::Output, Duration> {
+        let patience = self.patience();
+        self.timeout_at(Instant::now() + patience, future).await.map_err(|_| patience)
+    }
+
     /// A bounded wait that can be awaited outside a runtime, too.
     pub(crate) fn timeout_at<F: Future>(&self, deadline: Instant, future: F) -> Timeout<F> {
         let _entered = self.runtime.enter();

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::Stream;
+use tokio::time::Instant;
 
 pub use builder::SessionBuilder;
 pub(crate) use connection::Wire;
@@ -209,7 +210,8 @@ impl Session {
     /// has ended the session, and so removed its nodes. The locks go to the next contenders at once rather than
     /// after a session timeout.
     ///
-    /// Further calls wait for the same end.
+    /// Waits for the server until the lease ends, or for two fifths of the session timeout if that is longer; the session
+    /// goes on being closed in the background. Further calls wait for the same end.
     ///
     /// # Errors
     ///
@@ -221,10 +223,13 @@ impl Session {
     ///
     /// Safe: once polled, the session ends in the background whether or not this is awaited.
     pub async fn close(&self) -> Result<(), CloseError> {
+        let last = self.generations.present();
+        // While the lease lasts the session is there for certain. Without one, a server has as long as any has to answer.
+        let bound = last.vitals().remaining().max(last.lengths().timeout * 2 / 5);
         let last = self.generations.close();
-        match last.over().await {
-            Some(Obituary::Confirmed) => Ok(()),
-            Some(Obituary::Unconfirmed) | None => {
+        match self.generations.timeout_at(Instant::now() + bound, last.over()).await {
+            Ok(Some(Obituary::Confirmed)) => Ok(()),
+            Ok(Some(Obituary::Unconfirmed) | None) | Err(_) => {
                 Err(CloseError::Unconfirmed { session: last.id(), timeout: last.lengths().timeout })
             }
         }

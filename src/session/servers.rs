@@ -76,11 +76,6 @@ impl Servers {
         Ok(Self { text, servers })
     }
 
-    /// How many there are; at least one.
-    pub(super) fn len(&self) -> usize {
-        self.servers.len()
-    }
-
     /// Each of them, in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Server> {
         self.servers.iter()

@@ -10,6 +10,7 @@ mod support;
 mod contest;
 mod cut_off_client;
 mod cut_off_server;
+mod differing_servers;
 mod holder;
 mod leader_death;
 mod operator;

@@ -147,7 +147,12 @@ impl Connection {
                 };
                 let verdict = match toward {
                     // The first frame each way is the handshake.
-                    _ if !std::mem::replace(&mut greeted, true) => Verdict::Forward,
+                    _ if !std::mem::replace(&mut greeted, true) => {
+                        if matches!(toward, Toward::Client) && link.lock().lose_handshakes {
+                            return link.close(self);
+                        }
+                        Verdict::Forward
+                    }
                     Toward::Server => self.judge_request(link, &frame),
                     Toward::Client => self.judge_reply(link, &frame),
                 };

@@ -130,9 +130,16 @@ impl Link {
         self.shared.lock().refuse = true;
     }
 
-    /// Ends [`refuse`](Self::refuse).
+    /// Ends [`refuse`](Self::refuse) and [`lose_handshakes`](Self::lose_handshakes).
     pub fn accept(&self) {
-        self.shared.lock().refuse = false;
+        let mut control = self.shared.lock();
+        (control.refuse, control.lose_handshakes) = (false, false);
+    }
+
+    /// Loses the answer to the handshake of every new connection, until [`accept`](Self::accept): the server establishes or
+    /// resumes a session, and its client is cut off instead of told. Current connections stay.
+    pub fn lose_handshakes(&self) {
+        self.shared.lock().lose_handshakes = true;
     }
 
     /// Loses the reply to the next request of `kind`: the request reaches the server, its reply is swallowed, and the
@@ -215,6 +222,7 @@ struct Control {
     upstream: String,
     black_hole: bool,
     refuse: bool,
+    lose_handshakes: bool,
     next_id: u64,
     connections: HashMap<u64, Arc<Connection>>,
     /// Connections accepted during a black hole: the server never hears of them.

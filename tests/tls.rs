@@ -1,0 +1,62 @@
+//! With TLS options set, nothing is sent in clear text.
+
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+use zklock::{ConnectError, Session};
+use zookeeper_client::TlsOptions;
+
+/// The first byte of a TLS handshake record (RFC 8446, section 5.1).
+const HANDSHAKE: u8 = 22;
+
+fn options() -> TlsOptions {
+    TlsOptions::new()
+}
+
+#[tokio::test]
+async fn an_address_without_a_scheme_is_spoken_to_by_tls_alone() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connecting = Session::builder(address.to_string())
+        .tls(options())
+        .auth("digest", "service:secret")
+        .connect_timeout(Duration::from_secs(3))
+        .connect();
+    let mut heard = 0;
+    let listening = async {
+        loop {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let mut bytes = vec![0; 1024];
+            let length = connection.read(&mut bytes).await.unwrap_or(0);
+            bytes.truncate(length);
+            // A connection may be given up before it says anything.
+            if let Some(first) = bytes.first() {
+                assert_eq!(*first, HANDSHAKE, "{}", String::from_utf8_lossy(&bytes));
+                heard += 1;
+            }
+        }
+    };
+    tokio::select! {
+        connected = connecting => {
+            assert!(matches!(connected, Err(ConnectError::Unreachable { .. })), "{connected:?}");
+        }
+        () = listening => unreachable!("it goes on for ever"),
+    }
+    assert!(heard > 0, "nobody has connected");
+}
+
+#[tokio::test]
+async fn an_address_that_asks_for_clear_text_is_refused() {
+    for servers in ["tcp://localhost:2181", "localhost:2181,tcp://localhost:2182/app"] {
+        let connected = Session::builder(servers).tls(options()).connect().await;
+        let Err(ConnectError::Servers { cause, .. }) = connected else { panic!("{connected:?}") };
+        assert!(cause.contains("clear text"), "{cause}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_asks_for_tls_needs_its_options() {
+    let connected = Session::builder("tcp+tls://localhost:2181").connect().await;
+    assert!(matches!(connected, Err(ConnectError::Servers { .. })), "{connected:?}");
+}
