@@ -46,4 +46,6 @@ pub(crate) enum Witness {
     MovedToFollower,
     MovedToLeader,
     LeaseExtended,
+    /// A request to resume a session was heard of after the client had given it up.
+    ResumedLate,
 }

@@ -122,11 +122,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Up::Revalidate(session) => {
                 follower.down.push(Down::Revalidated(session));
-                self.world.touch(session);
+                self.touch(session, false);
             }
             Up::Report(touched) => {
                 for session in (0..self.world.sessions.len()).filter(|session| touched >> session & 1 == 1) {
-                    self.world.touch(session);
+                    self.touch(session, false);
                 }
             }
         }
