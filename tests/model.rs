@@ -236,20 +236,20 @@ fn leases_are_kept_by_the_clock() {
 /// The leader grants less than the follower at which the session began.
 fn clipped(end: u8, faults: Faults) -> Setup {
     let setup = timed(end, faults);
-    Setup { clock: Some(Clock { end, timeout: 4, lower: 3, drift_ppm: 0 }), ..setup }
+    Setup { clock: Some(Clock { end, timeout: 5, lower: 3, drift_ppm: 0 }), ..setup }
 }
 
 #[test]
 fn leases_are_kept_where_servers_have_different_limits() {
     let faults = Faults { breaks: 1, ..Faults::default() };
-    explore(clipped(5, faults), 51_090, &[GuardLost, MovedToLeader, MovedToFollower]);
+    explore(clipped(5, faults), 51_369, &[GuardLost, MovedToLeader, MovedToFollower]);
     refute(weakened(Flaw::LimitsAreIgnored, clipped(5, faults)), ONE_HOLDER);
 }
 
 #[test]
 fn leases_are_kept_though_a_request_to_resume_arrives_late() {
     let faults = Faults { breaks: 1, halves: 1, ..Faults::default() };
-    explore(clipped(4, faults), 73_050, &[GuardLost, ResumedLate, MovedToFollower]);
+    explore(clipped(4, faults), 77_199, &[GuardLost, ResumedLate, MovedToFollower]);
     refute(weakened(Flaw::HalvesAreForgotten, clipped(4, faults)), ONE_HOLDER);
 }
 
