@@ -8,11 +8,11 @@ use support::{enqueue, granted, server, session, until_nothing_is_left, within};
 use zklock::{Applied, Guard, InvalidLock, LockOptions, LostReason, Session};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
 
-/// With ticks of 100 ms: a lag of 75 ms, a margin of 40 ms, heartbeats of 981.25 ms.
+/// With ticks of 100 ms: a lag of 80 ms, a margin of 360 ms, heartbeats of 980 ms.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// All that the lease's length allows: 4 s less lag, margin, and two and a half heartbeats.
-const LONGEST: Duration = Duration::from_micros(1_431_875);
+const LONGEST: Duration = Duration::from_nanos(1_110_020_606);
 
 /// A session through a link, and its guard with the longest stop margin.
 async fn held(server: &ZooKeeper) -> (Link, Session, Guard) {
@@ -157,7 +157,7 @@ async fn a_margin_is_cut_to_what_the_next_session_allows() {
 async fn a_margin_that_a_lease_cannot_keep_is_refused() {
     let server = server().await;
     let (_link, session, _guard) = held(&server).await;
-    let stop_margin = LONGEST + Duration::from_micros(1);
+    let stop_margin = LONGEST + Duration::from_nanos(1);
     let options = LockOptions::new().stop_margin(stop_margin);
     let error = session.lock_with("/lock/orders", options).unwrap_err();
     let path = "/lock/orders".to_owned();
