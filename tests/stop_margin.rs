@@ -123,10 +123,10 @@ async fn nobody_winds_down_while_heartbeats_are_answered() {
 #[tokio::test]
 async fn the_margins_that_the_documentation_names() {
     let server = server().await;
-    for (timeout, margin) in [(10, 3), (24, 8)] {
+    for (timeout, margin) in [(10, 2_200), (24, 6_000)] {
         let builder = Session::builder(server.connect_string()).session_timeout(Duration::from_secs(timeout));
         let session = builder.connect().await.unwrap();
-        let options = LockOptions::new().stop_margin(Duration::from_secs(margin));
+        let options = LockOptions::new().stop_margin(Duration::from_millis(margin));
         session.lock_with("/lock/orders", options).unwrap();
     }
 }
@@ -141,7 +141,7 @@ async fn a_margin_is_cut_to_what_the_next_session_allows() {
     let link = Link::start(generous.connect_string()).await.unwrap();
     let session = Session::connect(link.address()).await.unwrap();
     let lock =
-        session.lock_with("/lock/orders", LockOptions::new().stop_margin(Duration::from_secs(3))).unwrap();
+        session.lock_with("/lock/orders", LockOptions::new().stop_margin(Duration::from_secs(2))).unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     link.redirect(short.connect_string());
     link.cut();
