@@ -267,9 +267,7 @@ impl Lease {
         if self.connection() != Some(connection) {
             return false;
         }
-        if self.remaining(now).is_zero() {
-            self.term.0 += 1;
-        }
+        let lapsed = self.remaining(now).is_zero();
         while let Some(report) = self.reports.front().copied() {
             if !sent.has_reached(report.reported) {
                 break;
@@ -285,6 +283,9 @@ impl Lease {
         }
         if self.doubt.is_none() {
             self.deadline = self.known.plus(self.lengths.validity());
+        }
+        if lapsed && !self.remaining(now).is_zero() {
+            self.term.0 += 1;
         }
         self.synced(connection, sent, now);
         true

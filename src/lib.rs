@@ -7,6 +7,15 @@
 //! acquires; when it wakes, it acts on an answer from before. Against this there is the [`FencingToken`], checked by
 //! the store that the lock protects, and nothing else.
 //!
+//! **A virtual machine that is paused together with its clocks** (for a snapshot, or a migration) finds its lease as it
+//! was when it goes on, and no clock of its own says otherwise. Until the next heartbeat fails its guard says that it is
+//! held, while another one may be. Against this there are tokens, and [`Guard::verify`] right before an act: it asks a
+//! quorum.
+//!
+//! **A runtime whose threads are all blocked** sends no heartbeats, and loses every lock of the sessions that were
+//! connected in it. No two hold a lock by that: [`Guard::run`] looks at the clock before it goes on. But tasks that were
+//! spawned inside `run` are not part of it; they go on.
+//!
 //! **An operator who deletes nodes** in a lock's directory, or writes to them, takes the lock from its holder. The
 //! holder is told within a round trip, after its first 40 ms; until then, two may believe that they hold it. With
 //! [`LockOptions::takeover_delay`] a waiter that is in the queue already lets the holder hear of it first. The same goes,
@@ -17,13 +26,15 @@
 //! At any instant at most one [`Guard`] of a lock says that it is held, on every machine, through crashes, partitions
 //! of clients *and of ZooKeeper servers*, lost replies and paused servers, within the limits above. A guard is valid
 //! until a *lease* runs out, which only a quorum's confirmations extend, so a server that is cut off from its ensemble
-//! cannot keep it valid. It is compared with the clock (the one that goes on while a machine is suspended) each time
-//! the guard is asked, whether or not any task has run.
+//! cannot keep it valid. It is compared with two clocks (one that goes on while a machine is suspended, and one that NTP
+//! does not slew) each time the guard is asked, whether or not any task has run.
 //!
 //! * Contenders are served first come, first served; a waiter watches its predecessor only, so nobody polls and a
 //!   release wakes one.
 //! * A free lock is acquired in one round trip, and handed over without another look at the queue.
-//! * A holder that crashes keeps the others out for a session timeout (10 seconds by default), no longer.
+//! * A holder that crashes keeps the others out for a session timeout (10 seconds by default) and one and a half of the
+//!   servers' ticks (3 seconds by default) at most: a server reports its sessions every half tick, and the leader expires
+//!   them once a tick.
 //! * A [`Session`] outlives ZooKeeper's: when the servers end that, the next one is opened, and who was waiting
 //!   queues again, at the end. What was held is lost for good.
 //! * Every future may be dropped at any point: it leaves no node behind and never blocks the queue.

@@ -151,7 +151,7 @@ impl LockOptions {
     /// operator's deletion, the end of the ZooKeeper session) leaves no such time.
     ///
     /// A lease lasts a session timeout, less what it takes for the ensemble to confirm it, so there is a longest stop
-    /// margin: 3 seconds with the default session timeout of 10 seconds and tick of 2 seconds, 8 seconds with a session
+    /// margin: 2.2 seconds with the default session timeout of 10 seconds and tick of 2 seconds, 6 seconds with a session
     /// timeout of 24. [`Session::lock_with`](crate::Session::lock_with) refuses a longer one. Should the servers grant a
     /// shorter session timeout later on, the margin is cut to what that allows.
     pub fn stop_margin(mut self, margin: Duration) -> Self {

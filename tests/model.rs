@@ -250,15 +250,51 @@ fn a_session_ends_unnoticed() {
 
 /// Two contenders with a clock, one of them at a follower.
 fn timed(end: u8, faults: Faults) -> Setup {
-    let setup = Setup { clock: Some(Clock { end, timeout: 4 }), following: vec![0], ..patient(waiters(2)) };
-    with(faults, setup)
+    let clock = Clock { end, timeout: 4, lower: 4, drift_ppm: 0 };
+    with(faults, Setup { clock: Some(clock), following: vec![0], ..patient(waiters(2)) })
 }
 
 /// With the production lease, and a leader that expires sessions by what it has heard of them.
 #[test]
 fn leases_are_kept_by_the_clock() {
     let faults = Faults { beats: 1, ..Faults::default() };
-    explore(timed(5, faults), 33_970, &[GuardLost, LeaseExtended]);
+    explore(timed(5, faults), 31_496, &[GuardLost, LeaseExtended]);
+}
+
+/// The leader grants less than the follower at which the session began.
+fn clipped(end: u8, faults: Faults) -> Setup {
+    let setup = timed(end, faults);
+    Setup { clock: Some(Clock { end, timeout: 5, lower: 3, drift_ppm: 0 }), ..setup }
+}
+
+#[test]
+fn leases_are_kept_where_servers_have_different_limits() {
+    let faults = Faults { breaks: 1, ..Faults::default() };
+    explore(clipped(5, faults), 51_369, &[GuardLost, MovedToLeader, MovedToFollower]);
+    refute(weakened(Flaw::LimitsAreIgnored, clipped(5, faults)), ONE_HOLDER);
+}
+
+#[test]
+fn leases_are_kept_though_a_request_to_resume_arrives_late() {
+    let faults = Faults { breaks: 1, halves: 1, ..Faults::default() };
+    explore(clipped(4, faults), 77_199, &[GuardLost, ResumedLate, MovedToFollower]);
+    refute(weakened(Flaw::HalvesAreForgotten, clipped(4, faults)), ONE_HOLDER);
+}
+
+#[test]
+fn leases_are_kept_though_the_leaders_clock_is_fast() {
+    let faults = Faults { gains: 1, ..Faults::default() };
+    let clock = Clock { end: 6, timeout: 6, lower: 6, drift_ppm: 166_667 };
+    let setup = Setup { clock: Some(clock), ..timed(6, faults) };
+    explore(setup.clone(), 19_216, &[GuardLost]);
+    refute(weakened(Flaw::DriftIsIgnored, setup), ONE_HOLDER);
+}
+
+#[test]
+fn leases_are_kept_though_sessions_are_resumed_as_they_expire() {
+    let faults = Faults { breaks: 1, races: 1, ..Faults::default() };
+    explore(timed(5, faults), 61_368, &[GuardLost, MovedToLeader]);
+    refute(weakened(Flaw::DoubtIsIgnored, timed(5, faults)), ONE_HOLDER);
 }
 
 /// Models of millions of states.

@@ -8,11 +8,11 @@ use support::{enqueue, granted, server, session, until_nothing_is_left, within};
 use zklock::{Applied, Guard, InvalidLock, LockOptions, LostReason, Session};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
 
-/// With ticks of 100 ms: a lag of 75 ms, a margin of 40 ms, heartbeats of 981.25 ms.
+/// With ticks of 100 ms: a lag of 80 ms, a margin of 360 ms, heartbeats of 980 ms.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// All that the lease's length allows: 4 s less lag, margin, and two and a half heartbeats.
-const LONGEST: Duration = Duration::from_micros(1_431_875);
+const LONGEST: Duration = Duration::from_nanos(1_110_020_606);
 
 /// A session through a link, and its guard with the longest stop margin.
 async fn held(server: &ZooKeeper) -> (Link, Session, Guard) {
@@ -123,10 +123,10 @@ async fn nobody_winds_down_while_heartbeats_are_answered() {
 #[tokio::test]
 async fn the_margins_that_the_documentation_names() {
     let server = server().await;
-    for (timeout, margin) in [(10, 3), (24, 8)] {
+    for (timeout, margin) in [(10, 2_200), (24, 6_000)] {
         let builder = Session::builder(server.connect_string()).session_timeout(Duration::from_secs(timeout));
         let session = builder.connect().await.unwrap();
-        let options = LockOptions::new().stop_margin(Duration::from_secs(margin));
+        let options = LockOptions::new().stop_margin(Duration::from_millis(margin));
         session.lock_with("/lock/orders", options).unwrap();
     }
 }
@@ -141,7 +141,7 @@ async fn a_margin_is_cut_to_what_the_next_session_allows() {
     let link = Link::start(generous.connect_string()).await.unwrap();
     let session = Session::connect(link.address()).await.unwrap();
     let lock =
-        session.lock_with("/lock/orders", LockOptions::new().stop_margin(Duration::from_secs(3))).unwrap();
+        session.lock_with("/lock/orders", LockOptions::new().stop_margin(Duration::from_secs(2))).unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     link.redirect(short.connect_string());
     link.cut();
@@ -157,7 +157,7 @@ async fn a_margin_is_cut_to_what_the_next_session_allows() {
 async fn a_margin_that_a_lease_cannot_keep_is_refused() {
     let server = server().await;
     let (_link, session, _guard) = held(&server).await;
-    let stop_margin = LONGEST + Duration::from_micros(1);
+    let stop_margin = LONGEST + Duration::from_nanos(1);
     let options = LockOptions::new().stop_margin(stop_margin);
     let error = session.lock_with("/lock/orders", options).unwrap_err();
     let path = "/lock/orders".to_owned();

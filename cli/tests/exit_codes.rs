@@ -76,9 +76,9 @@ async fn a_kill_after_that_does_not_fit_is_refused_before_anybody_waits() {
     let program = run(&server.connect_string(), &["--kill-after", "2.9s"], PATH, "exit 0");
     let (code, message) = ends(program).await;
     assert_eq!(code, Some(64));
-    // 10 s, less a lag of 1.5 s, a margin of 0.1 s, two and a half heartbeats of 2.125 s, and 0.25 s to be killed in.
+    // 10 s, less a lag of 1.6 s, a margin of 0.9 s, two and a half heartbeats of 2.1 s, and 0.25 s to be killed in.
     assert!(
-        message.contains("--kill-after 2.9s does not fit") && message.contains("can be given 2.83s"),
+        message.contains("--kill-after 2.9s does not fit") && message.contains("can be given 2s"),
         "{message}"
     );
     // Where nobody is to be ended for it, there is nothing to fit.

@@ -194,7 +194,7 @@ impl Generation {
         };
         async move {
             loop {
-                let left = length.saturating_sub(clock::now().least_since(began));
+                let left = clock::now().left_of(length, began);
                 if left.is_zero() {
                     return None;
                 }

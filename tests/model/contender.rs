@@ -11,7 +11,7 @@ use crate::requests::{Change, Message, Request, Sent};
 use crate::run::Run;
 use crate::server::{Kind, Party};
 use crate::session::{Assurance, at};
-use crate::setup::Flaw;
+use crate::setup::{Clock, Flaw};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contender {
@@ -153,15 +153,18 @@ impl<W: Fn(Witness)> Run<'_, W> {
     /// A quorum has acknowledged what the contender asked last, or what its session sent then.
     fn confirmed(&mut self, session: usize, sent: u8) {
         let now = self.world.now;
-        let alone = self.setup.flaw == Some(Flaw::WritesConfirmAlone);
-        let witness = self.witness;
+        let (flaw, witness) = (self.setup.flaw, self.witness);
         self.world.sessions[session].assurance.hears(|lease| {
-            let before = lease.deadline();
-            lease.confirmed(at(sent), at(now));
-            if alone {
-                lease.confirmed(at(now), at(now));
+            let Some(connection) = lease.connection() else { return };
+            let before = lease.remaining(at(now));
+            lease.confirmed(connection, at(sent), at(now));
+            if flaw == Some(Flaw::WritesConfirmAlone) {
+                lease.confirmed(connection, at(now), at(now));
             }
-            if lease.deadline() > before {
+            if flaw == Some(Flaw::DoubtIsIgnored) && lease.remaining(at(now)).is_zero() {
+                lease.confirmed(connection, at(now + Clock::TICK), at(now));
+            }
+            if lease.remaining(at(now)) > before {
                 witness(Witness::LeaseExtended);
             }
         });
@@ -291,7 +294,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let (now, index) = (self.world.now, contender.session);
         let event = match message {
             Message::Synced(sent) => {
-                session.assurance.hears(|lease| lease.synced(at(sent), at(now)));
+                session.assurance.hears(|lease| {
+                    if let Some(connection) = lease.connection() {
+                        lease.synced(connection, at(sent), at(now));
+                    }
+                });
                 let held =
                     |party: Party| self.world.contenders[party].caller == Caller::Holding { valid: true };
                 if self.world.members(index).any(held) {

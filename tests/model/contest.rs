@@ -59,7 +59,7 @@ impl Model for Contest {
                 watches.len() == all
             }),
             always("nobody is stuck", |contest, world| {
-                if contest.setup.clock.is_some_and(|clock| clock.end == world.now) {
+                if contest.setup.clock.is_some_and(|clock| clock.end == world.leader_time()) {
                     return true;
                 }
                 let is_over =

@@ -50,4 +50,6 @@ pub(crate) enum Witness {
     GoneBetweenItsWatches,
     /// A waiter's predecessor had been written to before its node was deleted.
     DeletedAfterAWrite,
+    /// A request to resume a session was heard of after the client had given it up.
+    ResumedLate,
 }

@@ -125,11 +125,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 let barrier = self.setup.flaw != Some(Flaw::ReadsOvertakeTheBarrier);
                 let behind = if barrier { follower.down.len() } else { 0 };
                 follower.down.insert(behind, Down::Revalidated(session));
-                self.world.touch(session);
+                self.touch(session, false);
             }
             Up::Report(touched) => {
                 for session in (0..self.world.sessions.len()).filter(|session| touched >> session & 1 == 1) {
-                    self.world.touch(session);
+                    self.touch(session, false);
                 }
             }
         }

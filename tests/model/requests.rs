@@ -116,7 +116,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     return follower.up.push(Up::Forward(session, sent));
                 }
             }
-            _ => self.world.touch(session),
+            _ => self.touch(session, true),
         }
         if forwarded {
             self.settle_strays(session);

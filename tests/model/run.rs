@@ -6,7 +6,7 @@ use crate::contender::{Caller, Pending};
 use crate::findings::Witness;
 use crate::follower::{Down, Effect};
 use crate::requests::{Change, Request};
-use crate::session::{Assurance, at};
+use crate::session::Assurance;
 use crate::setup::Setup;
 use crate::step::Step;
 use crate::world::World;
@@ -62,10 +62,20 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.world.follower.iter_mut().for_each(|follower| follower.stalled = streams);
             }
             Step::Ping => {
-                self.world.pinged = self.world.now;
+                self.world.pinged = self.world.leader_time();
                 self.world.follower.iter_mut().for_each(|follower| follower.down.push(Down::Ping));
             }
             Step::Tick => self.tick(),
+            Step::Gain => {
+                self.world.faults.gains -= 1;
+                self.world.ahead += 1;
+            }
+            Step::ResumeByHalf(session) => self.resume_by_half(session),
+            Step::HearHalf(session) => self.hear_half(session),
+            Step::Take(session) => {
+                self.world.faults.races -= 1;
+                self.world.sessions[session].taken = Some(self.world.leader_time());
+            }
             Step::Beat(session) => {
                 self.world.faults.beats -= 1;
                 self.beat(session, Request::Sync(self.world.now));
@@ -115,13 +125,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
-    /// Time passes. As long as a connection is there, the client finds it so.
     fn tick(&mut self) {
         self.world.now += 1;
-        let now = at(self.world.now);
-        for session in self.world.sessions.iter_mut().filter(|session| session.connected) {
-            session.assurance.hears(|lease| lease.unchanged(now));
-        }
         self.end_terms();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock::lease::{Lease, Lengths, Term};
+use zklock::lease::{Lease, Moment, Reckoning, Term};
 use zklock::recipe::{Event, SessionEnd};
 
 use crate::contender::{Caller, Pending};
@@ -25,8 +25,12 @@ pub(crate) struct Session {
     pub(crate) follows: bool,
     /// The follower has been asked to resume it.
     pub(crate) resuming: bool,
-    /// When the leader last heard of it.
-    pub(crate) known: u8,
+    /// When the leader expires it.
+    pub(crate) expiry: u8,
+    /// When the leader took it from its queue, to expire it.
+    pub(crate) taken: Option<u8>,
+    /// The leader has yet to hear of a request to resume it that was given up.
+    pub(crate) half: bool,
     /// Requests under way, in order.
     pub(crate) up: Vec<Sent>,
     /// Writes under way on connections before, which the client knows nothing of any more.
@@ -45,10 +49,12 @@ pub(crate) enum Assurance {
 }
 
 impl Assurance {
-    fn new(clock: Option<Clock>, follows: bool) -> Self {
-        let Some(clock) = clock.filter(|_| follows) else { return Self::Given(true) };
-        let lengths = Lengths::new(at(clock.timeout), Some(at(Clock::TICK))).expect("a session timeout");
-        Self::Kept(Box::new(Lease::established(lengths, at(0))))
+    fn new(setup: &Setup, follows: bool) -> Self {
+        let Some(clock) = setup.clock.filter(|_| follows) else { return Self::Given(true) };
+        let drift_ppm = if setup.flaw == Some(Flaw::DriftIsIgnored) { 0 } else { clock.drift_ppm };
+        let reckoning = Reckoning { tick: seconds(Clock::TICK), drift_ppm };
+        let lease = Lease::established(reckoning, seconds(clock.timeout), at(0));
+        Self::Kept(Box::new(lease.expect("a session timeout that heartbeats can keep")))
     }
 
     pub(crate) fn is_valid(&self, now: u8) -> bool {
@@ -73,9 +79,13 @@ impl Assurance {
     }
 }
 
-/// Model time as the lease has it.
-pub(crate) fn at(now: u8) -> Duration {
-    Duration::from_secs(now.into())
+/// Model time as the lease has it. That the clients have two clocks is not modelled.
+pub(crate) fn at(time: u8) -> Moment {
+    Moment::new(seconds(time), seconds(time))
+}
+
+fn seconds(number: u8) -> Duration {
+    Duration::from_secs(number.into())
 }
 
 impl Session {
@@ -83,11 +93,13 @@ impl Session {
         Self {
             alive: true,
             over: false,
-            assurance: Assurance::new(setup.clock, setup.following.contains(&index)),
+            assurance: Assurance::new(setup, setup.following.contains(&index)),
             connected: true,
             follows: setup.following.contains(&index),
             resuming: false,
-            known: 0,
+            expiry: setup.clock.map_or(0, |clock| clock.timeout),
+            taken: None,
+            half: false,
             up: Vec::new(),
             strays: Vec::new(),
             down: Vec::new(),
@@ -133,10 +145,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
         {
             follower.hang_up(session);
         }
-        let now = self.world.now;
         let session = &mut self.world.sessions[session];
         session.connected = false;
-        session.assurance.hears(|lease| lease.disconnected(at(now)));
+        session.assurance.hears(Lease::disconnected);
         session.down.retain(|(_, message)| !message.is_heartbeat());
         session.strays.append(&mut session.up);
         session.strays.retain(|sent| {
@@ -157,12 +168,52 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (self.witness)(Witness::MovedToLeader);
         }
         self.world.sessions[index].follows = false;
-        self.world.touch(index);
+        self.attempt(index, true);
+        self.touch(index, true);
         self.reconnect(index);
+    }
+
+    /// Asks the leader to resume the session, and gives that up; the leader has yet to hear of it.
+    pub(crate) fn resume_by_half(&mut self, index: usize) {
+        self.world.faults.halves -= 1;
+        self.world.sessions[index].half = true;
+        if self.setup.flaw != Some(Flaw::HalvesAreForgotten) {
+            self.attempt(index, true);
+            self.world.sessions[index].assurance.hears(Lease::attempt_failed);
+        }
+    }
+
+    /// The leader hears of a request that was given up.
+    pub(crate) fn hear_half(&mut self, index: usize) {
+        (self.witness)(Witness::ResumedLate);
+        self.world.sessions[index].half = false;
+        self.touch(index, true);
+    }
+
+    /// The leader hears of the session, by the leader's own word or by the follower's.
+    pub(crate) fn touch(&mut self, index: usize, leads: bool) {
+        let expiry = self.world.leader_time() + self.timeout(leads);
+        self.world.sessions[index].expiry = expiry;
+    }
+
+    fn timeout(&self, leads: bool) -> u8 {
+        self.setup.clock.map_or(0, |clock| if leads { clock.lower } else { clock.timeout })
+    }
+
+    /// The timeout of a connection, as far as the lease is told.
+    fn granted(&self, leads: bool) -> Duration {
+        seconds(self.timeout(leads && self.setup.flaw != Some(Flaw::LimitsAreIgnored)))
+    }
+
+    fn attempt(&mut self, index: usize, leads: bool) {
+        let (now, floor) = (at(self.world.now), self.granted(leads));
+        self.world.sessions[index].assurance.hears(|lease| lease.attempting(now, floor));
+        self.end_terms();
     }
 
     /// Asks the follower to resume the session, which asks the leader. What was sent before is forgotten.
     pub(crate) fn reconnect_to_follower(&mut self, index: usize) {
+        self.attempt(index, false);
         let session = &mut self.world.sessions[index];
         session.resuming = true;
         if let Some(follower) = &mut self.world.follower {
@@ -185,10 +236,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn reconnect(&mut self, index: usize) {
-        let now = self.world.now;
+        let granted = self.granted(!self.world.sessions[index].follows);
         let session = &mut self.world.sessions[index];
         session.connected = true;
-        session.assurance.hears(|lease| lease.connected(at(now)));
+        session.assurance.hears(|lease| {
+            lease.resumed(granted).expect("a session timeout that heartbeats can keep");
+        });
     }
 
     /// Sends a heartbeat, or its second half.
@@ -230,6 +283,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
             self.disconnect(session);
         }
         self.world.sessions[session].alive = false;
+        self.world.sessions[session].taken = None;
+        self.world.sessions[session].half = false;
         self.world.sessions[session].strays.clear();
         for party in self.world.members(session) {
             while let Some(node) = self.world.server.node_of(party) {

@@ -27,10 +27,14 @@ pub(crate) struct Setup {
 /// Model time, and what depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// When the model ends.
+    /// When the model ends, by the leader's clock.
     pub(crate) end: u8,
-    /// A session's timeout.
+    /// A session's timeout: what the follower grants.
     pub(crate) timeout: u8,
+    /// What the leader grants to those that come to it.
+    pub(crate) lower: u8,
+    /// What leases reckon with.
+    pub(crate) drift_ppm: u32,
 }
 
 impl Clock {
@@ -50,6 +54,12 @@ pub(crate) struct Faults {
     pub(crate) stalls: u8,
     /// Heartbeats, if there is a clock.
     pub(crate) beats: u8,
+    /// By how much the leader's clock gets ahead of the clients'.
+    pub(crate) gains: u8,
+    /// Requests to resume a session at the leader, of which the client never hears, and the leader at any time.
+    pub(crate) halves: u8,
+    /// Sessions that the leader takes from its queue a moment before it marks them, and may be touched in between.
+    pub(crate) races: u8,
     /// Sessions that an operator ends, whatever their leases.
     pub(crate) evictions: u8,
     /// Removals of the empty directory.
@@ -86,6 +96,14 @@ pub(crate) enum Flaw {
     WritesConfirmAlone,
     /// A takeover delay is shorter than a session timeout.
     DelayIsTooShort,
+    /// Leases reckon with a leader whose clock is right.
+    DriftIsIgnored,
+    /// A session's first timeout is taken for that of every connection.
+    LimitsAreIgnored,
+    /// Requests to resume a session of which nothing was heard are forgotten.
+    HalvesAreForgotten,
+    /// A touch counts, however late the leader has heard of it.
+    DoubtIsIgnored,
 }
 
 /// Contenders that wait, each in a session of its own, for a lock that nobody has used yet.

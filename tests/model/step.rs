@@ -41,6 +41,14 @@ pub(crate) enum Step {
     Ping,
     /// Time passes.
     Tick,
+    /// Time passes by the leader's clock alone.
+    Gain,
+    /// The client asks the leader to resume its session, and gives that up.
+    ResumeByHalf(usize),
+    /// The leader hears of that.
+    HearHalf(usize),
+    /// The leader takes a session from its queue, and has yet to expire it.
+    Take(usize),
     Beat(usize),
     Lapse(usize),
     Renew(usize),
@@ -69,6 +77,10 @@ impl Step {
             | Self::Lapse(_)
             | Self::Beat(_)
             | Self::Stall(_)
+            | Self::Gain
+            | Self::ResumeByHalf(_)
+            | Self::HearHalf(_)
+            | Self::Take(_)
             | Self::Evict(_)
             | Self::Close(_)
             | Self::Reap
@@ -185,6 +197,9 @@ impl World {
                 steps.extend((0..=session.down.len()).map(|kept| Step::Break { session: index, kept }));
             }
         } else if !session.resuming {
+            if self.faults.halves > 0 && session.alive && !session.half {
+                steps.push(Step::ResumeByHalf(index));
+            }
             steps.push(Step::Reconnect(index));
             if self.follower.is_some() {
                 steps.push(Step::ReconnectToFollower(index));
@@ -207,9 +222,15 @@ impl World {
                 }
             }
             Assurance::Kept(_) => {
-                let due = setup.clock.is_some_and(|clock| self.now >= session.known + clock.timeout);
-                if due && busy {
+                if session.half {
+                    steps.push(Step::HearHalf(index));
+                }
+                let due = self.leader_time() >= session.expiry;
+                if (due || session.taken.is_some()) && busy {
                     steps.push(Step::Expire(index));
+                }
+                if due && session.taken.is_none() && self.faults.races > 0 && busy {
+                    steps.push(Step::Take(index));
                 }
                 if session.connected && self.faults.beats > 0 && !self.is_beating(index) {
                     steps.push(Step::Beat(index));
@@ -254,7 +275,8 @@ impl World {
 
     /// The leader pings every half tick, and is late by a quarter at most.
     fn clock_steps(&self, clock: Clock, steps: &mut Vec<Step>) {
-        let silence = self.now - self.pinged;
+        let now = self.leader_time();
+        let silence = now - self.pinged;
         let mut overdue = false;
         if let Some(follower) = &self.follower {
             if silence >= Clock::TICK / 2 {
@@ -267,8 +289,13 @@ impl World {
                 steps.extend(all.into_iter().filter(|it| *it != follower.stalled).map(Step::Stall));
             }
         }
-        if self.now < clock.end && !overdue {
+        // The leader marks what it took from its queue within a lag.
+        let marking = |session: &Session| session.taken.is_some_and(|taken| now > taken);
+        if now < clock.end && !overdue && !self.sessions.iter().any(marking) {
             steps.push(Step::Tick);
+            if self.faults.gains > 0 {
+                steps.push(Step::Gain);
+            }
         }
     }
 

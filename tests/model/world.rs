@@ -12,8 +12,10 @@ pub(crate) struct World {
     /// The leader.
     pub(crate) server: Server,
     pub(crate) follower: Option<Follower>,
-    /// Time, if the setup has a clock.
+    /// Time by the clients' clock, if the setup has one.
     pub(crate) now: u8,
+    /// How far the leader's clock is ahead of that.
+    pub(crate) ahead: u8,
     /// When the leader last pinged its follower.
     pub(crate) pinged: u8,
     pub(crate) sessions: Vec<Session>,
@@ -33,6 +35,7 @@ impl World {
             server: Server::new(setup.directory),
             follower: (!setup.following.is_empty()).then(|| Follower::new(Server::new(setup.directory))),
             now: 0,
+            ahead: 0,
             pinged: 0,
             sessions: (0..sessions).map(|session| Session::new(setup, session)).collect(),
             contenders: setup.contenders.iter().map(contender).collect(),
@@ -57,9 +60,9 @@ impl World {
         }
     }
 
-    /// The leader hears of the session.
-    pub(crate) fn touch(&mut self, session: usize) {
-        self.sessions[session].known = self.now;
+    /// Time by the leader's clock.
+    pub(crate) fn leader_time(&self) -> u8 {
+        self.now + self.ahead
     }
 
     pub(crate) fn members(&self, session: usize) -> impl Iterator<Item = Party> + use<> {

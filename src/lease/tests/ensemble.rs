@@ -328,7 +328,7 @@ impl World {
         let floor = match self.without {
             Without::Floor => self.leader.timeout,
             // Of the server itself, or of any: both will do.
-            _ if server % 2 == 0 => self.timeouts[server],
+            _ if server.is_multiple_of(2) => self.timeouts[server],
             _ => self.timeouts.into_iter().min().unwrap(),
         };
         self.lease.attempting(self.now, floor);

@@ -372,7 +372,7 @@ fn all_states_and_events_are_listed() {
         | E::Release
         | E::GiveUp
         | E::Forfeit
-        | E::SessionOver(_) => 23,
+        | E::SessionOver(_) => 24,
     };
     let states = paths().into_iter().map(|(state, _)| state).collect::<Vec<_>>();
     let mut kinds = states.iter().map(discriminant).collect::<Vec<_>>();
