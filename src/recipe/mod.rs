@@ -11,7 +11,7 @@
 //!   Begin            +------ Unanswered ----> Recovering
 //!     |              |                            |
 //!     v              |                            v
-//!   Entering --------+--- somebody is lower -> Watching -> Waiting --+
+//!   Entering --------+--- somebody is lower -> Watching <> Waiting --+
 //!     |                                           ^           |      | predecessor gone
 //!     | nobody is lower                           |           |      v
 //!     |                                           +-----------|--- Looking --> Delaying
@@ -34,15 +34,18 @@
 //! 1. A grant needs: own node created in this very session, every lower contender gone, lease valid at that
 //!    moment. *Own node*: the only ways to `Confirming` pass through a reply that showed it. *Lower gone*:
 //!    either a listing made after our create showed none lower, and none can come to be, because the server
-//!    numbers upwards; or the predecessor's data changed, which by (2) is its holder's release, and a holder
-//!    has by (1) nobody lower. *Nobody* includes contenders of other clients: a listing that shows a live one,
-//!    lower or higher, is no listing but `Foreign`, and ends the acquisition. *Lease*: `Held` is entered by `Confirmed` only, which the driver sends only
+//!    numbers upwards; or one transaction wrote to the predecessor's node and deleted it, which by (2) is its
+//!    holder's release, and a holder has by (1) nobody lower. *Nobody* includes contenders of other clients: a
+//!    listing that shows a live one, lower or higher, is no listing but `Foreign`, and ends the acquisition.
+//!    *Lease*: `Held` is entered by `Confirmed` only, which the driver sends only
 //!    while the lease is valid.
-//! 2. A contender's data is written twice in its life: at creation, and in the transaction that releases it.
-//!    `Release` is the only command that writes, and it is issued from `Confirming`, `Held` and its own retry
-//!    only: by contenders with nobody lower.
-//! 3. One watch per waiter, on its predecessor. A holder watches its own node, placed once it has held for
-//!    some 20 ms, so that short critical sections do not pay for it.
+//! 2. One transaction that writes to a contender's node and deletes it is that contender's release. `Release` is the
+//!    only command that does both, and it is issued from `Confirming`, `Held` and its own retry only: by
+//!    contenders with nobody lower. A write alone grants nobody, whoever it is from, and neither does a write
+//!    with a deletion in a later transaction.
+//! 3. A waiter watches one node, its predecessor. A holder watches its own node, placed once it has held for
+//!    some 20 ms, so that short critical sections do not pay for it. A watch that is lost with its connection is
+//!    set again on the same node.
 //! 4. Every node created is owned by a machine until it is gone or its session is over: a machine ends only
 //!    on `Deleted`, on `Released`, on a definite absence, or with the session. The one exception is a server
 //!    that refuses the deletion itself. Nor does a machine touch a node it does not own: once the last node
