@@ -13,6 +13,10 @@ const LONG_TAKEOVER: Duration = Duration::from_secs(30);
 /// How many ticks a server's longest session timeout has unless it is told otherwise.
 const TICKS_OF_LONGEST_TIMEOUT: u32 = 20;
 
+/// The most by which the kernel's own discipline adjusts the clock's rate, in parts per million; what is beyond that is
+/// a slew.
+const DISCIPLINE: u64 = 500;
+
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(session) = &seen.session {
@@ -22,6 +26,7 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
         findings.extend(slow_takeover(seen, session));
         findings.extend(slow_requests(seen, session));
     }
+    findings.extend(clock_slewed(seen));
     findings.extend(settings_differ(seen));
     findings.extend(digest_in_plain(seen));
     findings.extend(mixed_transport(seen));
@@ -146,6 +151,18 @@ fn slow_requests(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
             "slow-requests",
             format!("a request has taken a server {} since it was started, longer than a heartbeat", text(slowest)),
             "see whether that happens often (`mntr`, fsync warnings in its log); `srst` resets the statistics",
+        )
+    })
+}
+
+fn clock_slewed(seen: &Seen) -> Option<Finding> {
+    let rate = seen.clock_rate;
+    (rate.unsigned_abs() > DISCIPLINE).then(|| {
+        let percent = rate as f64 / 10_000.0;
+        Finding::warning(
+            "clock-slewed",
+            format!("this machine's clock is slewed: it runs at a rate that is off by {percent:+.2}%, and leases with it"),
+            "see why (`chronyc tracking`), or lower maxslewrate in chrony.conf; run doctor on the servers' machines, too",
         )
     })
 }
