@@ -29,7 +29,6 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     findings.extend(clock_slewed(seen));
     findings.extend(settings_differ(seen));
     findings.extend(digest_in_plain(seen));
-    findings.extend(mixed_transport(seen));
     findings
 }
 
@@ -190,17 +189,6 @@ fn digest_in_plain(seen: &Seen) -> Option<Finding> {
             "digest-in-plain",
             "the password of the digest credentials is sent over plain TCP, for everybody on the way to read",
             "connect by TLS (--tls-ca)",
-        )
-    })
-}
-
-fn mixed_transport(seen: &Seen) -> Option<Finding> {
-    let plain = seen.servers.iter().filter(|server| !server.address.tls).count();
-    (plain > 0 && plain < seen.servers.len()).then(|| {
-        Finding::warning(
-            "mixed-transport",
-            "some servers are reached by TLS and others are not",
-            "drop tcp:// from the connect string, and give --tls-ca",
         )
     })
 }

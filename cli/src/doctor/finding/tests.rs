@@ -191,7 +191,6 @@ fn secrets_are_for_tls() {
         seen.servers.iter_mut().for_each(|server| server.address.tls = true);
     };
     assert_found(change, &[]);
-    assert_found(|seen| seen.servers[0].address.tls = true, &[(Warning, "mixed-transport")]);
 }
 
 #[test]
