@@ -41,7 +41,7 @@ pub(super) struct Walk {
 /// What one node turned out to be.
 enum Node {
     Listed {
-        lock: Option<Held>,
+        lock: Option<Box<Held>>,
         children: Vec<String>,
     },
     /// A contender of another client.
@@ -60,7 +60,7 @@ pub(super) async fn below(client: &Client, root: &str) -> Result<Walk, Failure> 
     let mut strangers = HashMap::<String, usize>::new();
     let mut children = match look(client, root).await? {
         Node::Listed { lock, children } => {
-            walk.locks.extend(lock);
+            walk.locks.extend(lock.map(|lock| *lock));
             children
         }
         Node::Hidden => return Err(failure(&format!("listing {root}"), Error::NoAuth)),
@@ -79,7 +79,7 @@ pub(super) async fn below(client: &Client, root: &str) -> Result<Walk, Failure> 
             }
             match node {
                 Node::Listed { lock, children: more } => {
-                    walk.locks.extend(lock);
+                    walk.locks.extend(lock.map(|lock| *lock));
                     children.extend(more);
                 }
                 Node::Hidden => walk.hidden += 1,
@@ -113,7 +113,7 @@ async fn look(client: &Client, path: &str) -> Result<Node, Failure> {
         }
     }
     contenders.sort_unstable();
-    Ok(Node::Listed { lock: first(client, path, &contenders).await?, children })
+    Ok(Node::Listed { lock: first(client, path, &contenders).await?.map(Box::new), children })
 }
 
 /// The lock of these contenders, if one of them is still there.

@@ -11,7 +11,9 @@ pub(super) fn findings(seen: &Seen) -> impl Iterator<Item = Finding> {
 
 fn foreign(queue: &Queue) -> Option<Finding> {
     // Those wait for every lower node, whosever it is; others may take no notice of ours.
-    let waits = |one: &ForeignContender| matches!(one.client, ForeignClient::Curator | ForeignClient::Go);
+    let waits = |one: &ForeignContender| {
+        matches!(one.client, ForeignClient::Curator | ForeignClient::Go | ForeignClient::WriteLock)
+    };
     let worst = queue.foreign.iter().find(|one| !waits(one)).or(queue.foreign.first())?;
     let (count, path, node, client) = (queue.foreign.len(), &queue.path, &worst.path, worst.client);
     let contenders = if count == 1 { "a contender" } else { "contenders" };
