@@ -21,6 +21,10 @@
 //! [`LockOptions::takeover_delay`] a waiter that is in the queue already lets the holder hear of it first. The same goes,
 //! delay or not, for a waiter whose node was deleted and whose predecessor then releases.
 //!
+//! **Clients of another kind have queues of their own.** Curator, kazoo and others create contenders under other names. An
+//! acquisition that sees one fails with [`AcquireError::ForeignContender`]. A holder does not look again, so zklock cannot
+//! notice a client that ignores zklock's nodes and comes later; kazoo is one. Use one kind of client at a path.
+//!
 //! # What it does
 //!
 //! At any instant at most one [`Guard`] of a lock says that it is held, on every machine, through crashes, partitions

@@ -214,6 +214,10 @@ pub(crate) struct Release {
 /// Look at the servers and at the settings, and tell what makes locks fragile.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
+    /// Locks in which to look for contenders of other clients
+    #[arg(value_name = "PATH")]
+    pub(crate) locks: Vec<String>,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

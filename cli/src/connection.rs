@@ -158,9 +158,15 @@ impl Connection {
         self.servers.split(',').map(str::trim).map(secured).collect::<Vec<_>>().join(",")
     }
 
-    /// The servers, one by one.
+    /// The servers, one by one. Where TLS is asked for, none is reached without: credentials would travel in clear text.
     pub(crate) fn servers(&self) -> Result<Vec<Address>, Failure> {
-        address::parse(&self.connect_string())
+        let servers = address::parse(&self.connect_string())?;
+        match servers.iter().find(|server| self.tls_ca.is_some() && !server.tls) {
+            None => Ok(servers),
+            Some(plain) => Err(Failure::usage(format_args!(
+                "{plain} is to be reached without TLS, and --tls-ca asks for TLS; leave out tcp:// or --tls-ca"
+            ))),
+        }
     }
 
     /// The credentials, if there are any.

@@ -35,7 +35,7 @@ Exit codes:
   64   usage: a wrong option, or one that does not fit the session
   69   ZooKeeper cannot be reached, or has no quorum
   70   an internal error, or one of ZooKeeper's that has no code here
-  75   the lock was not acquired in time
+  75   the lock was not acquired in time, or a contender of another client is in its queue
   76   the lock was lost while CMD ran
   77   not authorized: rejected credentials, or an ACL
   126  CMD was found, but cannot be run
@@ -145,6 +145,7 @@ impl Coded for AcquireError {
             Self::NotAuthorized { .. } | Self::AuthFailed { .. } => Code::NotAuthorized,
             Self::EphemeralParent { .. } | Self::InvalidAcl { .. } => Code::Usage,
             Self::ReadOnly { .. } => Code::Unreachable,
+            Self::ForeignContender { .. } => Code::NotAcquired,
             _ => Code::Internal,
         }
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
-use zklock::Contender;
 use zklock::recipe::Sequence;
+use zklock::{Contender, ForeignContender};
 use zookeeper_client::{SessionId, Stat};
 
 use crate::text;
@@ -32,6 +32,39 @@ pub(crate) struct Entry {
     pub(crate) token: Option<i64>,
     pub(crate) sequence: Option<i32>,
     pub(crate) data: Option<String>,
+}
+
+/// A contender of another client. Its fields are those of the JSON, by these names.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Stranger {
+    /// Its node's path.
+    pub(crate) node: String,
+    /// Whose it seems to be, by its name.
+    pub(crate) client: String,
+    /// `None` if its node is not ours to read, or not ephemeral.
+    #[serde(serialize_with = "written")]
+    pub(crate) session: Option<SessionId>,
+}
+
+impl From<&ForeignContender> for Stranger {
+    fn from(contender: &ForeignContender) -> Self {
+        Self {
+            node: contender.path.clone(),
+            client: contender.client.to_string(),
+            session: contender.session.map(SessionId),
+        }
+    }
+}
+
+impl Stranger {
+    /// The name of its node.
+    pub(crate) fn name_text(&self) -> String {
+        text::harmless(self.node.rsplit('/').next().unwrap_or_default())
+    }
+
+    pub(crate) fn session_text(&self) -> String {
+        known(self.session)
+    }
 }
 
 /// The data of a contender's node, as zklock writes it.

@@ -192,6 +192,7 @@ fn what_cannot_be_used_is_a_matter_of_usage() {
         &["--tls-ca", ca, "--tls-cert", cert, "--tls-key", key],
         &["--servers", "tcp+tls://localhost:2281"],
         &["--tls-ca", ca, "--servers", "zk..example"],
+        &["--tls-ca", ca, "--servers", "zk1.example,tcp://zk2.example"],
         &["--servers", "localhost:0"],
         &["--servers", "localhost:2181,"],
         &["--servers", "localhost:2181/app/"],

@@ -5,7 +5,8 @@ mod support;
 use std::time::Duration;
 
 use serde_json::Value;
-use support::library::{eventually, monitored, server};
+use support::library::{eventually, make, monitored, operator, server};
+use support::looker::contend_as_kazoo;
 use support::program::{codes, run};
 use zklock::Session;
 use zklock_testcontainers::{Ensemble, Link, ZooKeeper};
@@ -68,6 +69,27 @@ async fn json_has_the_same() {
     assert_eq!(report["session"]["heartbeat_ms"], millis(session.heartbeat()));
     assert_eq!(report["session"]["longest_stop_margin_ms"], millis(session.longest_stop_margin()));
     assert_eq!(report["session"]["longest_validity_ms"], 9900.0);
+}
+
+#[tokio::test]
+async fn contenders_of_other_clients_are_warned_of() {
+    let server = ZooKeeper::start().await.unwrap();
+    let stranger = operator(&server).await;
+    make(&stranger, "/lock/orders").await;
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let node = contend_as_kazoo(&stranger, "/lock/orders").await;
+    let arguments = ["doctor", "--json", "-s", &server.connect_string(), "/lock/orders", "/lock/bills"];
+    let report = run(&arguments).json();
+    let finding = &report["findings"][0];
+    assert_eq!((&finding["code"], &finding["severity"]), (&"foreign-contender".into(), &"danger".into()));
+    assert!(finding["what"].as_str().unwrap().contains(&node), "{finding}");
+    assert_eq!(report["locks"][0]["foreign"][0]["node"], node);
+    assert_eq!(report["locks"][1]["foreign"], Value::Array(vec![]));
+    guard.release().await.unwrap();
+    let report = run(&arguments).json();
+    let foreign = report["findings"].as_array().unwrap().iter().find(|it| it["code"] == "foreign-contender");
+    assert_eq!(foreign.unwrap()["severity"], "warning");
 }
 
 #[tokio::test]

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use support::library::{enqueue, make, operator, queue, server, within};
-use support::looker::{DIGEST, NOBODY, authorized, owner, session_of, set_acl, zklock, zklock_as};
+use support::looker::{
+    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, set_acl, zklock, zklock_as,
+};
 use zklock::{Acl, Session};
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acls, CreateMode};
@@ -42,7 +44,8 @@ async fn the_locks_of_a_tree() {
     let listed = zklock(&servers, &["ls", "--json"]).await.json();
     assert_eq!(paths(&listed), ["/lock/a", "/lock/orders", "/lock/orders/of/one/day", "/other"]);
     let seen = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
-    let expected = json!({"path": "/lock/orders", "holder": seen["contenders"][0], "waiting": 2});
+    let expected =
+        json!({"path": "/lock/orders", "holder": seen["contenders"][0], "waiting": 2, "foreign": 0});
     assert_eq!(listed[1], expected);
     assert_eq!(listed[2]["holder"]["token"], deep.token().as_i64());
 
@@ -63,6 +66,33 @@ async fn the_locks_of_a_tree() {
     assert_eq!(paths(&below), ["/lock/orders", "/lock/orders/of/one/day"]);
     assert_eq!(zklock(&servers, &["ls", "/lock/empty"]).await.stdout, "");
     assert_eq!(zklock(&servers, &["ls", "--json", "/lock/empty"]).await.json(), json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn contenders_of_other_clients_are_counted() {
+    let server = server().await;
+    let (session, stranger) = (session_of(&server).await, operator(&server).await);
+    let _orders = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let _bills = session.lock("/lock/bills").unwrap().acquire().await.unwrap();
+    for _ in 0..2 {
+        contend_as_kazoo(&stranger, "/lock/orders").await;
+    }
+    // A lock of another client alone is none of ours, and what is not ephemeral is no contender.
+    make(&stranger, "/theirs").await;
+    contend_as_kazoo(&stranger, "/theirs").await;
+    make(&stranger, "/lock/bills/x-1-0000000007").await;
+    // A holder with a name like ours, and data of its own.
+    make(&stranger, "/lookalike").await;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    stranger.create("/lookalike/lock-", b"10.0.0.1", &options).await.unwrap();
+    let servers = server.connect_string();
+    let listed = zklock(&servers, &["ls", "--json"]).await.json();
+    assert_eq!(paths(&listed), ["/lock/bills", "/lock/orders", "/lookalike"]);
+    let foreign = [0, 1, 2].map(|lock: usize| listed[lock]["foreign"].clone());
+    assert_eq!(foreign, [0, 2, 1]);
+    let listed = zklock(&servers, &["ls"]).await.stdout;
+    let cells = listed.lines().map(|line| line.split_whitespace().last().unwrap()).collect::<Vec<_>>();
+    assert_eq!(cells, ["FOREIGN", "0", "2", "1"], "{listed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use support::library::{enqueue, eventually, make, operator, queue, server};
-use support::looker::{DIGEST, NOBODY, authorized, owner, session_of, sessions, set_acl, zklock, zklock_as};
+use support::looker::{
+    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, sessions, set_acl, zklock, zklock_as,
+};
 use zklock::{Acl, Session};
 use zookeeper_client::Acls;
 
@@ -68,6 +70,7 @@ async fn json_has_all_of_it() {
                 "since": since(1), "session": id, "token": token(1), "sequence": 1, "data": null,
             },
         ],
+        "foreign": [],
     });
     assert_eq!(shown.json(), expected);
     assert!(since(0).ends_with('Z'));
@@ -87,12 +90,34 @@ async fn a_lock_that_nobody_holds() {
     let shown = zklock(&servers, &["show", "/lock/orders"]).await;
     assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /lock/orders\n"));
     let shown = zklock(&servers, &["show", "/lock/orders", "--json"]).await;
-    assert_eq!(shown.json(), json!({"path": "/lock/orders", "contenders": []}));
+    assert_eq!(shown.json(), json!({"path": "/lock/orders", "contenders": [], "foreign": []}));
     // Nor does one that only strangers are in.
     make(&operator(&server).await, "/lock/orders/notes").await;
     assert_eq!(zklock(&servers, &["show", "/lock/orders"]).await.stdout, "nobody holds /lock/orders\n");
     // To look leaves nothing.
     assert!(operator(&server).await.check_stat("/lock/other").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn contenders_of_other_clients() {
+    let server = server().await;
+    let stranger = operator(&server).await;
+    let session = session_of(&server).await;
+    let _guard = session.lock_with("/lock/orders", owner("alpha")).unwrap().acquire().await.unwrap();
+    let node = contend_as_kazoo(&stranger, "/lock/orders").await;
+    let id = format!("{:#x}", stranger.session_id().0);
+    let servers = server.connect_string();
+    let shown = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
+    assert_eq!(shown["foreign"], json!([{"node": node, "client": "kazoo (Python)", "session": id}]));
+    assert_eq!(shown["contenders"].as_array().map(Vec::len), Some(1));
+    let shown = zklock(&servers, &["show", "/lock/orders"]).await.stdout;
+    let name = node.rsplit('/').next().unwrap();
+    assert!(shown.contains("FOREIGN CONTENDER"), "{shown}");
+    assert!(shown.ends_with(&format!("{name}  kazoo (Python)  {id}\n")), "{shown}");
+    // A command that cannot be run is told why.
+    let refused = zklock(&servers, &["run", "/lock/orders", "--", "true"]).await;
+    assert_eq!(refused.code, 75, "{refused:?}");
+    assert!(refused.stderr.contains(&node) && refused.stderr.contains("kazoo"), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

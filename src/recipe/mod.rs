@@ -27,6 +27,7 @@
 //!   Lost ---------------------------> Leaving -----> Ended
 //!
 //!   GiveUp anywhere before Confirming ---> Leaving ---> Ended
+//!   Foreign from any look --------------> Leaving ---> Ended
 //! ```
 //!
 //! # Invariants

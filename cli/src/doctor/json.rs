@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::finding::Finding;
 use super::seen::{Mode, Seen, Server};
 use crate::exit::Failure;
+use crate::queue::Stranger;
 
 /// One object. Lengths of time are in milliseconds; what is not known is null.
 pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure>) -> Value {
@@ -25,10 +26,16 @@ pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure
         .members()
         .iter()
         .map(|member| json!({ "id": member.id, "host": member.host, "votes": member.votes }));
+    let locks = seen.locks.iter().map(|queue| {
+        let foreign = queue.foreign.iter().map(Stranger::from).collect::<Vec<_>>();
+        json!({ "path": queue.path, "contenders": queue.contenders, "foreign": foreign })
+    });
     json!({
         "servers": seen.servers.iter().map(server).collect::<Vec<_>>(),
         "members": members.collect::<Vec<_>>(),
         "session": session,
+        "locks": locks.collect::<Vec<_>>(),
+        "clock_rate_ppm": seen.clock_rate,
         "error": failure.map(|failure| json!({
             "code": failure.code as u8,
             "message": failure.to_string(),

@@ -4,6 +4,7 @@
 //! word, server    ask each server        \
 //!                                          seen  ->  finding  ->  report, json
 //! lease           a session's lengths    /           (pure)
+//! slew            this machine's clock  /
 //! ```
 
 mod answers;
@@ -13,12 +14,13 @@ mod lease;
 mod report;
 mod seen;
 mod server;
+mod slew;
 mod word;
 
 use std::pin::pin;
 use std::process::ExitCode;
 
-use futures::future::{Either, join_all, select};
+use futures::future::{Either, join, join_all, select, try_join, try_join_all};
 use zklock::{ConnectError, Session};
 
 use crate::args::Doctor;
@@ -28,11 +30,14 @@ use crate::exit::{Code, Failure, Outcome};
 use crate::output;
 use finding::Severity;
 use lease::Arithmetic;
-use seen::{Seen, Server, Wishes};
+use seen::{Queue, Seen, Server, Wishes};
 use server::Questioner;
 
 /// The session timeout that a session asks for unless told otherwise, as `Session::connect` says.
 const DEFAULT_SESSION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// What a session shows: its lengths, and the locks that were asked for.
+type Looks = (Arithmetic, Vec<Queue>);
 
 /// Looks, and reports.
 pub(crate) async fn examine(doctor: Doctor, connection: &Connection) -> Outcome {
@@ -42,12 +47,13 @@ pub(crate) async fn examine(doctor: Doctor, connection: &Connection) -> Outcome 
         tick: connection.tick,
         digest: connection.digest()?.is_some(),
     };
-    let (servers, session) = look(connection).await?;
-    let (session, failure) = match session {
-        Ok(session) => (Some(session), None),
-        Err(failure) => (None, Some(failure)),
+    let (looked, clock_rate) = join(look(connection, &doctor.locks), slew::rate()).await;
+    let (servers, session) = looked?;
+    let (session, locks, failure) = match session {
+        Ok((session, locks)) => (Some(session), locks, None),
+        Err(failure) => (None, Vec::new(), Some(failure)),
     };
-    let seen = Seen { servers, wishes, session };
+    let seen = Seen { servers, wishes, session, locks, clock_rate };
     let findings = finding::findings(&seen);
     if doctor.json {
         output::print_json(&json::report(&seen, &findings, failure.as_ref()))?;
@@ -62,10 +68,13 @@ pub(crate) async fn examine(doctor: Doctor, connection: &Connection) -> Outcome 
 }
 
 /// Asks every server, and for a session, at the same time. If no server can be reached, no session is waited for.
-async fn look(connection: &Connection) -> Result<(Vec<Server>, Result<Arithmetic, Failure>), Failure> {
+async fn look(
+    connection: &Connection,
+    locks: &[String],
+) -> Result<(Vec<Server>, Result<Looks, Failure>), Failure> {
     let questioner = Questioner::new(connection)?;
     let servers = join_all(connection.servers()?.into_iter().map(|address| questioner.ask(address)));
-    let session = pin!(session(connection));
+    let session = pin!(session(connection, locks));
     Ok(match select(session, servers).await {
         Either::Left((session, servers)) => (servers.await, session),
         Either::Right((servers, session)) => match servers.iter().any(|server| server.words.is_ok()) {
@@ -81,7 +90,7 @@ fn nobody(connection: &Connection) -> Failure {
 }
 
 /// A session as locks would have it. One whose timeout is not granted is of no use to them, yet what it shows is told.
-async fn session(connection: &Connection) -> Result<Arithmetic, Failure> {
+async fn session(connection: &Connection, locks: &[String]) -> Result<Looks, Failure> {
     let connected = match connection.builder()?.connect().await {
         Err(ConnectError::TimeoutNotGranted { granted, .. }) => {
             connection.builder()?.session_timeout(granted).connect().await
@@ -90,6 +99,13 @@ async fn session(connection: &Connection) -> Result<Arithmetic, Failure> {
     };
     let session: Session = connected.map_err(|error| connection.failure(error))?;
     let lengths = Arithmetic::of(&session, connection.tick);
+    let queues = try_join_all(locks.iter().map(|path| queue(&session, path))).await;
     closing::session(&session).await;
-    Ok(lengths)
+    Ok((lengths, queues?))
+}
+
+async fn queue(session: &Session, path: &str) -> Result<Queue, Failure> {
+    let lock = session.lock(path)?;
+    let (contenders, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
+    Ok(Queue { path: path.to_owned(), contenders: contenders.len(), foreign })
 }

@@ -19,6 +19,8 @@ pub(super) fn text(seen: &Seen, findings: &[Finding]) -> String {
         text.push('\n');
         text.push_str(&lengths(seen, session));
     }
+    let rate = format!("{:+} parts per million, against a clock that is not adjusted", seen.clock_rate);
+    let _infallible = writeln!(text, "{:<27}{rate}", "This machine's clock");
     text.push('\n');
     for finding in findings {
         text.push_str(&paragraph(finding));

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use zklock::ForeignContender;
+
 use super::lease::Arithmetic;
 use crate::connection::Address;
 
@@ -15,6 +17,19 @@ pub(super) struct Seen {
     pub(super) wishes: Wishes,
     /// The session that locks would have here, if there is one to be had.
     pub(super) session: Option<Arithmetic>,
+    /// The locks that were asked for.
+    pub(super) locks: Vec<Queue>,
+    /// How much faster than it should this machine's clock runs, in parts per million.
+    pub(super) clock_rate: i64,
+}
+
+/// A lock's queue.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    pub(super) path: String,
+    /// How many contend by zklock.
+    pub(super) contenders: usize,
+    pub(super) foreign: Vec<ForeignContender>,
 }
 
 /// What the options say.

@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Outcome;
 use crate::{output, table, text};
-use walk::Walk;
+use walk::{Held, Walk};
 
 /// Prints the locks that somebody holds, in the order of their paths.
 pub(crate) async fn list(list: List, connection: &Connection, console: Console) -> Outcome {
@@ -31,11 +31,23 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
         output::print_json(&locks)?;
     } else if !locks.is_empty() {
         let now = Timestamp::now();
-        let rows = locks.iter().map(|lock| {
+        let row = |lock: &Held| {
             let path = text::harmless(&lock.path);
             [path, lock.holder.owner_text(), lock.holder.since_text(now), lock.waiting.to_string()]
-        });
-        output::print(&table::aligned(["PATH", "HOLDER", "SINCE", "WAITING"], rows))?;
+        };
+        let header = ["PATH", "HOLDER", "SINCE", "WAITING"];
+        let table = if locks.iter().all(|lock| lock.foreign == 0) {
+            table::aligned(header, locks.iter().map(row))
+        } else {
+            let rows = locks.iter().map(|lock| with(row(lock), lock.foreign.to_string()));
+            table::aligned(with(header, "FOREIGN"), rows)
+        };
+        output::print(&table)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A row with one more cell.
+fn with<T>([path, holder, since, waiting]: [T; 4], last: T) -> [T; 5] {
+    [path, holder, since, waiting, last]
 }

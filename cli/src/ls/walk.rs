@@ -1,8 +1,10 @@
 //! Walking a tree of nodes for locks.
 
+use std::collections::HashMap;
+
 use futures::stream::{self, StreamExt};
 use serde::Serialize;
-use zklock::recipe::Sequence;
+use zklock::recipe::{self, Child, Sequence};
 use zookeeper_client::{Client, Error};
 
 use crate::exit::Failure;
@@ -22,6 +24,8 @@ pub(super) struct Held {
     pub(super) holder: Entry,
     /// How many wait behind the holder.
     pub(super) waiting: usize,
+    /// How many contenders of other clients are among them, or beside them.
+    pub(super) foreign: usize,
 }
 
 /// What was found.
@@ -36,7 +40,12 @@ pub(super) struct Walk {
 
 /// What one node turned out to be.
 enum Node {
-    Listed { lock: Option<Held>, children: Vec<String> },
+    Listed {
+        lock: Option<Box<Held>>,
+        children: Vec<String>,
+    },
+    /// A contender of another client.
+    Stranger,
     Hidden,
     Gone,
 }
@@ -48,55 +57,69 @@ pub(super) async fn below(client: &Client, root: &str) -> Result<Walk, Failure> 
         return Err(Failure::usage(format_args!("{root} {problem}")));
     }
     let mut walk = Walk { exists: true, locks: Vec::new(), hidden: 0 };
-    let mut children = match look(client, root.to_owned()).await? {
+    let mut strangers = HashMap::<String, usize>::new();
+    let mut children = match look(client, root).await? {
         Node::Listed { lock, children } => {
-            walk.locks.extend(lock);
+            walk.locks.extend(lock.map(|lock| *lock));
             children
         }
         Node::Hidden => return Err(failure(&format!("listing {root}"), Error::NoAuth)),
+        Node::Stranger => Vec::new(),
         Node::Gone => return Ok(Walk { exists: false, ..walk }),
     };
     while !children.is_empty() {
         let nodes = children.drain(..).filter(|path| !is_reserved(client, path)).collect::<Vec<_>>();
-        let mut looks = stream::iter(nodes).map(|path| look(client, path)).buffer_unordered(IN_FLIGHT);
-        while let Some(node) = looks.next().await {
-            match node? {
+        let look = async |path: String| (look(client, &path).await, path);
+        let mut looks = stream::iter(nodes).map(look).buffer_unordered(IN_FLIGHT);
+        while let Some((node, path)) = looks.next().await {
+            let node = node?;
+            // What is not ours to read keeps zklock out, too.
+            if matches!(node, Node::Stranger) || matches!(node, Node::Hidden) && is_suspect(&path) {
+                *strangers.entry(parent(&path).to_owned()).or_default() += 1;
+            }
+            match node {
                 Node::Listed { lock, children: more } => {
-                    walk.locks.extend(lock);
+                    walk.locks.extend(lock.map(|lock| *lock));
                     children.extend(more);
                 }
                 Node::Hidden => walk.hidden += 1,
-                Node::Gone => {}
+                Node::Stranger | Node::Gone => {}
             }
         }
+    }
+    for lock in &mut walk.locks {
+        lock.foreign += strangers.get(&lock.path).copied().unwrap_or_default();
     }
     walk.locks.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(walk)
 }
 
 /// Looks at one node: whether it is a lock's directory, and what else is in it. Contenders have no children.
-async fn look(client: &Client, path: String) -> Result<Node, Failure> {
-    let names = match client.list_children(&path).await {
-        Ok(names) => names,
+async fn look(client: &Client, path: &str) -> Result<Node, Failure> {
+    let (names, stat) = match client.get_children(path).await {
+        Ok(listed) => listed,
         Err(Error::NoNode) => return Ok(Node::Gone),
         Err(Error::NoAuth) => return Ok(Node::Hidden),
         Err(error) => return Err(failure(&format!("listing {path}"), error)),
     };
+    if is_suspect(path) && recipe::session(stat.ephemeral_owner).is_some() {
+        return Ok(Node::Stranger);
+    }
     let (mut contenders, mut children) = (Vec::new(), Vec::new());
     for name in names {
         match Sequence::parse(&name) {
             Some(sequence) => contenders.push(sequence),
-            None => children.push(join(&path, &name)),
+            None => children.push(join(path, &name)),
         }
     }
     contenders.sort_unstable();
-    Ok(Node::Listed { lock: first(client, path, &contenders).await?, children })
+    Ok(Node::Listed { lock: first(client, path, &contenders).await?.map(Box::new), children })
 }
 
 /// The lock of these contenders, if one of them is still there.
-async fn first(client: &Client, path: String, contenders: &[Sequence]) -> Result<Option<Held>, Failure> {
+async fn first(client: &Client, path: &str, contenders: &[Sequence]) -> Result<Option<Held>, Failure> {
     for (gone, sequence) in contenders.iter().enumerate() {
-        let node = join(&path, &sequence.name());
+        let node = join(path, &sequence.name());
         let read = match client.get_data(&node).await {
             Ok(read) => Some(read),
             Err(Error::NoAuth) => None,
@@ -104,9 +127,22 @@ async fn first(client: &Client, path: String, contenders: &[Sequence]) -> Result
             Err(error) => return Err(failure(&format!("reading {node}"), error)),
         };
         let waiting = contenders.len() - gone - 1;
-        return Ok(Some(Held { path, holder: Entry::first(node, *sequence, read), waiting }));
+        let is_as_created = read.as_ref().is_some_and(|(_, stat)| stat.version == 0);
+        let holder = Entry::first(node, *sequence, read);
+        let foreign = usize::from(is_as_created && holder.owner.is_none());
+        return Ok(Some(Held { path: path.to_owned(), holder, waiting, foreign }));
     }
     Ok(None)
+}
+
+/// Whether a node is a contender of another client if it is ephemeral.
+fn is_suspect(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    matches!(Child::of(name), Child::Suspect(_))
+}
+
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty()).unwrap_or("/")
 }
 
 fn join(path: &str, name: &str) -> String {

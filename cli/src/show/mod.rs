@@ -8,15 +8,16 @@ mod watch;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
+use futures::future::try_join;
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::Session;
+use zklock::{Lock, QueryError, Session};
 
 use crate::args::Show;
 use crate::closing;
 use crate::connection::Connection;
 use crate::exit::{Failure, Outcome};
-use crate::queue::Entry;
+use crate::queue::{Entry, Stranger};
 use crate::{output, table};
 
 /// The JSON.
@@ -24,6 +25,8 @@ use crate::{output, table};
 struct Queue<'a> {
     path: &'a str,
     contenders: &'a [Entry],
+    /// Those of other clients.
+    foreign: &'a [Stranger],
 }
 
 /// Prints the queue, or draws it until told to end.
@@ -42,15 +45,31 @@ async fn look(show: &Show, session: &Session) -> Outcome {
     if show.watch {
         return watch::watch(session, &lock).await;
     }
-    let queue = lock.contenders().await?.iter().map(Entry::from).collect::<Vec<_>>();
+    let (queue, foreign) = seen(&lock).await?;
     if show.json {
-        output::print_json(&Queue { path: &show.path, contenders: &queue })?;
-    } else if queue.is_empty() {
+        output::print_json(&Queue { path: &show.path, contenders: &queue, foreign: &foreign })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if queue.is_empty() {
         output::print(&format!("nobody holds {}\n", show.path))?;
     } else {
         output::print(&table(&queue, Timestamp::now()))?;
     }
+    if !foreign.is_empty() {
+        output::print(&format!("\n{}", strangers(&foreign)))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The queue, and who else is in the lock's directory.
+async fn seen(lock: &Lock) -> Result<(Vec<Entry>, Vec<Stranger>), QueryError> {
+    let (queue, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
+    Ok((queue.iter().map(Entry::from).collect(), foreign.iter().map(Stranger::from).collect()))
+}
+
+fn strangers(foreign: &[Stranger]) -> String {
+    let row = |stranger: &Stranger| [stranger.name_text(), stranger.client.clone(), stranger.session_text()];
+    table::aligned(["FOREIGN CONTENDER", "CLIENT", "SESSION"], foreign.iter().map(row))
 }
 
 fn table(queue: &[Entry], now: Timestamp) -> String {

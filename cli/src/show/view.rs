@@ -11,7 +11,7 @@ use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
 use zklock::SessionState;
 
 use super::history::{Handoff, History, Length};
-use crate::queue::Entry;
+use crate::queue::{Entry, Stranger};
 use crate::text;
 
 /// A look that is older than this is not the queue as it is now. Looks follow each other every half a second.
@@ -22,6 +22,8 @@ pub(super) struct View {
     path: String,
     colours: bool,
     queue: Vec<Entry>,
+    /// Contenders of other clients, as they were seen last.
+    foreign: Vec<Stranger>,
     /// When the queue was seen last.
     seen: Timestamp,
     /// When the first look was.
@@ -52,6 +54,7 @@ impl View {
             path,
             colours,
             queue: Vec::new(),
+            foreign: Vec::new(),
             seen: Timestamp::UNIX_EPOCH,
             begun: None,
             trouble: None,
@@ -68,6 +71,11 @@ impl View {
         self.seen = at;
         self.begun.get_or_insert(at);
         self.trouble = None;
+    }
+
+    /// Takes in the contenders of other clients.
+    pub(super) fn meet(&mut self, foreign: Vec<Stranger>) {
+        self.foreign = foreign;
     }
 
     /// A look had no answer: what was seen last stays.
@@ -121,7 +129,14 @@ impl View {
         ]);
         let unseen = Duration::try_from(now.duration_since(self.seen)).unwrap_or_default();
         let status = match &self.trouble {
-            None if unseen <= STALE => Line::default(),
+            None if unseen <= STALE => match self.foreign.as_slice() {
+                [] => Line::default(),
+                [first, ..] => {
+                    let (count, name, client) = (self.foreign.len(), first.name_text(), &first.client);
+                    let line = format!(" {count} of other clients keep zklock out: {name} ({client})");
+                    Line::styled(line, self.colour(Color::Yellow))
+                }
+            },
             trouble => {
                 let why = trouble.as_deref().unwrap_or("no answer");
                 let (since, age) = (time(self.seen), text::age(unseen));

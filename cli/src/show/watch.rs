@@ -12,12 +12,12 @@ use jiff::Timestamp;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use zklock::{Contender, Lock, QueryError, Session};
+use zklock::{Lock, QueryError, Session};
 
 use super::screen::{self, Screen};
 use super::view::{Scroll, View};
 use crate::exit::{Failure, Outcome};
-use crate::queue::Entry;
+use crate::queue::{Entry, Stranger};
 use crate::signals::CONT;
 
 /// From one look to the next. A long queue takes time to read, too.
@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_secs(1);
 const HANGUP: SignalKind = SignalKind::hangup();
 
 /// One look at the queue, and when its answer was there.
-type Look = (Timestamp, Result<Vec<Contender>, QueryError>);
+type Look = (Timestamp, Result<(Vec<Entry>, Vec<Stranger>), QueryError>);
 
 /// What somebody wants who presses a key.
 enum Wish {
@@ -41,11 +41,12 @@ enum Wish {
 /// Draws the queue until somebody has seen enough, or a signal ends it. A queue that cannot be read at first is a failure;
 /// later on what was seen last stays.
 pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
-    let queue = lock.contenders().await?;
+    let (queue, foreign) = super::seen(lock).await?;
     // What we draw with would not only leave colours out, but what is bold, too.
     let colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut view = View::new(lock.path().to_owned(), colours);
-    view.look(Timestamp::now(), queue.iter().map(Entry::from).collect());
+    view.look(Timestamp::now(), queue);
+    view.meet(foreign);
 
     // Before the screen is opened, so that no signal leaves it open.
     let mut signals = Signals::listen().map_err(Failure::internal)?;
@@ -70,8 +71,11 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
                 // A new size, for one: the next drawing asks for it.
                 None => {}
             },
-            Some((at, queue)) = looks.next() => match queue {
-                Ok(queue) => view.look(at, queue.iter().map(Entry::from).collect()),
+            Some((at, seen)) = looks.next() => match seen {
+                Ok((queue, foreign)) => {
+                    view.look(at, queue);
+                    view.meet(foreign);
+                }
                 Err(error @ QueryError::SessionOver { .. }) => return Err(error.into()),
                 Err(error) => view.failed(error.to_string()),
             },
@@ -88,8 +92,8 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
 fn looks(lock: &Lock) -> impl Stream<Item = Look> {
     stream::unfold((), move |()| async move {
         sleep(PAUSE).await;
-        let queue = lock.contenders().await;
-        Some(((Timestamp::now(), queue), ()))
+        let seen = super::seen(lock).await;
+        Some(((Timestamp::now(), seen), ()))
     })
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use zklock::{LockOptions, Session};
 use zklock_testcontainers::ZooKeeper;
-use zookeeper_client::{Acl, Client};
+use zookeeper_client::{Acl, Acls, Client, CreateMode};
 
 use super::library::monitored;
 
@@ -64,6 +64,14 @@ pub fn owner(text: &str) -> LockOptions {
 pub async fn authorized(server: &ZooKeeper) -> Client {
     let connector = Client::connector().with_auth("digest", DIGEST.as_bytes());
     connector.connect(&server.connect_string()).await.expect("a client")
+}
+
+/// Queues at a lock's path as kazoo does; the path of the node.
+pub async fn contend_as_kazoo(client: &Client, path: &str) -> String {
+    let prefix = format!("{path}/1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__");
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let (_, sequence) = client.create(&prefix, b"", &options).await.expect("a node");
+    format!("{prefix}{sequence}")
 }
 
 /// Changes who may do what to a node.

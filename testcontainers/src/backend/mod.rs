@@ -119,7 +119,7 @@ impl Platform {
                 Node::Docker(Arc::new(docker::Container::new(engine, index, peers, options)?))
             }
             Self::Local(installation) => {
-                Node::Local(local::Process::new(installation, index, peers, options)?)
+                Node::Local(Box::new(local::Process::new(installation, index, peers, options)?))
             }
         })
     }
@@ -135,7 +135,7 @@ async fn docker() -> Result<docker::Engine, String> {
 #[derive(Debug)]
 pub(crate) enum Node {
     Docker(Arc<docker::Container>),
-    Local(local::Process),
+    Local(Box<local::Process>),
 }
 
 macro_rules! each {

@@ -1,6 +1,7 @@
 //! What makes locks fragile: from what was seen to what should be done. Pure.
 
 mod ensemble;
+mod queue;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,7 @@ impl Finding {
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     let mut findings = session::findings(seen);
     findings.extend(ensemble::findings(seen));
+    findings.extend(queue::findings(seen));
     findings.sort_by_key(|finding| finding.severity);
     findings
 }

@@ -13,6 +13,10 @@ const LONG_TAKEOVER: Duration = Duration::from_secs(30);
 /// How many ticks a server's longest session timeout has unless it is told otherwise.
 const TICKS_OF_LONGEST_TIMEOUT: u32 = 20;
 
+/// The most by which the kernel's own discipline adjusts the clock's rate, in parts per million; what is beyond that is
+/// a slew.
+const DISCIPLINE: u64 = 500;
+
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(session) = &seen.session {
@@ -22,9 +26,9 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
         findings.extend(slow_takeover(seen, session));
         findings.extend(slow_requests(seen, session));
     }
+    findings.extend(clock_slewed(seen));
     findings.extend(settings_differ(seen));
     findings.extend(digest_in_plain(seen));
-    findings.extend(mixed_transport(seen));
     findings
 }
 
@@ -150,6 +154,18 @@ fn slow_requests(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
     })
 }
 
+fn clock_slewed(seen: &Seen) -> Option<Finding> {
+    let rate = seen.clock_rate;
+    (rate.unsigned_abs() > DISCIPLINE).then(|| {
+        let percent = rate as f64 / 10_000.0;
+        Finding::warning(
+            "clock-slewed",
+            format!("this machine's clock is slewed: it runs at a rate that is off by {percent:+.2}%, and leases with it"),
+            "see why (`chronyc tracking`), or lower maxslewrate in chrony.conf; run doctor on the servers' machines, too",
+        )
+    })
+}
+
 fn settings_differ(seen: &Seen) -> Option<Finding> {
     let mut settings = seen.settings();
     let first = settings.next()?;
@@ -173,17 +189,6 @@ fn digest_in_plain(seen: &Seen) -> Option<Finding> {
             "digest-in-plain",
             "the password of the digest credentials is sent over plain TCP, for everybody on the way to read",
             "connect by TLS (--tls-ca)",
-        )
-    })
-}
-
-fn mixed_transport(seen: &Seen) -> Option<Finding> {
-    let plain = seen.servers.iter().filter(|server| !server.address.tls).count();
-    (plain > 0 && plain < seen.servers.len()).then(|| {
-        Finding::warning(
-            "mixed-transport",
-            "some servers are reached by TLS and others are not",
-            "drop tcp:// from the connect string, and give --tls-ca",
         )
     })
 }

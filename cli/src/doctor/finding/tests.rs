@@ -51,6 +51,8 @@ fn healthy() -> Seen {
             heartbeat: Duration::from_millis(2125),
             longest_stop_margin: Duration::from_micros(3_087_500),
         }),
+        locks: vec![],
+        clock_rate: -40,
     }
 }
 
@@ -84,6 +86,13 @@ fn assert_found(change: impl FnOnce(&mut Seen), expected: &[(Severity, &str)]) -
 }
 
 use Severity::{Danger, Note, Warning};
+
+#[test]
+fn a_slewed_clock() {
+    assert_found(|seen| seen.clock_rate = 500, &[]);
+    let found = assert_found(|seen| seen.clock_rate = -83_333, &[(Warning, "clock-slewed")]);
+    assert!(found[0].what.contains("-8.33%"), "{found:?}");
+}
 
 #[test]
 fn nothing_is_wrong() {
@@ -182,7 +191,6 @@ fn secrets_are_for_tls() {
         seen.servers.iter_mut().for_each(|server| server.address.tls = true);
     };
     assert_found(change, &[]);
-    assert_found(|seen| seen.servers[0].address.tls = true, &[(Warning, "mixed-transport")]);
 }
 
 #[test]

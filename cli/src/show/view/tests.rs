@@ -47,6 +47,16 @@ fn the_holder_is_told_from_those_who_wait() {
 }
 
 #[test]
+fn contenders_of_other_clients_are_told_of() {
+    let mut view = view(1);
+    let node = "/lock/orders/x-1-0000000003".to_owned();
+    view.meet(vec![Stranger { node, client: "another".to_owned(), session: None }]);
+    assert!(drawn(&mut view).contains("1 of other clients keep zklock out: x-1-0000000003 (another)"));
+    view.meet(vec![]);
+    assert!(!drawn(&mut view).contains("other clients"));
+}
+
+#[test]
 fn a_free_lock_has_no_holder() {
     let text = drawn(&mut view(0));
     assert!(text.contains("nobody holds it") && text.contains("Nobody waits"), "{text}");

@@ -1,0 +1,33 @@
+//! What is in the locks' queues that should not be.
+
+use zklock::{ForeignClient, ForeignContender};
+
+use super::Finding;
+use crate::doctor::seen::{Queue, Seen};
+
+pub(super) fn findings(seen: &Seen) -> impl Iterator<Item = Finding> {
+    seen.locks.iter().filter_map(foreign)
+}
+
+fn foreign(queue: &Queue) -> Option<Finding> {
+    // Those wait for every lower node, whosever it is; others may take no notice of ours.
+    let waits = |one: &ForeignContender| {
+        matches!(one.client, ForeignClient::Curator | ForeignClient::Go | ForeignClient::WriteLock)
+    };
+    let worst = queue.foreign.iter().find(|one| !waits(one)).or(queue.foreign.first())?;
+    let (count, path, node, client) = (queue.foreign.len(), &queue.path, &worst.path, worst.client);
+    let contenders = if count == 1 { "a contender" } else { "contenders" };
+    let advice =
+        "let all that contend there use zklock, or use another path; the node is gone when its session ends";
+    Some(if queue.contenders == 0 || waits(worst) {
+        let what = format!(
+            "{contenders} of another client at {path} (such as {node}, by its name {client}): nobody gets the lock there by zklock"
+        );
+        Finding::warning("foreign-contender", what, advice)
+    } else {
+        let what = format!(
+            "{contenders} of another client at {path} beside those of zklock (such as {node}, by its name {client}): two may hold the lock"
+        );
+        Finding::danger("foreign-contender", what, advice)
+    })
+}

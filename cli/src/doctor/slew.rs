@@ -1,0 +1,57 @@
+//! Whether this machine's clock is slewed, which `adjtimex` would tell: how fast it runs against the one that nobody
+//! adjusts. That shows only what happens while it is looked at.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::time::sleep;
+
+/// How long to look. The clocks are read within some microseconds of each other, so the rate is right to some 20 ppm.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Of so many readings the one counts whose clocks were read the closest together.
+const READINGS: usize = 32;
+
+/// How much faster than it should this machine's clock runs, in parts per million.
+pub(super) async fn rate() -> i64 {
+    let (raw, adjusted) = read();
+    sleep(LOOK).await;
+    let (later_raw, later_adjusted) = read();
+    parts_per_million(later_raw.saturating_sub(raw), later_adjusted.saturating_sub(adjusted))
+}
+
+/// The clock that nobody adjusts, and the one that is slewed as the clock of leases is; both stop while the machine is
+/// suspended.
+fn read() -> (Duration, Duration) {
+    let reading = || {
+        let before = now(ClockId::MonotonicRaw);
+        let adjusted = now(ClockId::Monotonic);
+        let apart = now(ClockId::MonotonicRaw).saturating_sub(before);
+        (apart, before + apart / 2, adjusted)
+    };
+    let closest = (1..READINGS).map(|_| reading()).fold(reading(), Ord::min);
+    (closest.1, closest.2)
+}
+
+fn now(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    // Neither is ever negative.
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+fn parts_per_million(raw: Duration, adjusted: Duration) -> i64 {
+    ((adjusted.as_secs_f64() / raw.as_secs_f64() - 1.0) * 1e6).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chronys_fastest_slew() {
+        let raw = Duration::from_millis(300);
+        assert_eq!(parts_per_million(raw, Duration::from_millis(325)), 83_333);
+        assert_eq!(parts_per_million(raw, Duration::from_millis(275)), -83_333);
+        assert_eq!(parts_per_million(raw, raw), 0);
+    }
+}
