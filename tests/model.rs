@@ -51,27 +51,27 @@ use step::Step;
 #[test]
 fn three_waiters_look_in_either_way() {
     let setup = Setup { giving_up: false, ..waiters(3) };
-    explore(setup, 40_796, &[GrantByRelease, GrantByListing, GrantByCount]);
+    explore(setup, 47_741, &[GrantByRelease, GrantByListing, GrantByCount]);
 }
 
 #[test]
 fn three_waiters_give_up_at_any_time() {
     let setup = Setup { looks: vec![Look::Count], ..waiters(3) };
-    explore(setup, 162_462, &[GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting]);
+    explore(setup, 178_230, &[GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting]);
 }
 
 #[test]
 fn one_waits_and_two_try() {
     let contenders = vec![(0, Patience::Wait), (1, Patience::Try), (2, Patience::Try)];
     let setup = Setup { contenders, looks: vec![Look::Count], ..waiters(3) };
-    explore(setup, 107_376, &[GrantByListing, GrantByCount, Busy]);
+    explore(setup, 111_370, &[GrantByListing, GrantByCount, Busy]);
 }
 
 #[test]
 fn connections_break_and_the_directory_is_reaped() {
     explore(
         reaped(with(Faults { breaks: 2, ..Faults::default() }, waiters(2))),
-        90_846,
+        92_148,
         &[
             DirectoryCreated,
             DirectoryReset,
@@ -89,7 +89,7 @@ fn connections_break_and_the_directory_is_reaped() {
 fn three_waiters_and_a_broken_connection() {
     explore(
         with(Faults { breaks: 1, ..Faults::default() }, patient(waiters(3))),
-        140_905,
+        180_378,
         &[
             GrantByRelease,
             RecoveryFindsNode,
@@ -105,7 +105,7 @@ fn sessions_end_in_every_way() {
     let faults = Faults { breaks: 1, lapses: 1, expiries: 1, closings: 1, ..Faults::default() };
     explore(
         with(faults, waiters(2)),
-        153_931,
+        155_883,
         &[GuardLost, GrantAfterLapse, GiveUpOnceGranted, RemovalFoundUndone],
     );
 }
@@ -114,7 +114,7 @@ fn sessions_end_in_every_way() {
 fn three_waiters_and_an_expired_session() {
     explore(
         with(Faults { lapses: 1, expiries: 1, ..Faults::default() }, patient(waiters(3))),
-        177_138,
+        228_327,
         &[GuardLost, GrantAfterLapse, GrantByListing],
     );
 }
@@ -126,7 +126,7 @@ fn two_contenders_share_a_session() {
     let setup = Setup { contenders, ..patient(waiters(3)) };
     explore(
         reaped(with(Faults { breaks: 1, ..Faults::default() }, setup)),
-        222_531,
+        252_976,
         &[RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset],
     );
 }
@@ -136,7 +136,7 @@ fn holders_watch_their_own_nodes() {
     let setup = Setup { settling: true, ..waiters(2) };
     explore(
         with(Faults { breaks: 1, lapses: 1, ..Faults::default() }, setup),
-        135_423,
+        136_863,
         &[RemovalFoundDone, GuardLost, GrantByRelease],
     );
 }
@@ -149,7 +149,7 @@ fn an_operator_deletes_nodes() {
     let setup = Setup { settling: true, ..waiters(2) };
     explore(
         with(Faults { breaks: 1, deletions: 1, ..Faults::default() }, setup),
-        138_441,
+        139_495,
         &[HolderTold, ToldByMissingNode],
     );
 }
@@ -161,7 +161,7 @@ fn anybody_writes_to_nodes() {
     let setup = Setup { settling: true, ..waiters(2) };
     explore(
         with(Faults { breaks: 1, writes: 1, ..Faults::default() }, setup),
-        82_295,
+        83_561,
         &[HolderTold, DeletedAfterAWrite, GrantByRelease],
     );
 }
@@ -171,7 +171,7 @@ fn anybody_writes_to_the_nodes_of_three() {
     let setup = Setup { settling: true, ..patient(waiters(3)) };
     explore(
         with(Faults { writes: 1, ..Faults::default() }, setup),
-        128_948,
+        176_645,
         &[HolderTold, DeletedAfterAWrite, GrantByRelease],
     );
 }
@@ -182,7 +182,7 @@ fn an_operator_ends_sessions() {
     let setup = Setup { following: vec![0], settling: true, ..patient(waiters(2)) };
     explore(
         with(Faults { breaks: 1, evictions: 1, ..Faults::default() }, setup),
-        438_477,
+        441_061,
         &[GuardLost, ServedAfterItsEnd, AnswerFromThePast],
     );
 }
@@ -203,14 +203,14 @@ fn a_delay_must_not_be_shorter() {
 fn waiters_delay_their_takeover() {
     let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
     let setup = Setup { takeover: Takeover::Delayed, ..waiters(2) };
-    explore(with(faults, setup), 120_195, &[TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed]);
+    explore(with(faults, setup), 121_727, &[TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed]);
 }
 
 #[test]
 fn three_waiters_delay_their_takeover() {
     let faults = Faults { lapses: 1, expiries: 1, ..Faults::default() };
     let setup = Setup { takeover: Takeover::Delayed, ..patient(waiters(3)) };
-    explore(with(faults, setup), 181_169, &[TakeoverDelayed, GuardLost, GrantByRelease]);
+    explore(with(faults, setup), 233_126, &[TakeoverDelayed, GuardLost, GrantByRelease]);
 }
 
 /// The first contender's session is at a follower, which has everything some time later.
@@ -224,7 +224,7 @@ fn a_contender_is_at_a_follower() {
 #[test]
 fn three_contenders_and_a_follower() {
     let setup = Setup { following: vec![0, 1], ..patient(waiters(3)) };
-    explore(setup, 21_834, &[AnswerFromThePast, GrantByRelease]);
+    explore(setup, 26_187, &[AnswerFromThePast, GrantByRelease]);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn contenders_move_between_servers() {
     let setup = Setup { following: vec![0], ..patient(waiters(2)) };
     explore(
         with(Faults { breaks: 1, ..Faults::default() }, setup),
-        17_937,
+        18_142,
         &[AnswerFromThePast, MovedToFollower, MovedToLeader, RecoveryFindsNode, RecoveryFindsNone],
     );
 }
@@ -258,7 +258,7 @@ fn timed(end: u8, faults: Faults) -> Setup {
 #[test]
 fn leases_are_kept_by_the_clock() {
     let faults = Faults { beats: 1, ..Faults::default() };
-    explore(timed(5, faults), 31_496, &[GuardLost, LeaseExtended]);
+    explore(timed(5, faults), 32_561, &[GuardLost, LeaseExtended]);
 }
 
 /// The leader grants less than the follower at which the session began.
@@ -270,14 +270,14 @@ fn clipped(end: u8, faults: Faults) -> Setup {
 #[test]
 fn leases_are_kept_where_servers_have_different_limits() {
     let faults = Faults { breaks: 1, ..Faults::default() };
-    explore(clipped(5, faults), 51_369, &[GuardLost, MovedToLeader, MovedToFollower]);
+    explore(clipped(5, faults), 58_332, &[GuardLost, MovedToLeader, MovedToFollower]);
     refute(weakened(Flaw::LimitsAreIgnored, clipped(5, faults)), ONE_HOLDER);
 }
 
 #[test]
 fn leases_are_kept_though_a_request_to_resume_arrives_late() {
     let faults = Faults { breaks: 1, halves: 1, ..Faults::default() };
-    explore(clipped(4, faults), 77_199, &[GuardLost, ResumedLate, MovedToFollower]);
+    explore(clipped(4, faults), 86_598, &[GuardLost, ResumedLate, MovedToFollower]);
     refute(weakened(Flaw::HalvesAreForgotten, clipped(4, faults)), ONE_HOLDER);
 }
 
@@ -286,14 +286,14 @@ fn leases_are_kept_though_the_leaders_clock_is_fast() {
     let faults = Faults { gains: 1, ..Faults::default() };
     let clock = Clock { end: 6, timeout: 6, lower: 6, drift_ppm: 166_667 };
     let setup = Setup { clock: Some(clock), ..timed(6, faults) };
-    explore(setup.clone(), 19_216, &[GuardLost]);
+    explore(setup.clone(), 19_768, &[GuardLost]);
     refute(weakened(Flaw::DriftIsIgnored, setup), ONE_HOLDER);
 }
 
 #[test]
 fn leases_are_kept_though_sessions_are_resumed_as_they_expire() {
     let faults = Faults { breaks: 1, races: 1, ..Faults::default() };
-    explore(timed(5, faults), 61_368, &[GuardLost, MovedToLeader]);
+    explore(timed(5, faults), 70_360, &[GuardLost, MovedToLeader]);
     refute(weakened(Flaw::DoubtIsIgnored, timed(5, faults)), ONE_HOLDER);
 }
 

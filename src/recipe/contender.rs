@@ -68,7 +68,9 @@ pub struct Own {
 pub enum Standing {
     /// No contender is lower.
     First,
-    /// The next lower contender.
+    /// This one alone is lower.
+    Second(Sequence),
+    /// The next lower contender; there are others.
     Behind(Sequence),
     /// The contender itself is not among the children.
     Missing,
@@ -76,17 +78,19 @@ pub enum Standing {
 
 /// Finds the place of `own` among `children`; those that are no contenders are passed over.
 pub fn standing<S: AsRef<str>>(children: &[S], own: Sequence) -> Standing {
-    let mut present = false;
+    let (mut present, mut lower) = (false, 0);
     let mut predecessor = None;
     for sequence in children.iter().filter_map(|name| Sequence::parse(name.as_ref())) {
         present |= sequence == own;
         if sequence < own {
+            lower += 1;
             predecessor = predecessor.max(Some(sequence));
         }
     }
     match predecessor {
         _ if !present => Standing::Missing,
         None => Standing::First,
+        Some(predecessor) if lower == 1 => Standing::Second(predecessor),
         Some(predecessor) => Standing::Behind(predecessor),
     }
 }

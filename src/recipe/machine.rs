@@ -57,6 +57,8 @@ enum State {
     Looking(Own, Tenure),
     /// `WatchPredecessor` is out.
     Watching(Own, Sequence, Tenure),
+    /// As `Watching`, and nobody else was lower in a listing that showed us.
+    WatchingFirst(Own, Sequence, Tenure),
     /// The predecessor is watched.
     Waiting(Own, Sequence),
     /// Nobody is lower, but somebody vanished; `Delay` is out.
@@ -99,6 +101,7 @@ impl Machine {
         match self.state {
             Looking(own, _)
             | Watching(own, ..)
+            | WatchingFirst(own, ..)
             | Waiting(own, _)
             | Delaying(own)
             | Confirming(own)
@@ -163,36 +166,48 @@ impl Machine {
                 Some(self.placed(*own, standing(&children, own.sequence), *tenure))
             }
             (Looking(..), Event::NoDirectory) => Some(ended(End::NodeDeleted)),
-            (Watching(own, predecessor, _), Event::PredecessorWatched(true)) => {
-                Some((Waiting(*own, *predecessor), None))
+            (
+                Watching(own, predecessor, _) | WatchingFirst(own, predecessor, _),
+                Event::PredecessorWatched(true),
+            ) => Some((Waiting(*own, *predecessor), None)),
+            // Nobody lower is left, and none can come to be.
+            (WatchingFirst(own, _, tenure), Event::PredecessorWatched(false)) => {
+                Some(self.placed(*own, Standing::First, *tenure))
             }
             (Watching(own, _, tenure), Event::PredecessorWatched(false)) => Some(look(*own, *tenure)),
             // Nobody told us what happened until the connection was there again.
             (Looking(own, _), Event::Unanswered) => Some(look(*own, Tenure::Queued)),
             // Nor here. The predecessor is asked for again, and not the whole queue: after a lost connection thousands
             // of waiters do this at once.
-            (Watching(own, predecessor, _), Event::Unanswered)
+            (Watching(own, predecessor, _) | WatchingFirst(own, predecessor, _), Event::Unanswered)
             | (Waiting(own, predecessor), Event::WatchLost) => {
                 Some(watch(*own, *predecessor, Tenure::Queued))
             }
-            (Looking(own, _) | Watching(own, ..), Event::Refused(refusal)) => {
+            (Looking(own, _) | Watching(own, ..) | WatchingFirst(own, ..), Event::Refused(refusal)) => {
                 Some(leave(*own, End::Refused(refusal)))
             }
-            (Looking(own, _) | Watching(own, ..), Event::Foreign(foreign)) => {
+            (Looking(own, _) | Watching(own, ..) | WatchingFirst(own, ..), Event::Foreign(foreign)) => {
                 Some(leave(*own, End::Foreign(foreign)))
             }
             (Waiting(own, _), Event::PredecessorReleased) => Some(confirm(*own)),
             (Waiting(own, _), Event::PredecessorDeleted) => Some(look(*own, Tenure::Queued)),
             (Delaying(own), Event::Delayed) => Some(confirm(*own)),
             // By a plain deletion, while we have not held: our successor has its own delay to wait for.
-            (Looking(own, _) | Watching(own, ..) | Waiting(own, _) | Delaying(own), Event::GiveUp) => {
-                Some(leave(*own, End::GivenUp))
-            }
+            (
+                Looking(own, _)
+                | Watching(own, ..)
+                | WatchingFirst(own, ..)
+                | Waiting(own, _)
+                | Delaying(own),
+                Event::GiveUp,
+            ) => Some(leave(*own, End::GivenUp)),
 
             (Confirming(own), Event::Confirmed) => Some((Held(*own), Some(Command::Grant(*own)))),
             (Confirming(own), Event::Unanswered) => Some(confirm(*own)),
             (Confirming(own), Event::Refused(refusal)) => Some(leave(*own, End::Refused(refusal))),
-            (Watching(..) | Confirming(_), Event::OwnTouched) => Some(ended(End::NodeDeleted)),
+            (Watching(..) | WatchingFirst(..) | Confirming(_), Event::OwnTouched) => {
+                Some(ended(End::NodeDeleted))
+            }
             // Nobody is lower, so the successor need not list: we leave as a holder does.
             (Confirming(own), Event::GiveUp) => Some(release(*own)),
 
@@ -281,8 +296,11 @@ impl Machine {
                 delay(own)
             }
             (Standing::First, _) => confirm(own),
+            (Standing::Second(first), Patience::Wait) => {
+                (State::WatchingFirst(own, first, tenure), Some(Command::WatchPredecessor(first)))
+            }
             (Standing::Behind(predecessor), Patience::Wait) => watch(own, predecessor, tenure),
-            (Standing::Behind(_), Patience::Try) => leave(own, End::Busy),
+            (Standing::Second(_) | Standing::Behind(_), Patience::Try) => leave(own, End::Busy),
             (Standing::Missing, _) => ended(End::NodeDeleted),
         }
     }

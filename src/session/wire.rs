@@ -371,26 +371,27 @@ pub(crate) async fn watch_predecessor(
     own: Own,
 ) -> Reply {
     let path = lock.path.contender(predecessor);
-    match join(client.get_and_watch_data(&path), client.get_and_watch_children(&path)).await {
+    let (data, children) = (client.get_and_watch_data(&path), client.get_and_watch_children(&path));
+    let (bytes, stat, data) = match data.await {
+        Ok(read) => read,
+        // Without waiting for the other answer, which says the same.
+        Err(Error::NoNode) => return Event::PredecessorWatched(false).into(),
+        Err(error) => return failure(error).into(),
+    };
+    if stat.czxid > own.czxid {
         // A lower number, but a later creation: the directory was made again since, and our node went with it.
-        (Ok((_, stat, _)), _) | (_, Ok((_, stat, _))) if stat.czxid > own.czxid => Event::OwnTouched.into(),
-        (Ok((bytes, stat, data)), Ok((_, _, children))) => {
-            match judge(&predecessor.name(), Some((&bytes, &stat))) {
-                Some(foreign) => Event::Foreign(foreign).into(),
-                None => Reply {
-                    watch: Some(end_of(data, children).boxed()),
-                    ..Event::PredecessorWatched(true).into()
-                },
-            }
-        }
-        (Err(Error::NoNode), _) => Event::PredecessorWatched(false).into(),
-        // It went while one watch stood.
-        (Ok(_), Err(Error::NoNode)) => Reply {
-            watch: Some(ready(Event::PredecessorDeleted).boxed()),
-            ..Event::PredecessorWatched(true).into()
-        },
-        (Err(error), _) | (_, Err(error)) => failure(error).into(),
+        return Event::OwnTouched.into();
     }
+    if let Some(foreign) = judge(&predecessor.name(), Some((&bytes, &stat))) {
+        return Event::Foreign(foreign).into();
+    }
+    let watch = match children.await {
+        Ok((_, _, children)) => end_of(data, children).boxed(),
+        // It went while one watch stood.
+        Err(Error::NoNode) => ready(Event::PredecessorDeleted).boxed(),
+        Err(error) => return failure(error).into(),
+    };
+    Reply { watch: Some(watch), ..Event::PredecessorWatched(true).into() }
 }
 
 /// Resolves once the predecessor is gone. The watch of its data fires when it is written to, that of its children, of

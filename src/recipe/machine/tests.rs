@@ -30,6 +30,10 @@ fn behind() -> Vec<String> {
     children(&[9, 4, 7, 5])
 }
 
+fn second() -> Vec<String> {
+    children(&[9, 4, 7])
+}
+
 fn missing() -> Vec<String> {
     children(&[4, 9])
 }
@@ -59,7 +63,13 @@ fn paths() -> Vec<(State, Vec<Event>)> {
         (Looking(OWN, Queued), vec![begin.clone(), entered(Sight::Nothing)]),
         (Watching(OWN, SEEN, New), behind_another.clone()),
         (Watching(OWN, SEEN, Queued), after(&waiting, &[E::PredecessorDeleted, E::Listed(behind())])),
+        (WatchingFirst(OWN, LOWEST, New), vec![begin.clone(), entered(Sight::Children(second()))]),
+        (WatchingFirst(OWN, LOWEST, Queued), after(&waiting, &[E::PredecessorDeleted, E::Listed(second())])),
         (Waiting(OWN, SEEN), waiting.clone()),
+        (
+            Waiting(OWN, LOWEST),
+            vec![begin.clone(), entered(Sight::Children(second())), E::PredecessorWatched(true)],
+        ),
         (Delaying(OWN), after(&waiting, &[E::PredecessorDeleted, E::Listed(alone())])),
         (Confirming(OWN), first.clone()),
         (Held(OWN), after(&first, &[E::Confirmed])),
@@ -82,6 +92,7 @@ fn events() -> Vec<Event> {
         E::Begin(Look::List),
         E::Begin(Look::Count),
         entered(Sight::Children(alone())),
+        entered(Sight::Children(second())),
         entered(Sight::Children(behind())),
         entered(Sight::Children(missing())),
         entered(Sight::Count(1)),
@@ -94,6 +105,7 @@ fn events() -> Vec<Event> {
         E::Recovered(Some(OWN)),
         E::Recovered(None),
         E::Listed(alone()),
+        E::Listed(second()),
         E::Listed(behind()),
         E::Listed(missing()),
         E::Foreign(stranger()),
@@ -142,6 +154,12 @@ fn transitions() -> Vec<Row> {
                 Watching(OWN, SEEN, New),
                 Some(C::WatchPredecessor(SEEN)),
             ),
+            (
+                entering(),
+                entered(Sight::Children(second())),
+                WatchingFirst(OWN, LOWEST, New),
+                Some(C::WatchPredecessor(LOWEST)),
+            ),
             (entering(), entered(Sight::Children(missing())), Ended, node_deleted()),
             (entering(), entered(Sight::Count(1)), Confirming(OWN), Some(C::Confirm)),
             (entering(), entered(Sight::Count(2)), Looking(OWN, New), Some(C::List)),
@@ -179,11 +197,6 @@ fn transitions() -> Vec<Row> {
         //
         (Looking(OWN, New), E::Listed(alone()), Confirming(OWN), Some(C::Confirm)),
         (Looking(OWN, Queued), E::Listed(alone()), Delaying(OWN), Some(C::Delay)),
-        //
-        (Waiting(OWN, SEEN), E::PredecessorReleased, Confirming(OWN), Some(C::Confirm)),
-        (Waiting(OWN, SEEN), E::PredecessorDeleted, Looking(OWN, Queued), Some(C::List)),
-        (Waiting(OWN, SEEN), E::WatchLost, Watching(OWN, SEEN, Queued), Some(C::WatchPredecessor(SEEN))),
-        (Waiting(OWN, SEEN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
         //
         (Delaying(OWN), E::Delayed, Confirming(OWN), Some(C::Confirm)),
         (Delaying(OWN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
@@ -227,9 +240,28 @@ fn transitions() -> Vec<Row> {
         (ReleaseUnknown(OWN), E::Unanswered, ReleaseUnknown(OWN), Some(C::Recover)),
         (ReleaseUnknown(OWN), E::Refused(REFUSAL), Ended, refused()),
     ]);
+    for predecessor in [SEEN, LOWEST] {
+        rows.extend([
+            (Waiting(OWN, predecessor), E::PredecessorReleased, Confirming(OWN), Some(C::Confirm)),
+            (Waiting(OWN, predecessor), E::PredecessorDeleted, Looking(OWN, Queued), Some(C::List)),
+            (
+                Waiting(OWN, predecessor),
+                E::WatchLost,
+                Watching(OWN, predecessor, Queued),
+                Some(C::WatchPredecessor(predecessor)),
+            ),
+            (Waiting(OWN, predecessor), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+        ]);
+    }
     for tenure in [New, Queued] {
         let (looking, watching) = (|| Looking(OWN, tenure), || Watching(OWN, SEEN, tenure));
         rows.extend([
+            (
+                looking(),
+                E::Listed(second()),
+                WatchingFirst(OWN, LOWEST, tenure),
+                Some(C::WatchPredecessor(LOWEST)),
+            ),
             (looking(), E::Listed(behind()), watching(), Some(C::WatchPredecessor(SEEN))),
             (looking(), E::Listed(missing()), Ended, node_deleted()),
             (looking(), E::Foreign(stranger()), leaving(End::Foreign(stranger())), Some(C::Delete(own))),
@@ -237,17 +269,29 @@ fn transitions() -> Vec<Row> {
             (looking(), E::Unanswered, Looking(OWN, Queued), Some(C::List)),
             (looking(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
             (looking(), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
-            //
-            (watching(), E::PredecessorWatched(true), Waiting(OWN, SEEN), None),
-            (watching(), E::PredecessorWatched(false), looking(), Some(C::List)),
-            (watching(), E::Foreign(stranger()), leaving(End::Foreign(stranger())), Some(C::Delete(own))),
-            (watching(), E::OwnTouched, Ended, node_deleted()),
-            (watching(), E::Unanswered, Watching(OWN, SEEN, Queued), Some(C::WatchPredecessor(SEEN))),
-            (watching(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
-            (watching(), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
         ]);
+        for (watching, predecessor) in
+            [(Watching(OWN, SEEN, tenure), SEEN), (WatchingFirst(OWN, LOWEST, tenure), LOWEST)]
+        {
+            let watching = || watching.clone();
+            rows.extend([
+                (watching(), E::PredecessorWatched(true), Waiting(OWN, predecessor), None),
+                (watching(), E::Foreign(stranger()), leaving(End::Foreign(stranger())), Some(C::Delete(own))),
+                (watching(), E::OwnTouched, Ended, node_deleted()),
+                (
+                    watching(),
+                    E::Unanswered,
+                    Watching(OWN, predecessor, Queued),
+                    Some(C::WatchPredecessor(predecessor)),
+                ),
+                (watching(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
+                (watching(), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+            ]);
+        }
+        rows.extend([(watching(), E::PredecessorWatched(false), looking(), Some(C::List))]);
     }
-    for sight in [Sight::Children(alone()), Sight::Children(behind()), Sight::Children(missing())] {
+    for listed in [alone(), second(), behind(), missing()] {
+        let sight = Sight::Children(listed);
         rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Delete(own))));
     }
     for sight in
@@ -255,6 +299,11 @@ fn transitions() -> Vec<Row> {
     {
         rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Delete(own))));
     }
+    rows.extend([
+        // Nobody lower is left: somebody who has waited may have seen a holder vanish.
+        (WatchingFirst(OWN, LOWEST, New), E::PredecessorWatched(false), Confirming(OWN), Some(C::Confirm)),
+        (WatchingFirst(OWN, LOWEST, Queued), E::PredecessorWatched(false), Delaying(OWN), Some(C::Delay)),
+    ]);
     let unknown = || LeaveUnknown(OWN, End::GivenUp);
     rows.extend([
         (EnteringInVain, E::NoDirectory, Ended, given_up()),
@@ -342,11 +391,10 @@ fn every_transition_is_in_the_table_and_nothing_else_does_anything() {
 #[test]
 fn all_states_and_events_are_listed() {
     let state_kinds = |state: &State| match state {
-        Idle | Entering(_) | CreatingDirectory(_) | Recovering | Looking(..) | Watching(..) | Waiting(..)
-        | Delaying(_) | Confirming(_) | Held(_) | Guarding(_) | Guarded(_) | Lost(_) | Releasing(_)
-        | ReleaseUnknown(_) | EnteringInVain | RecoveringInVain | Leaving(..) | LeaveUnknown(..) | Ended => {
-            20
-        }
+        Idle | Entering(_) | CreatingDirectory(_) | Recovering | Looking(..) | Watching(..)
+        | WatchingFirst(..) | Waiting(..) | Delaying(_) | Confirming(_) | Held(_) | Guarding(_)
+        | Guarded(_) | Lost(_) | Releasing(_) | ReleaseUnknown(_) | EnteringInVain | RecoveringInVain
+        | Leaving(..) | LeaveUnknown(..) | Ended => 21,
     };
     let event_kinds = |event: &Event| match event {
         E::Begin(_)
@@ -577,7 +625,7 @@ fn only_who_waits_with_a_delay_is_delayed() {
                 }
             }
         }
-        assert_eq!(delays, 1);
+        assert_eq!(delays, 2);
     }
 }
 
