@@ -10,8 +10,23 @@ use zookeeper_client::TlsOptions;
 /// The first byte of a TLS handshake record (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 
+/// An authority that has signed nothing.
+const AUTHORITY: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBkDCCATegAwIBAgIUJgCAY6eHZXo3TaY6XDF2Dv5/QvkwCgYIKoZIzj0EAwIw
+HTEbMBkGA1UEAwwSYSB0ZXN0J3MgYXV0aG9yaXR5MCAXDTI2MTEyMjA1MDgwMloY
+DzIxMjYxMDI5MDUwODAyWjAdMRswGQYDVQQDDBJhIHRlc3QncyBhdXRob3JpdHkw
+WTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATRNRmnuoVn1rgNl+wEZW/AB70W2MHG
+HEqoGbfNuwhXC493SyYPr6Rxe7j2zF+RMgG0FykipCSGGtokjSTtoceJo1MwUTAd
+BgNVHQ4EFgQU7XMbUr4QZa1BJXAoo/kvV5vADBUwHwYDVR0jBBgwFoAU7XMbUr4Q
+Za1BJXAoo/kvV5vADBUwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNHADBE
+AiAqgjgFyU+xLSIgozwvZOFNuO9rbsE0lAx0aSrRM3YCnAIgcrGky1ftOZHMQYYV
+C5bqgRl4LToY+9lPWaS77vwgUi0=
+-----END CERTIFICATE-----
+";
+
 fn options() -> TlsOptions {
-    TlsOptions::new()
+    TlsOptions::new().with_pem_ca(AUTHORITY).expect("a certificate")
 }
 
 #[tokio::test]
