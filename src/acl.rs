@@ -56,14 +56,6 @@ pub(crate) struct Entry {
 }
 
 impl Acl {
-    /// Whether whoever creates a node with this ACL certainly may read it.
-    pub(crate) fn grants_read_to_creator(&self) -> bool {
-        let creator =
-            |entry: &Entry| entry.scheme == "auth" || (entry.scheme == "world" && entry.id == "anyone");
-        let read = |entry: &Entry| entry.permissions.0 & Permissions::READ.0 != 0;
-        self.entries.iter().any(|entry| creator(entry) && read(entry))
-    }
-
     /// Everybody may do everything: `world:anyone`. The default.
     pub fn open() -> Self {
         Self { entries: Vec::new() }.and("world", "anyone", Permissions::ALL)

@@ -253,6 +253,15 @@ impl Operation {
             );
         }
         match self.task {
+            Task::Create { ref options, .. }
+                if options.ephemeral
+                    && options.sequential
+                    && guard.lock_path().child(&self.path).is_some() =>
+            {
+                Err("an ephemeral node with a number, in the lock's directory, looks like another client's contender; \
+                     use another directory"
+                    .into())
+            }
             Task::Set { .. } if path == guard.lock_path().as_str() => {
                 Err("it is the lock's directory, whose data zklock overwrites; use a node of your own".into())
             }

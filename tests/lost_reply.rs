@@ -5,11 +5,12 @@ mod support;
 use std::time::Duration;
 
 use support::{
-    enqueue, enqueue_seen_by, granted, linked, queue, server, session, until_nothing_is_left, until_queued,
-    within,
+    enqueue, enqueue_seen_by, eventually, granted, linked, monitored, operator, queue, server, session,
+    until_nothing_is_left, until_queued, until_watched, within,
 };
-use zklock::LockOptions;
+use zklock::{AcquireError, LockOptions};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
+use zookeeper_client::{AuthId, Client, Permission};
 
 #[tokio::test]
 async fn a_create_whose_reply_was_lost_is_adopted() {
@@ -156,4 +157,77 @@ async fn a_server_that_hangs_up_on_every_create_is_not_hammered() {
     assert!(acquired.is_none());
     let creates = link.requests_of(RequestKind::Create);
     assert!((2..20).contains(&creates), "{creates} creates in three seconds");
+}
+
+/// Has an operator hide a node from everybody.
+async fn hide(operator: &Client, path: &str) {
+    let nobody = [zookeeper_client::Acl::new(
+        Permission::ALL,
+        AuthId::new("digest", "nobody:AAAAAAAAAAAAAAAAAAAAAAAAAAA="),
+    )];
+    operator.set_acl(path, &nobody, None).await.expect("the node is hidden");
+}
+
+#[tokio::test]
+async fn a_create_is_adopted_though_another_node_of_its_session_is_hidden() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    hide(&operator(&server).await, &guard.node()).await;
+    let lost = link.lose_reply(RequestKind::Multi);
+    // The node in front of it is not ours to watch, and that is told: the own node was found, and deleted.
+    let error = within("the refusal", lock.acquire()).await.unwrap_err();
+    assert_eq!(error, AcquireError::NotAuthorized { path: "/lock/orders".into() });
+    assert!(lost.has_happened());
+    assert_eq!(monitored(&server, "zk_ephemerals_count").await, 1, "the node that was created is left");
+    assert!(guard.is_held());
+    assert_eq!(session.requeued(), 0);
+}
+
+/// Nobody can tell whose a node is that its own session may not read. It would keep the lock from everybody.
+#[tokio::test]
+async fn a_create_that_its_session_cannot_find_goes_with_the_session() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let id = session.id();
+    let held = link.hold_reply(RequestKind::Multi);
+    let acquiring = support::acquire(&lock);
+    within("the create", held.reached()).await;
+    hide(&operator(&server).await, "/lock/orders/lock-0000000001").await;
+    link.cut();
+    drop(held);
+    let guard = granted(acquiring).await;
+    assert_ne!(session.id(), id, "the session was given up");
+    assert_eq!(session.requeued(), 1);
+    assert_eq!(monitored(&server, "zk_ephemerals_count").await, 1, "the lost node is gone");
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn creates_that_were_lost_together_are_searched_for_together() {
+    const CONTENDERS: u64 = 300;
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(40)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let held = link.hold_reply(RequestKind::Multi);
+    let waiters = (0..CONTENDERS).map(|_| support::acquire(&lock)).collect::<Vec<_>>();
+    eventually("the nodes", async || monitored(&server, "zk_ephemerals_count").await == CONTENDERS).await;
+    let read = link.requests_of(RequestKind::MultiRead);
+    link.cut();
+    drop(held);
+    // The first holds, the others wait; its watch is on the node that the second one watches in the same session.
+    until_watched(&server, 0, CONTENDERS - 1).await;
+    // Each of these reads up to 128 nodes.
+    assert!(link.requests_of(RequestKind::MultiRead) - read <= 6, "each searched on its own");
+    assert_eq!(monitored(&server, "zk_ephemerals_count").await, CONTENDERS, "one node an acquisition");
+    session.close().await.unwrap();
+    for waiter in waiters {
+        assert!(!within("the end", waiter).await.unwrap().is_ok_and(|guard| guard.is_held()));
+    }
+    until_nothing_is_left(&server).await;
 }

@@ -39,7 +39,7 @@ async fn the_holders_node_just_before_the_release() {
     assert_eq!(deleted.is_ok(), released.is_err(), "{deleted:?}, {released:?}");
 }
 
-/// Its successor hears of the write, but it waits until the node is gone, and then it looks.
+/// Its successor hears of the write, but it waits until the node is gone with the guard, and then it looks.
 #[tokio::test]
 async fn the_holders_data_which_takes_the_lock_from_it() {
     let server = server().await;
@@ -52,12 +52,14 @@ async fn the_holders_data_which_takes_the_lock_from_it() {
     until_watched(&server, 1, 1).await;
     link.reset_counts();
     operator(&server).await.set_data(&guard.node(), b"", None).await.unwrap();
-    let next = granted(waiter).await;
-    assert!(!guard.is_held(), "two guards at once");
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+    assert!(!guard.is_held());
+    assert_eq!(queue(&lock).await.len(), 2, "nobody is granted before the loser has finished");
+    assert!(!waiter.is_finished());
+    drop(guard);
+    let next = granted(waiter).await;
     assert_eq!(link.requests_of(RequestKind::GetChildren), 1, "a look");
     next.release().await.unwrap();
-    drop(guard);
     until_nothing_is_left(&server).await;
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use support::{eventually, linked, monitored, server, session, until_nothing_is_left, until_watched, within};
+use support::{eventually, linked, monitored, server, until_nothing_is_left, until_watched, within};
+use zklock::Session;
 use zklock_testcontainers::ZooKeeper;
 
 /// Long enough for a busy machine to set all the watches again.
@@ -22,7 +23,8 @@ async fn twenty_thousand_waiters_survive_a_reconnection() {
     const WAITERS: u64 = 20_000;
     let server = server().await;
     let (link, unlucky) = linked(&server, TIMEOUT).await;
-    let other = session(&server).await;
+    // The server is busy with the others when the holder's heartbeats come.
+    let other = Session::builder(server.connect_string()).session_timeout(TIMEOUT).connect().await.unwrap();
     let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
     let guard = holder.acquire().await.unwrap();
     let mut waiters = (0..WAITERS).map(|_| support::acquire(&lock)).collect::<FuturesUnordered<_>>();

@@ -183,7 +183,9 @@ impl Held {
             let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(driver) = slot.as_mut() else { return Poll::Ready(()) };
             let outcome = std::task::ready!(driver.poll(cx));
-            let driver = slot.take();
+            // A node that was only written to is still there, and stays until the guard is dropped: nobody is granted
+            // before the loser has finished.
+            let driver = if outcome == Outcome::Lost { None } else { slot.take() };
             drop(slot);
             if let Some(reason) = lost_reason(&outcome) {
                 let reason = self.lost_for(reason).reason;

@@ -208,7 +208,7 @@ async fn establish(dialer: &mut Dialer, tick: &mut Option<Duration>) -> Result<E
         Some(tick) => tick,
         None => *tick.insert(survey::tick(dialer).await?),
     };
-    dialer.dial().await
+    dialer.dial().await.map_err(|refused| refused.error)
 }
 
 impl fmt::Debug for SessionBuilder {

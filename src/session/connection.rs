@@ -86,7 +86,10 @@ pub(super) async fn open(
     let mut connecting = pin!(connecting);
     let client = std::future::poll_fn(|cx| {
         let _scope = spawns_core::enter(&spawned);
-        connecting.as_mut().poll(cx)
+        let polled = catch_unwind(AssertUnwindSafe(|| connecting.as_mut().poll(cx)));
+        polled.unwrap_or_else(|_| {
+            Poll::Ready(Err(Error::UnexpectedError("zookeeper-client has panicked".to_owned())))
+        })
     })
     .await?;
     let task = spawned.0.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -149,5 +152,39 @@ impl Drop for Serving {
         if let Some(connection) = &self.connection {
             connection.give_up();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zklock_testcontainers::ZooKeeper;
+
+    use super::*;
+
+    /// On a real connection, whose task is then replaced by one that dies.
+    #[tokio::test]
+    async fn a_client_whose_task_dies_is_a_lost_connection() {
+        let server = ZooKeeper::builder().start().await.unwrap();
+        let servers = server.connect_string();
+        let (client, mut serving) = open(Client::connector().connect(&servers)).await.unwrap();
+        let connection = Connection::new(0, Arc::new(client));
+        serving.task = Box::pin(async { panic!("a defect of the client") });
+        let asked = connection.wire().unwrap().request(|wire| async move { wire.client.sync("/").await });
+        let watch = connection.wire().unwrap().keep(std::future::pending::<()>().boxed());
+        assert_eq!(serving.with(connection.clone()).await, SessionState::Disconnected);
+        assert_eq!(asked.await, None);
+        assert_eq!(watch.await, None);
+        assert!(connection.wire().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_given_up_closes_its_session() {
+        let server = ZooKeeper::builder().start().await.unwrap();
+        let servers = server.connect_string();
+        let (client, serving) = open(Client::connector().connect(&servers)).await.unwrap();
+        let connection = Connection::new(0, Arc::new(client));
+        let serving = serving.with(connection.clone());
+        connection.give_up();
+        assert_eq!(serving.await, SessionState::Closed);
     }
 }

@@ -44,9 +44,9 @@ pub(super) enum Link {
 /// Who says that a session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obituary {
-    /// The server, so its nodes are gone.
+    /// The server that closed it, so its nodes are gone.
     Confirmed,
-    /// Only its client.
+    /// Its client, or a server that need not know.
     Unconfirmed,
 }
 
@@ -115,12 +115,13 @@ impl Connections {
         self.over.send_replace(Some(obituary));
     }
 
-    /// Takes in a server's word that the session is over.
+    /// Takes in a server's word that the session is over. Only one that has closed it has asked a quorum: a leader that is
+    /// cut off expires the sessions that it does not hear of.
     fn ended(&self, end: SessionEnd) -> Obituary {
         self.vitals.ended(end);
         match end {
-            SessionEnd::Expired | SessionEnd::Closed => Obituary::Confirmed,
-            SessionEnd::AuthFailed => Obituary::Unconfirmed,
+            SessionEnd::Closed => Obituary::Confirmed,
+            SessionEnd::Expired | SessionEnd::AuthFailed => Obituary::Unconfirmed,
         }
     }
 

@@ -51,6 +51,13 @@ pub(super) struct Opened {
     pub(super) granted: Duration,
 }
 
+/// Why no server has given a new session.
+pub(super) struct Refused {
+    pub(super) error: ConnectError,
+    /// Whether each server has refused, rather than not answered.
+    unanimous: bool,
+}
+
 impl Opened {
     /// Has the server close the session; if it does not within this time, the session expires.
     async fn close(self, patience: Duration) {
@@ -78,17 +85,17 @@ impl Dialer {
     }
 
     /// Asks each server for a new session, once. A server that refuses for good says more than one that is not there.
-    pub(super) async fn dial(&self) -> Result<Established, ConnectError> {
-        let mut refusal = None;
+    pub(super) async fn dial(&self) -> Result<Established, Refused> {
+        let (mut refusal, mut unanimous) = (None, true);
         for server in self.shuffled() {
             match self.establish(server).await {
                 Ok(established) => return Ok(established),
-                Err(error @ ConnectError::AuthFailed) => return Err(error),
-                Err(ConnectError::Unreachable { .. }) => {}
+                Err(error @ ConnectError::AuthFailed) => return Err(Refused { error, unanimous: true }),
+                Err(ConnectError::Unreachable { .. }) => unanimous = false,
                 Err(error) => refusal = Some(error),
             }
         }
-        Err(refusal.unwrap_or_else(|| self.unreachable()))
+        Err(Refused { error: refusal.unwrap_or_else(|| self.unreachable()), unanimous })
     }
 
     async fn establish(&self, server: &Server) -> Result<Established, ConnectError> {
@@ -168,8 +175,8 @@ impl Dialer {
     /// Asks every server, again and again, with longer and longer pauses, until there is a session. The pauses are
     /// jittered, so that those who lost their sessions together do not come back together.
     ///
-    /// `Err` says why there will never be one: the credentials are rejected, or for a session timeout each server that
-    /// answered at all has refused for good.
+    /// `Err` says why there will never be one: the credentials are rejected, or for a session timeout each of the servers has
+    /// refused for good.
     pub(super) async fn redial(&self) -> Result<Established, ConnectError> {
         let pauses = ExponentialBuilder::new()
             .with_min_delay(SHORTEST_PAUSE)
@@ -179,12 +186,12 @@ impl Dialer {
         let mut pauses = pauses.build();
         let mut refused_since = None;
         loop {
-            let error = match self.dial().await {
+            let Refused { error, unanimous } = match self.dial().await {
                 Ok(established) => return Ok(established),
-                Err(error @ ConnectError::AuthFailed) => return Err(error),
-                Err(error) => error,
+                Err(Refused { error: error @ ConnectError::AuthFailed, .. }) => return Err(error),
+                Err(refused) => refused,
             };
-            if let ConnectError::Unreachable { .. } = error {
+            if !unanimous {
                 refused_since = None;
             } else if refused_since.get_or_insert_with(Instant::now).elapsed() >= self.timeout {
                 return Err(error);

@@ -24,7 +24,7 @@ pub enum SessionState {
     Closed,
     /// ZooKeeper rejected the session's credentials. Final.
     AuthFailed,
-    /// The servers refuse to open another session like this one: each that answered has done so for a session timeout.
+    /// The servers refuse to open another session like this one: each of them has done so for a session timeout.
     /// [`Session::failure`](crate::Session::failure) says why. Final.
     Failed,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::future::join;
+use futures::future::{join, join_all};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 use zookeeper_client::Error;
@@ -72,19 +72,24 @@ async fn ask(dialer: &Dialer, server: &Server) -> Result<Tick, Error> {
 /// What the limits say of the tick: a server was asked for [`SHORT`] and for [`LONG`], and granted these.
 fn infer(short: Duration, long: Duration) -> Tick {
     let (by_short, by_long) = (short / LEAST_TICKS, long / MOST_TICKS);
-    // Two ticks may be less than what was asked for, and then it was granted as it was.
-    if by_short == by_long || (short == SHORT && by_long <= by_short) {
+    if by_short == by_long {
         return Tick::Known(by_long);
     }
+    // Two ticks may be less than what was asked for, and then it was granted as it was: half of it is the most that a tick
+    // can be there, if the lower limit is the default.
     Tick::Between { shorter: by_short.min(by_long), longer: by_short.max(by_long) }
 }
 
 /// Learns what each server grants, so that it is known before the session moves there. Those that cannot be asked now are
 /// learned of when the session gets there.
 pub(super) async fn grants(dialer: &Dialer) {
-    for server in dialer.servers.iter() {
+    let ask = async |server| {
         let granted = match settings(dialer, server).await {
             Some(settings) => {
+                if settings.tick > dialer.reckoning.tick {
+                    let reckoned = dialer.reckoning.tick;
+                    warn!(tick = ?settings.tick, ?reckoned, "a server has a longer tick than leases are reckoned with; set `tick`");
+                }
                 Ok(dialer.timeout.clamp(settings.shortest, settings.longest.max(settings.shortest)))
             }
             None => dialer.probe(server, dialer.timeout).await,
@@ -93,7 +98,8 @@ pub(super) async fn grants(dialer: &Dialer) {
             Ok(granted) => dialer.learn(granted),
             Err(error) => debug!(%error, "a server does not say which session timeout it grants"),
         }
-    }
+    };
+    join_all(dialer.servers.iter().map(ask)).await;
 }
 
 async fn settings(dialer: &Dialer, server: &Server) -> Option<Settings> {
@@ -113,9 +119,12 @@ mod tests {
         for tick in [500, 501, 2_000, 5_000, 180_000] {
             assert_eq!(infer(ms(2 * tick).max(SHORT), ms(20 * tick)), Tick::Known(ms(tick)));
         }
-        for tick in [1, 100, 499] {
-            assert_eq!(infer(SHORT, ms(20 * tick)), Tick::Known(ms(tick)));
-        }
+    }
+
+    #[test]
+    fn what_is_granted_as_it_was_asked_for_leaves_two_ticks() {
+        // Ticks of 100 ms, or of half a second and a longest session timeout of two.
+        assert_eq!(infer(SHORT, ms(2_000)), Tick::Between { shorter: ms(100), longer: ms(500) });
     }
 
     #[test]

@@ -194,9 +194,7 @@ pub(crate) async fn find(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, sea
         Ok(found) => match found.by_id.get(&id) {
             Some(own) => Event::Recovered(Some(*own)),
             // It may be ours, and another one would queue behind it for ever.
-            None if found.hidden && !lock.acl.grants_read_to_creator() => {
-                Event::Refused(Refusal::NotAuthorized)
-            }
+            None if found.hidden => Event::Refused(Refusal::NotAuthorized),
             None => Event::Recovered(None),
         },
         Err(event) => event,
