@@ -42,7 +42,8 @@ use crate::lock::{Lock, LockOptions};
 /// next *generation*, is opened in the background, with pauses of up to 10 to 20 seconds between the attempts, until
 /// there is one or the session is closed. Guards of the old generation are lost for good. Acquisitions that were
 /// waiting queue again: their new place is at the end, which is logged and counted ([`requeued`](Self::requeued)).
-/// Only [`close`](Self::close) and rejected credentials are final. [`events`](Self::events) tells.
+/// Final are [`close`](Self::close), rejected credentials, and servers that refuse a session like this one for good
+/// ([`SessionState::Failed`]). [`events`](Self::events) tells.
 ///
 /// When the last clone, lock and guard of it are dropped, and the last future of them, the session is closed in the
 /// background, and its nodes go with it. [`close`](Self::close) does so at once, and tells when it is done.
@@ -125,7 +126,7 @@ impl Session {
     /// # Errors
     ///
     /// [`SequencerError::Outdated`] if the claim does not stand; see there for the rest, after which nothing is known.
-    /// Waits for the answer for as long as the connection lasts.
+    /// Waits for the answer for half a session timeout at most.
     ///
     /// # Cancel safety
     ///
