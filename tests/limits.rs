@@ -46,8 +46,7 @@ async fn a_tick_that_limits_do_not_tell_has_to_be_given() {
 async fn a_session_that_no_server_grants_any_more_has_failed() {
     let (asked, granted) = (Duration::from_secs(8), Duration::from_secs(4));
     let server = server().await;
-    let session =
-        Session::builder(server.connect_string()).session_timeout(asked).connect().await.unwrap();
+    let session = Session::builder(server.connect_string()).session_timeout(asked).connect().await.unwrap();
     let lock = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
     let waiting = enqueue(&lock).await;

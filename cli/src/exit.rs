@@ -157,7 +157,9 @@ impl Coded for QueryError {
     fn code(&self) -> Code {
         match self {
             Self::NotAuthorized { .. } => Code::NotAuthorized,
-            Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => Code::Unreachable,
+            Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
+                Code::Unreachable
+            }
             _ => Code::Internal,
         }
     }
@@ -168,7 +170,9 @@ impl Coded for SequencerError {
         match self {
             Self::Outdated { .. } => Code::No,
             Self::NotAuthorized { .. } => Code::NotAuthorized,
-            Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => Code::Unreachable,
+            Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
+                Code::Unreachable
+            }
             _ => Code::Internal,
         }
     }
