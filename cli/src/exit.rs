@@ -210,4 +210,24 @@ mod tests {
             assert!(TABLE.contains(&line), "{code:?}");
         }
     }
+
+    #[test]
+    fn a_session_that_has_failed_ends_with_the_code_of_its_cause() {
+        let second = Duration::from_secs(1);
+        let cause = ConnectError::TimeoutNotGranted { asked: second * 8, granted: second * 4 };
+        let error = AcquireError::SessionFailed { path: "/lock".into(), cause: Box::new(cause) };
+        let failure = Failure::from(error);
+        assert_eq!(failure.code, Code::Usage);
+        assert!(failure.to_string().contains("maxSessionTimeout"), "{failure}");
+        assert_eq!(ConnectError::TickUnknown { shorter: second, longer: second }.code(), Code::Usage);
+    }
+
+    #[test]
+    fn no_answer_in_time_is_unreachable() {
+        let (path, waited) = ("/lock".to_owned(), Duration::from_secs(5));
+        assert_eq!(AcquireError::Unanswered { path: path.clone(), waited }.code(), Code::Unreachable);
+        assert_eq!(QueryError::Unanswered { path, waited }.code(), Code::Unreachable);
+        let sequencer = "7:a:1:/lock".parse().expect("a sequencer");
+        assert_eq!(SequencerError::Unanswered { sequencer, waited }.code(), Code::Unreachable);
+    }
 }
