@@ -52,7 +52,7 @@ pub enum ConnectError {
         timeout: Duration,
         /// Three quarters of a tick.
         lag: Duration,
-        /// 1% of the session timeout.
+        /// The part of the session timeout that allows for clocks that drift.
         margin: Duration,
         /// The time between heartbeats.
         heartbeat: Duration,

@@ -78,6 +78,32 @@
 //! follows. A server that has lost its leader answers neither, and its clients go to another one. 20,000 waiters, or 10,000
 //! guards, of one session survive the loss of its connection.
 //!
+//! # How long a call takes
+//!
+//! Only [`Lock::acquire`] waits for as long as it takes. Every other call returns in time if ZooKeeper is silent, and its
+//! error says that the answer did not come.
+//!
+//! | call | returns at the latest | if ZooKeeper has not answered |
+//! |---|---|---|
+//! | [`Session::connect`] | after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the session timeout | [`ConnectError::Unreachable`] or [`ReadOnly`](ConnectError::ReadOnly) |
+//! | [`Lock::acquire`] | once the lock is held, or cannot be any more; dropping it ends the wait | waits |
+//! | [`Lock::acquire_timeout`] | after its own | `None` |
+//! | [`Lock::try_acquire`] | after half a session timeout | [`AcquireError::Unanswered`] |
+//! | [`Lock::contenders`], [`Lock::foreign_contenders`] | after half a session timeout | [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
+//! | [`Session::verify_sequencer`] | after half a session timeout | [`SequencerError::Unanswered`], or [`Disconnected`](SequencerError::Disconnected) before that |
+//! | [`Guard::verify`], and a [`Transaction`]'s `commit` | at the end of the guard's lease | [`Lost`]; [`TransactionError::Unknown`] if it was sent |
+//! | [`Guard::release`] | at the end of the guard's lease | [`ReleaseError::Unconfirmed`]; the release goes on in the background |
+//! | [`Session::close`] | at the end of the lease, or after two fifths of the session timeout if that is later | [`CloseError::Unconfirmed`]; the session goes on being closed |
+//!
+//! The session timeout is [`Session::timeout`]. The lease ends after [`Guard::remaining`]. All other functions return at once,
+//! because they send nothing.
+//!
+//! If ZooKeeper ends the session, zklock tries to open another one for as long as it takes. If each of its servers
+//! refuses for a session timeout, as when its limits no longer allow the session timeout that was asked for, the session
+//! becomes [`SessionState::Failed`]. Then acquisitions fail, and [`Session::failure`] says why.
+//!
+//! # Requirements
+//!
 //! Needs ZooKeeper 3.6 or later, and a tokio runtime with I/O and time enabled.
 
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]

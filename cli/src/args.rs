@@ -113,7 +113,8 @@ pub(crate) struct Run {
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 
-    /// How long to wait for the lock, connecting included; 0 takes it at once or not at all [default: for ever]
+    /// How long to wait for the lock, connecting included; 0 takes it at once or not at all, once ZooKeeper has answered,
+    /// which may take --connect-timeout and half a session timeout at most [default: for ever]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use zklock::lease::DEFAULT_DRIFT_PPM;
 use zklock::{ConnectError, Session, SessionBuilder};
 use zookeeper_client::{Client, Connector, Error};
 
@@ -50,9 +51,13 @@ pub(crate) struct Connection {
     #[arg(value_parser = duration::parse)]
     pub(crate) connect_timeout: Option<Duration>,
 
-    /// The servers' tickTime [default: 2s, or half the session timeout if that is less]
+    /// The servers' tickTime [default: as a server tells it, by `conf` or by the session timeouts that it grants]
     #[arg(long, global = true, env = "ZKLOCK_TICK", value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) tick: Option<Duration>,
+
+    /// By how many parts in a million a server's clock may be too fast or too slow; the default covers chrony's slews
+    #[arg(long, global = true, env = "ZKLOCK_CLOCK_DRIFT", value_name = "PPM", default_value_t = DEFAULT_DRIFT_PPM)]
+    pub(crate) clock_drift: u32,
 
     /// A file with the digest credentials, user:password; or set ZKLOCK_DIGEST to them
     #[arg(long, global = true, env = "ZKLOCK_DIGEST_FILE", value_name = "FILE")]
@@ -91,7 +96,9 @@ impl Connection {
     /// What [`session`](Self::session) connects with.
     pub(crate) fn builder(&self) -> Result<SessionBuilder, Failure> {
         self.servers()?;
-        let mut builder = Session::builder(self.connect_string()).connect_timeout(self.patience());
+        let mut builder = Session::builder(self.connect_string())
+            .connect_timeout(self.patience())
+            .clock_drift(self.clock_drift);
         if let Some(timeout) = self.session_timeout {
             builder = builder.session_timeout(timeout);
         }
@@ -111,6 +118,12 @@ impl Connection {
     pub(crate) fn failure(&self, error: ConnectError) -> Failure {
         match error {
             ConnectError::AuthFailed => self.rejected(),
+            ConnectError::TickUnknown { shorter, longer } => Failure::usage(format_args!(
+                "the servers' limits of session timeouts fit a tick of {} and one of {}; look at tickTime in zoo.cfg, and give \
+                 it as --tick or ZKLOCK_TICK",
+                duration::text(shorter),
+                duration::text(longer)
+            )),
             error => error.into(),
         }
     }

@@ -33,7 +33,7 @@ Exit codes:
   0    done; the answer is yes
   1    the answer is no: an outdated claim (verify), nothing released (release), something to mend (doctor)
   64   usage: a wrong option, or one that does not fit the session
-  69   ZooKeeper cannot be reached, or has no quorum
+  69   ZooKeeper cannot be reached, does not answer in time, or has no quorum
   70   an internal error, or one of ZooKeeper's that has no code here
   75   the lock was not acquired in time, or a contender of another client is in its queue
   76   the lock was lost while CMD ran
@@ -121,7 +121,8 @@ impl Coded for ConnectError {
             Self::Servers { .. }
             | Self::SessionTimeout { .. }
             | Self::TimeoutNotGranted { .. }
-            | Self::LeaseTooShort { .. } => Code::Usage,
+            | Self::LeaseTooShort { .. }
+            | Self::TickUnknown { .. } => Code::Usage,
             _ => Code::Internal,
         }
     }
@@ -144,8 +145,9 @@ impl Coded for AcquireError {
         match self {
             Self::NotAuthorized { .. } | Self::AuthFailed { .. } => Code::NotAuthorized,
             Self::EphemeralParent { .. } | Self::InvalidAcl { .. } => Code::Usage,
-            Self::ReadOnly { .. } => Code::Unreachable,
+            Self::ReadOnly { .. } | Self::Unanswered { .. } => Code::Unreachable,
             Self::ForeignContender { .. } => Code::NotAcquired,
+            Self::SessionFailed { cause, .. } => cause.code(),
             _ => Code::Internal,
         }
     }
@@ -155,7 +157,9 @@ impl Coded for QueryError {
     fn code(&self) -> Code {
         match self {
             Self::NotAuthorized { .. } => Code::NotAuthorized,
-            Self::SessionOver { .. } | Self::Disconnected { .. } => Code::Unreachable,
+            Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
+                Code::Unreachable
+            }
             _ => Code::Internal,
         }
     }
@@ -166,7 +170,9 @@ impl Coded for SequencerError {
         match self {
             Self::Outdated { .. } => Code::No,
             Self::NotAuthorized { .. } => Code::NotAuthorized,
-            Self::SessionOver { .. } | Self::Disconnected { .. } => Code::Unreachable,
+            Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
+                Code::Unreachable
+            }
             _ => Code::Internal,
         }
     }
@@ -203,5 +209,25 @@ mod tests {
             let line = format!("\n  {:<3}  ", code as u8);
             assert!(TABLE.contains(&line), "{code:?}");
         }
+    }
+
+    #[test]
+    fn a_session_that_has_failed_ends_with_the_code_of_its_cause() {
+        let second = Duration::from_secs(1);
+        let cause = ConnectError::TimeoutNotGranted { asked: second * 8, granted: second * 4 };
+        let error = AcquireError::SessionFailed { path: "/lock".into(), cause: Box::new(cause) };
+        let failure = Failure::from(error);
+        assert_eq!(failure.code, Code::Usage);
+        assert!(failure.to_string().contains("maxSessionTimeout"), "{failure}");
+        assert_eq!(ConnectError::TickUnknown { shorter: second, longer: second }.code(), Code::Usage);
+    }
+
+    #[test]
+    fn no_answer_in_time_is_unreachable() {
+        let (path, waited) = ("/lock".to_owned(), Duration::from_secs(5));
+        assert_eq!(AcquireError::Unanswered { path: path.clone(), waited }.code(), Code::Unreachable);
+        assert_eq!(QueryError::Unanswered { path, waited }.code(), Code::Unreachable);
+        let sequencer = "7:a:1:/lock".parse().expect("a sequencer");
+        assert_eq!(SequencerError::Unanswered { sequencer, waited }.code(), Code::Unreachable);
     }
 }

@@ -9,7 +9,7 @@ use support::library::{eventually, make, monitored, operator, server};
 use support::looker::contend_as_kazoo;
 use support::program::{codes, run};
 use zklock::Session;
-use zklock_testcontainers::{Ensemble, Link, ZooKeeper};
+use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
 
 async fn ensemble() -> Ensemble {
     Ensemble::start(3).await.expect("an ensemble")
@@ -37,7 +37,7 @@ async fn one_server_is_reported_and_warned_of() {
     for line in [
         "Session timeout            10s",
         "Tick reckoned with         2s",
-        "A guard stays valid for    3.08s at least, 9.9s at most, once ZooKeeper falls silent",
+        "A guard stays valid for    2.25s at least, 9.1s at most, once ZooKeeper falls silent",
         "A crash blocks others for  12s at most; if the server goes, too, until it is back and 12s more",
         "WARNING  there is but one server",
         "         -> run three",
@@ -68,7 +68,7 @@ async fn json_has_the_same() {
     assert_eq!(report["session"]["timeout_ms"], millis(session.timeout()));
     assert_eq!(report["session"]["heartbeat_ms"], millis(session.heartbeat()));
     assert_eq!(report["session"]["longest_stop_margin_ms"], millis(session.longest_stop_margin()));
-    assert_eq!(report["session"]["longest_validity_ms"], 9900.0);
+    assert_eq!(report["session"]["longest_validity_ms"], 9100.0);
 }
 
 #[tokio::test]
@@ -176,28 +176,43 @@ async fn a_read_only_server_is_told() {
 }
 
 #[tokio::test]
-async fn a_longer_tick_than_reckoned_with_comes_first() {
+async fn the_tick_is_learned_and_a_shorter_one_comes_first() {
     let server = ZooKeeper::builder().tick_time(Duration::from_millis(2500)).start().await.unwrap();
-    let report = run(&["doctor", "--json", "-s", &server.connect_string()]).json();
+    let servers = server.connect_string();
+    let report = run(&["doctor", "--json", "-s", &servers]).json();
+    assert_eq!((codes(&report), &report["session"]["tick_ms"]), (vec!["single-server"], &2500.0.into()));
+    let report = run(&["doctor", "--json", "--tick", "2s", "-s", &servers]).json();
     assert_eq!(codes(&report), ["tick-too-short", "single-server"]);
     assert_eq!(report["findings"][0]["severity"], "danger");
-    let text = run(&["doctor", "-s", &server.connect_string()]).stdout;
-    assert!(text.contains("\nDANGER   the servers' tick is 2500ms, longer than the 2s"), "{text}");
+    let text = run(&["doctor", "--tick", "2s", "-s", &servers]).stdout;
+    assert!(text.contains("\nDANGER   a server's tick is 2500ms, longer than the 2s"), "{text}");
     assert!(text.contains("--tick 2500ms"), "{text}");
     // The advice helps.
-    let report = run(&["doctor", "--json", "--tick", "2500ms", "-s", &server.connect_string()]).json();
+    let report = run(&["doctor", "--json", "--tick", "2500ms", "-s", &servers]).json();
     assert_eq!(codes(&report), ["single-server"]);
 }
 
 #[tokio::test]
-async fn a_shorter_tick_is_worth_a_warning() {
+async fn a_longer_tick_than_the_servers_is_worth_a_warning() {
     let server = server().await;
-    let report = run(&["doctor", "--json", "-s", &server.connect_string()]).json();
-    assert_eq!(codes(&report), ["tick-too-long", "single-server"]);
-    let advised = run(&["doctor", "--json", "--tick", "100ms", "-s", &server.connect_string()]).json();
-    assert_eq!(codes(&advised), ["single-server"]);
+    let servers = server.connect_string();
+    let learned = run(&["doctor", "--json", "-s", &servers]).json();
+    assert_eq!((codes(&learned), &learned["session"]["tick_ms"]), (vec!["single-server"], &100.0.into()));
+    let given = run(&["doctor", "--json", "--tick", "2s", "-s", &servers]).json();
+    assert_eq!(codes(&given), ["tick-too-long", "single-server"]);
     let margin = |report: &Value| report["session"]["longest_stop_margin_ms"].as_f64().unwrap();
-    assert!(margin(&advised) > margin(&report), "{advised}");
+    assert!(margin(&learned) > margin(&given), "{learned}");
+}
+
+#[tokio::test]
+async fn a_lower_clock_drift_makes_leases_longer() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let report = run(&["doctor", "--json", "--clock-drift", "1000", "-s", &servers]).json();
+    assert_eq!(report["session"]["longest_validity_ms"], 9990.0);
+    let session = Session::builder(servers).clock_drift(1000).connect().await.unwrap();
+    let longest = session.longest_stop_margin().as_micros() as f64 / 1000.0;
+    assert_eq!(report["session"]["longest_stop_margin_ms"], longest);
 }
 
 #[tokio::test]
@@ -237,30 +252,37 @@ async fn a_session_timeout_that_keeps_no_lease_is_refused_and_the_server_told() 
     assert_eq!((&report["session"], &report["error"]["code"]), (&Value::Null, &64.into()));
 }
 
+/// A server that answers what servers answer by default.
+fn reticent(tick: Duration) -> ZooKeeperBuilder {
+    ZooKeeper::builder().property("4lw.commands.whitelist", "srvr").tick_time(tick)
+}
+
 #[tokio::test]
-async fn a_tick_that_is_not_told_is_guessed() {
-    // What a server answers by default.
-    let server = ZooKeeper::builder().property("4lw.commands.whitelist", "srvr").start().await.unwrap();
+async fn a_tick_that_is_not_told_is_learned_by_the_limits() {
+    let server = reticent(Duration::from_secs(4)).start().await.unwrap();
     let servers = server.connect_string();
     let report = run(&["doctor", "--json", "-s", &servers]).json();
     assert_eq!(codes(&report), ["single-server", "tick-unknown"]);
     assert_eq!(report["findings"][1]["severity"], "note");
     assert_eq!(
         (&report["servers"][0]["tick_ms"], &report["session"]["tick_ms"]),
-        (&Value::Null, &2000.0.into())
+        (&Value::Null, &4000.0.into())
     );
-    assert_eq!(codes(&run(&["doctor", "--json", "--tick", "2s", "-s", &servers]).json()), ["single-server"]);
-    drop(server);
-    let slow = ZooKeeper::builder()
-        .property("4lw.commands.whitelist", "srvr")
-        .tick_time(Duration::from_secs(4))
-        .start()
-        .await
-        .unwrap();
-    let report = run(&["doctor", "--json", "-s", &slow.connect_string()]).json();
-    assert_eq!(codes(&report), ["tick-unknown", "single-server"]);
-    assert_eq!(report["findings"][0]["severity"], "warning");
-    assert!(report["findings"][0]["what"].as_str().unwrap().contains("it may be 4s"), "{report}");
+    assert_eq!(codes(&run(&["doctor", "--json", "--tick", "4s", "-s", &servers]).json()), ["single-server"]);
+}
+
+#[tokio::test]
+async fn a_tick_that_the_limits_do_not_tell_has_to_be_given() {
+    let limit = Duration::from_secs(600);
+    let server = reticent(Duration::from_secs(2)).max_session_timeout(limit).start().await.unwrap();
+    let servers = server.connect_string();
+    let unknown = run(&["doctor", "--json", "-s", &servers]);
+    assert_eq!(unknown.code, Some(64), "{unknown:?}");
+    assert!(unknown.stderr.contains("a tick of 2s and one of 30s"), "{unknown:?}");
+    let report = unknown.json();
+    assert_eq!((modes(&report), &report["session"]), (vec!["standalone"], &Value::Null));
+    let given = run(&["doctor", "--json", "--tick", "2s", "-s", &servers]).json();
+    assert_eq!((codes(&given), &given["session"]["tick_ms"]), (vec!["single-server"], &2000.0.into()));
 }
 
 #[tokio::test]

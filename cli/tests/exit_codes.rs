@@ -97,16 +97,21 @@ async fn unreachable_is_69() {
     assert_eq!(code, Some(69), "{message}");
     assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
 
-    // One that vanishes once we are connected: whoever does not wait is told.
+    // One that does not answer once we are connected ends the attempt after half a session timeout.
     let server = server().await;
     let link = Link::start(server.connect_string()).await.unwrap();
     let held = link.hold_reply(zklock_testcontainers::RequestKind::Multi);
-    // Before the client makes another connection.
-    let options = ["--timeout", "0", "--connect-timeout", "3s"];
+    let options = ["--timeout", "0", "--session-timeout", "4s"];
     let (code, message) = ends(run(&link.address(), &options, PATH, "echo in")).await;
     assert_eq!(code, Some(69), "{message}");
-    assert!(message.contains("did not answer within 3s"), "{message}");
+    assert!(message.contains("did not answer within 2s"), "{message}");
     drop(held);
+    // One that is paused.
+    server.pause().await.unwrap();
+    let options = ["--timeout", "0", "--connect-timeout", "1s"];
+    let (code, message) = ends(run(&server.connect_string(), &options, PATH, "echo in")).await;
+    assert_eq!(code, Some(69), "{message}");
+    assert!(message.contains("within 1s"), "{message}");
 }
 
 #[tokio::test]

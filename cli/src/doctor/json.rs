@@ -13,13 +13,13 @@ use crate::queue::Stranger;
 pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure>) -> Value {
     let session = seen.session.map(|session| {
         json!({
-            "timeout_ms": millis(session.timeout),
+            "timeout_ms": millis(session.timeout()),
             "tick_ms": millis(session.tick),
-            "heartbeat_ms": millis(session.heartbeat),
-            "shortest_validity_ms": millis(session.longest_stop_margin),
+            "heartbeat_ms": millis(session.heartbeat()),
+            "shortest_validity_ms": millis(session.longest_stop_margin()),
             "longest_validity_ms": millis(session.longest_validity()),
             "longest_takeover_ms": millis(session.takeover(seen.tick(), seen.is_alone())),
-            "longest_stop_margin_ms": millis(session.longest_stop_margin),
+            "longest_stop_margin_ms": millis(session.longest_stop_margin()),
         })
     });
     let members = seen

@@ -3,39 +3,45 @@
 use std::time::Duration;
 
 use zklock::Session;
-
-/// The tick that a session reckons with at most unless it is told one.
-const DEFAULT_TICK: Duration = Duration::from_secs(2);
+use zklock::lease::{Lengths, Reckoning};
 
 /// A session's lengths, and what follows from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arithmetic {
-    /// The session timeout that the servers granted.
-    pub(super) timeout: Duration,
-    /// The tick that the session reckons with.
+    /// The tick that leases are reckoned with.
     pub(super) tick: Duration,
-    pub(super) heartbeat: Duration,
-    /// The longest stop margin; what a lease never falls below while heartbeats are answered.
-    pub(super) longest_stop_margin: Duration,
+    lengths: Lengths,
 }
 
 impl Arithmetic {
-    /// Of a session that was told this tick, or none.
-    pub(super) fn of(session: &Session, tick: Option<Duration>) -> Self {
-        let timeout = session.timeout();
-        Self {
-            timeout,
-            // As `SessionBuilder::tick` says.
-            tick: tick.unwrap_or(DEFAULT_TICK.min(timeout / 2)),
-            heartbeat: session.heartbeat(),
-            longest_stop_margin: session.longest_stop_margin(),
-        }
+    /// Of a session whose clocks are reckoned to drift by so much.
+    pub(super) fn of(session: &Session, drift_ppm: u32) -> Self {
+        Self::new(session.timeout(), session.tick(), drift_ppm)
     }
 
-    /// The longest that a guard stays valid once ZooKeeper has fallen silent: the session timeout, less 1% for clocks.
-    /// The shortest is the longest stop margin.
+    pub(super) fn new(timeout: Duration, tick: Duration, drift_ppm: u32) -> Self {
+        // A session that there is has a lease that heartbeats can keep; its lengths are the same if they cannot.
+        let lengths = Lengths::new(timeout, &Reckoning { tick, drift_ppm }).unwrap_or_else(|short| short);
+        Self { tick, lengths }
+    }
+
+    /// The session timeout that the servers granted.
+    pub(super) fn timeout(&self) -> Duration {
+        self.lengths.timeout
+    }
+
+    pub(super) fn heartbeat(&self) -> Duration {
+        self.lengths.heartbeat
+    }
+
+    /// The longest stop margin; what a lease never falls below while heartbeats are answered.
+    pub(super) fn longest_stop_margin(&self) -> Duration {
+        self.lengths.longest_stop_margin()
+    }
+
+    /// The longest that a guard stays valid once ZooKeeper has fallen silent. The shortest is the longest stop margin.
     pub(super) fn longest_validity(&self) -> Duration {
-        self.timeout - self.timeout / 100
+        self.lengths.validity()
     }
 
     /// How long others wait at most after a holder's crash, if the leader lives: the leader expires sessions on its ticks,
@@ -43,28 +49,25 @@ impl Arithmetic {
     pub(super) fn takeover(&self, servers_tick: Option<Duration>, is_alone: bool) -> Duration {
         let tick = servers_tick.unwrap_or(self.tick);
         let report = if is_alone { Duration::ZERO } else { tick / 2 };
-        self.timeout + tick + report
+        self.timeout() + tick + report
     }
 
     /// The longest time an answer may take so that a lease never falls below the longest stop margin.
     pub(super) fn longest_round_trip(&self) -> Duration {
-        self.heartbeat / 4
+        self.heartbeat() / 4
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use zklock::lease::DEFAULT_DRIFT_PPM;
+
     use super::*;
 
     #[test]
     fn a_crash_blocks_for_a_session_timeout_and_some_ticks() {
-        let lengths = Arithmetic {
-            timeout: Duration::from_secs(10),
-            tick: Duration::from_secs(2),
-            heartbeat: Duration::from_millis(2125),
-            longest_stop_margin: Duration::from_micros(3_087_500),
-        };
-        assert_eq!(lengths.longest_validity(), Duration::from_millis(9900));
+        let lengths = Arithmetic::new(Duration::from_secs(10), Duration::from_secs(2), DEFAULT_DRIFT_PPM);
+        assert_eq!(lengths.longest_validity(), Duration::from_millis(9100));
         assert_eq!(lengths.takeover(None, false), Duration::from_secs(13));
         assert_eq!(lengths.takeover(None, true), Duration::from_secs(12));
         assert_eq!(lengths.takeover(Some(Duration::from_millis(100)), false), Duration::from_millis(10_150));

@@ -98,7 +98,7 @@ async fn session(connection: &Connection, locks: &[String]) -> Result<Looks, Fai
         connected => connected,
     };
     let session: Session = connected.map_err(|error| connection.failure(error))?;
-    let lengths = Arithmetic::of(&session, connection.tick);
+    let lengths = Arithmetic::of(&session, connection.clock_drift);
     let queues = try_join_all(locks.iter().map(|path| queue(&session, path))).await;
     closing::session(&session).await;
     Ok((lengths, queues?))

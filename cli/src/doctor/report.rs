@@ -70,11 +70,11 @@ fn lengths(seen: &Seen, session: &Arithmetic) -> String {
         "the leader goes, too, for an election"
     };
     let (shortest, longest) =
-        (length(floor(session.longest_stop_margin)), length(session.longest_validity()));
+        (length(floor(session.longest_stop_margin())), length(session.longest_validity()));
     let lines = [
-        ("Session timeout", length(session.timeout)),
+        ("Session timeout", length(session.timeout())),
         ("Tick reckoned with", length(session.tick)),
-        ("Heartbeat", length(session.heartbeat)),
+        ("Heartbeat", length(session.heartbeat())),
         (
             "A guard stays valid for",
             format!("{shortest} at least, {longest} at most, once ZooKeeper falls silent"),

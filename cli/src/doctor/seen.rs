@@ -133,6 +133,13 @@ impl Seen {
         self.settings().map(|settings| settings.tick).max()
     }
 
+    /// The shortest tick that a session may reckon with, if this one does with `reckoned`: unless it is given, each learns it
+    /// from one server.
+    pub(super) fn shortest_reckoned(&self, reckoned: Duration) -> Duration {
+        let told = self.settings().map(|settings| settings.tick).filter(|_| self.wishes.tick.is_none());
+        told.fold(reckoned, Duration::min)
+    }
+
     /// Whether there is but one server, so that none reports to another.
     pub(super) fn is_alone(&self) -> bool {
         self.modes().any(|mode| *mode == Mode::Standalone) && self.members().len() < 2

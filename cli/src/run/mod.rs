@@ -41,7 +41,7 @@ pub(crate) async fn run(run: Run, connection: &Connection, console: Console) -> 
         session.id(),
         duration::text(session.timeout())
     ));
-    let outcome = hold(&run, &descendants, connection, console, &session, &mut signals, started).await;
+    let outcome = hold(&run, &descendants, console, &session, &mut signals, started).await;
     // Its nodes go with it.
     closing::session(&session).await;
     outcome
@@ -51,7 +51,6 @@ pub(crate) async fn run(run: Run, connection: &Connection, console: Console) -> 
 async fn hold(
     run: &Run,
     descendants: &Descendants,
-    connection: &Connection,
     console: Console,
     session: &Session,
     signals: &mut Signals,
@@ -62,7 +61,7 @@ async fn hold(
     let mut waiting_since = started;
     loop {
         let deadline = run.timeout.and_then(|timeout| waiting_since.checked_add(timeout));
-        let guard = match wait(run, &lock, deadline, connection.patience(), signals, console).await? {
+        let guard = match wait(run, &lock, deadline, signals, console).await? {
             Waited::Granted(guard) => guard,
             Waited::Signal(signal) => return Ok(status_of(signal)),
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use zklock::{Guard, LostReason, ReleaseError, Session};
 
 use super::control::{Control, Stop};
@@ -292,24 +292,24 @@ impl<'a> Shift<'a> {
 
     /// Gives the lock to the next one. An error if it turns out to have been lost, maybe while the command ran.
     async fn release(self) -> Result<(), LostReason> {
-        let Self { guard, signals, console, session_timeout, end, .. } = self;
+        let Self { guard, signals, console, end, .. } = self;
         let path = guard.path().to_owned();
-        // By then it has expired.
-        let released = timeout(session_timeout, guard.release());
         let problem = tokio::select! {
-            released = released => match released {
-                Ok(Ok(())) => {
+            released = guard.release() => match released {
+                Ok(()) => {
                     console.detail(format_args!("released {path}"));
                     return Ok(());
                 }
-                Ok(Err(ReleaseError::Lost(lost))) => match lost.reason {
+                Err(ReleaseError::Lost(lost)) => match lost.reason {
                     LostReason::NodeDeleted => return Err(lost.reason),
                     // A session that ends of itself does so after the lease.
                     LostReason::SessionExpired if clock::now() < end => return Err(lost.reason),
                     reason => reason.to_string(),
                 }
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "ZooKeeper did not answer".to_owned(),
+                Err(ReleaseError::Unconfirmed { .. }) => {
+                    "ZooKeeper did not confirm the release while the lease lasted".to_owned()
+                }
+                Err(error) => error.to_string(),
             },
             _ = signals.next_fatal() => "its release was not waited for".to_owned(),
         };

@@ -31,27 +31,23 @@ pub(super) enum Waited {
 }
 
 /// Waits until the lock is held, until a signal, or until the deadline; a timeout of zero waits for nobody but ZooKeeper,
-/// and for that for no longer than `patience`.
+/// and for that for half a session timeout at most.
 pub(super) async fn wait(
     run: &Run,
     lock: &Lock,
     deadline: Option<Instant>,
-    patience: Duration,
     signals: &mut Signals,
     console: Console,
 ) -> Result<Waited, Failure> {
     loop {
         let attempt = async {
             match (run.timeout, deadline) {
-                (Some(Duration::ZERO), _) => match timeout(patience, lock.try_acquire()).await {
-                    Ok(answer) => answer.map_err(Some),
-                    Err(_) => Err(None),
-                },
+                (Some(Duration::ZERO), _) => lock.try_acquire().await,
                 (_, Some(deadline)) => {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    lock.acquire_timeout(left).await.map_err(Some)
+                    lock.acquire_timeout(left).await
                 }
-                (_, None) => lock.acquire().await.map(Some).map_err(Some),
+                (_, None) => lock.acquire().await.map(Some),
             }
         };
         // Leaving one of them takes the contender out of the queue.
@@ -63,14 +59,10 @@ pub(super) async fn wait(
         match answer {
             Ok(Some(guard)) => return Ok(Waited::Granted(guard)),
             Ok(None) => return Err(not_in_time(lock, run.timeout).await),
-            Err(Some(AcquireError::NodeDeleted { .. })) => {
+            Err(AcquireError::NodeDeleted { .. }) => {
                 console.warn("somebody removed us from the queue; queueing again, at the end");
             }
-            Err(Some(error)) => return Err(error.into()),
-            Err(None) => {
-                let message = format_args!("ZooKeeper did not answer within {}", duration::text(patience));
-                return Err(Failure::new(Code::Unreachable, message));
-            }
+            Err(error) => return Err(error.into()),
         }
     }
 }

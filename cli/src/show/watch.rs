@@ -76,7 +76,9 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
                     view.look(at, queue);
                     view.meet(foreign);
                 }
-                Err(error @ QueryError::SessionOver { .. }) => return Err(error.into()),
+                Err(error @ QueryError::SessionOver { .. }) => {
+                    return Err(session.failure().map_or_else(|| error.into(), Failure::from));
+                }
                 Err(error) => view.failed(error.to_string()),
             },
             _ = ticks.tick() => if screen::is_gone() {

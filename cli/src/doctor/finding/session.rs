@@ -10,9 +10,6 @@ use crate::duration::text;
 /// How long a crash may keep a lock from everybody else before that is worth a warning.
 const LONG_TAKEOVER: Duration = Duration::from_secs(30);
 
-/// How many ticks a server's longest session timeout has unless it is told otherwise.
-const TICKS_OF_LONGEST_TIMEOUT: u32 = 20;
-
 /// The most by which the kernel's own discipline adjusts the clock's rate, in parts per million; what is beyond that is
 /// a slew.
 const DISCIPLINE: u64 = 500;
@@ -33,19 +30,20 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
 }
 
 fn tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
-    let reckoned = session.tick;
-    let Some(tick) = seen.tick() else { return unknown_tick(seen, session) };
+    let Some(tick) = seen.tick() else { return untold_tick(seen, session) };
+    let reckoned = seen.shortest_reckoned(session.tick);
     if tick > reckoned {
         return Some(Finding::danger(
             "tick-too-short",
             format!(
-                "the servers' tick is {}, longer than the {} that are reckoned with: guards are valid for longer than the \
-                 servers keep their locks, so two may hold one",
+                "a server's tick is {}, longer than the {} that leases are reckoned with: guards may be valid for longer than \
+                 the servers keep their locks, so two may hold one",
                 exact(tick),
                 exact(reckoned)
             ),
             format!(
-                "tell everybody who locks here: --tick {} or ZKLOCK_TICK, and SessionBuilder::tick",
+                "give all servers the same tickTime; until then tell everybody who locks here: --tick {} or ZKLOCK_TICK, and \
+                 SessionBuilder::tick",
                 exact(tick)
             ),
         ));
@@ -54,7 +52,7 @@ fn tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
         Finding::warning(
             "tick-too-long",
             format!(
-                "the servers' tick is {}, shorter than the {} that are reckoned with: guards are lost sooner than they \
+                "the servers' tick is {}, shorter than the {} that leases are reckoned with: guards are lost sooner than they \
                  need to be when ZooKeeper falls silent",
                 exact(tick),
                 exact(reckoned)
@@ -64,33 +62,23 @@ fn tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
     })
 }
 
-/// The tick can be guessed: unless servers are told otherwise, their longest session timeout is 20 ticks and the shortest
-/// one 2.
-fn unknown_tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
-    if seen.wishes.tick.is_some() {
-        return None;
-    }
-    let reckoned = text(session.tick);
-    let guess = seen.visits().map(|visit| visit.longest_timeout).max()? / TICKS_OF_LONGEST_TIMEOUT;
-    let advice = "look at tickTime in zoo.cfg and give it as --tick or ZKLOCK_TICK (and to SessionBuilder::tick); or add \
-        `conf` to 4lw.commands.whitelist";
-    if guess > session.tick && guess <= session.timeout / 2 {
-        let what = format!(
-            "the servers do not tell their tick, and by their longest session timeout it may be {}; if it is longer than \
-             the {reckoned} that are reckoned with, two may hold a lock",
-            text(guess)
-        );
-        return Some(Finding::warning("tick-unknown", what, advice));
-    }
-    Some(Finding::note(
-        "tick-unknown",
-        format!("the servers do not tell their tick; {reckoned} are reckoned with"),
-        advice,
-    ))
+/// A tick that no server tells is learned from the limits of session timeouts, which may have been set by hand.
+fn untold_tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
+    seen.wishes.tick.is_none().then(|| {
+        Finding::note(
+            "tick-unknown",
+            format!(
+                "the servers do not tell their tick; leases are reckoned with {}, by the session timeouts that they grant",
+                exact(session.tick)
+            ),
+            "if minSessionTimeout and maxSessionTimeout are both set in zoo.cfg, give its tickTime as --tick or ZKLOCK_TICK (and \
+             to SessionBuilder::tick); or add `conf` to 4lw.commands.whitelist",
+        )
+    })
 }
 
 fn adapted(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
-    let (asked, granted) = (seen.wishes.session_timeout, session.timeout);
+    let (asked, granted) = (seen.wishes.session_timeout, session.timeout());
     if asked == granted {
         return None;
     }
@@ -145,7 +133,7 @@ fn slow_takeover(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
 /// The servers' own statistics, of all requests since they were started.
 fn slow_requests(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
     let slowest = seen.words().filter_map(|words| words.slowest).max()?;
-    (slowest > session.heartbeat).then(|| {
+    (slowest > session.heartbeat()).then(|| {
         Finding::note(
             "slow-requests",
             format!("a request has taken a server {} since it was started, longer than a heartbeat", text(slowest)),

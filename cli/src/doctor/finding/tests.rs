@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zklock::lease::DEFAULT_DRIFT_PPM;
+
 use super::{Finding, Severity, findings};
 use crate::connection::Address;
 use crate::doctor::lease::Arithmetic;
@@ -45,15 +47,14 @@ fn healthy() -> Seen {
     Seen {
         servers: vec![server(1, Mode::Follower), server(2, Mode::Leader), server(3, Mode::Follower)],
         wishes: Wishes { session_timeout: seconds(10), exact: false, tick: None, digest: false },
-        session: Some(Arithmetic {
-            timeout: seconds(10),
-            tick: seconds(2),
-            heartbeat: Duration::from_millis(2125),
-            longest_stop_margin: Duration::from_micros(3_087_500),
-        }),
+        session: Some(session(10, 2)),
         locks: vec![],
         clock_rate: -40,
     }
+}
+
+fn session(timeout: u64, tick: u64) -> Arithmetic {
+    Arithmetic::new(seconds(timeout), seconds(tick), DEFAULT_DRIFT_PPM)
 }
 
 fn words(seen: &mut Seen, index: usize) -> &mut Words {
@@ -99,52 +100,60 @@ fn nothing_is_wrong() {
     assert_found(|_| {}, &[]);
 }
 
+fn ticks(milliseconds: u64) -> impl Fn(&mut Seen) {
+    move |seen| {
+        for index in 0..3 {
+            words(seen, index).settings.as_mut().unwrap().tick = Duration::from_millis(milliseconds);
+        }
+    }
+}
+
 #[test]
-fn a_longer_tick_than_reckoned_with_is_dangerous_and_comes_first() {
-    let findings = assert_found(
-        |seen| {
-            for index in 0..3 {
-                words(seen, index).settings.as_mut().unwrap().tick = Duration::from_millis(2500);
-            }
-            lose(seen, 0);
-        },
-        &[(Danger, "tick-too-short"), (Warning, "unreachable")],
-    );
+fn a_longer_tick_than_was_given_is_dangerous_and_comes_first() {
+    let change = |seen: &mut Seen| {
+        ticks(2500)(seen);
+        seen.wishes.tick = Some(seconds(2));
+        lose(seen, 0);
+    };
+    let findings = assert_found(change, &[(Danger, "tick-too-short"), (Warning, "unreachable")]);
     assert!(findings[0].advice.contains("--tick 2500ms"), "{findings:?}");
 }
 
 #[test]
-fn one_longer_tick_is_enough() {
-    let change = |seen: &mut Seen| words(seen, 2).settings.as_mut().unwrap().tick = seconds(3);
-    assert_found(change, &[(Danger, "tick-too-short"), (Warning, "settings-differ")]);
+fn one_longer_tick_is_enough_whichever_was_learned() {
+    let differ = |seen: &mut Seen| words(seen, 2).settings.as_mut().unwrap().tick = seconds(3);
+    let expected = [(Danger, "tick-too-short"), (Warning, "settings-differ")];
+    assert_found(differ, &expected);
+    let learned = |seen: &mut Seen| {
+        differ(seen);
+        seen.session = Some(session(10, 3));
+    };
+    assert_found(learned, &expected);
+    // Where it is given, nobody learns the shorter one.
+    let given = |seen: &mut Seen| {
+        learned(seen);
+        seen.wishes.tick = Some(seconds(3));
+    };
+    assert_found(given, &[(Warning, "settings-differ")]);
 }
 
 #[test]
-fn a_shorter_tick_makes_leases_shorter() {
+fn a_shorter_tick_than_was_given_makes_leases_shorter() {
     let change = |seen: &mut Seen| {
-        (0..3).for_each(|index| words(seen, index).settings.as_mut().unwrap().tick = seconds(1));
+        ticks(1000)(seen);
+        seen.wishes.tick = Some(seconds(2));
     };
     let findings = assert_found(change, &[(Warning, "tick-too-long")]);
     assert!(findings[0].advice.contains("--tick 1s"), "{findings:?}");
 }
 
 #[test]
-fn a_tick_that_is_not_told_is_guessed_by_the_longest_session_timeout() {
+fn a_tick_that_is_not_told_may_be_another_one_than_the_limits_say() {
     let silent = |seen: &mut Seen| (0..3).for_each(|index| words(seen, index).settings = None);
-    assert_found(silent, &[(Note, "tick-unknown")]);
-    let slow = |seen: &mut Seen| {
-        silent(seen);
-        visit(seen, 0).longest_timeout = seconds(60);
-    };
-    assert_found(slow, &[(Warning, "tick-unknown")]);
-    // With the servers' default limits nobody could have a session of ten seconds.
-    let raised = |seen: &mut Seen| {
-        silent(seen);
-        visit(seen, 0).longest_timeout = seconds(3600);
-    };
-    assert_found(raised, &[(Note, "tick-unknown")]);
+    let findings = assert_found(silent, &[(Note, "tick-unknown")]);
+    assert!(findings[0].what.contains("reckoned with 2s"), "{findings:?}");
     let told = |seen: &mut Seen| {
-        slow(seen);
+        silent(seen);
         seen.wishes.tick = Some(seconds(2));
     };
     assert_found(told, &[]);
@@ -165,15 +174,16 @@ fn the_session_timeout_may_not_be_the_one_that_was_asked_for() {
 #[test]
 fn a_round_trip_may_take_too_much_of_a_heartbeat() {
     let write = |millis| move |seen: &mut Seen| visit(seen, 1).write = Duration::from_millis(millis);
-    assert_found(write(531), &[]);
-    assert_found(write(532), &[(Warning, "slow-round-trip")]);
+    // A quarter of a heartbeat, which is a quarter of 10 s less the lag of 1.6 s.
+    assert_found(write(524), &[]);
+    assert_found(write(525), &[(Warning, "slow-round-trip")]);
 }
 
 #[test]
 fn a_crash_may_block_everybody_for_long() {
     let change = |seen: &mut Seen| {
         seen.wishes.session_timeout = seconds(28);
-        seen.session.as_mut().unwrap().timeout = seconds(28);
+        seen.session = Some(session(28, 2));
     };
     assert_found(change, &[(Warning, "slow-takeover")]);
 }
