@@ -7,6 +7,7 @@ use zklock::lease::Term;
 use zklock::recipe::{Command, End, Event, Machine, Own, Patience, Sequence, Sight, Takeover, Tenure};
 
 use crate::findings::{Breach, Witness};
+use crate::foreigner::Foreigner;
 use crate::requests::{Change, Message, Request, Sent};
 use crate::run::Run;
 use crate::server::{Kind, Party};
@@ -20,6 +21,8 @@ pub(crate) struct Contender {
     pub(crate) patience: Patience,
     pub(crate) caller: Caller,
     pub(crate) settled: bool,
+    /// Nobody polls it.
+    pub(crate) neglected: bool,
     pub(crate) pending: Option<Pending>,
     pub(crate) watch: Option<(Kind, Sequence)>,
     /// Its own transaction has removed its own node.
@@ -58,6 +61,7 @@ impl Contender {
             patience,
             caller: Caller::Idle,
             settled: false,
+            neglected: false,
             pending: None,
             watch: None,
             removed: false,
@@ -79,6 +83,29 @@ impl<W: Fn(Witness)> Run<'_, W> {
             _ => Witness::GiveUpWhileEntering,
         });
         self.handle(party, Event::GiveUp);
+    }
+
+    /// The caller polls again, and hears that the lease has come back meanwhile.
+    pub(crate) fn poll(&mut self, party: Party) {
+        (self.witness)(Witness::PolledAgain);
+        self.world.faults.returns -= 1;
+        self.world.contenders[party].neglected = false;
+        if self.world.is_assured(party) {
+            self.renewed(party);
+        }
+    }
+
+    /// The session takes the place of a caller that does not poll, and gives that place up.
+    pub(crate) fn evict(&mut self, party: Party) {
+        (self.witness)(Witness::Evicted);
+        self.world.contenders[party].neglected = false;
+        self.give_up(party);
+    }
+
+    /// The lease is there that the contender waited for.
+    pub(crate) fn renewed(&mut self, party: Party) {
+        (self.witness)(Witness::GrantAfterLapse);
+        self.handle(party, Event::Unanswered);
     }
 
     pub(crate) fn let_go(&mut self, party: Party) {
@@ -271,7 +298,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 (!self.setup.faults.touch_nodes()).then_some(Breach::UnexpectedEnd)
             }
             End::SessionOver(_) => None,
-            End::Refused(_) | End::Exhausted(_) | End::Foreign(_) => Some(Breach::UnexpectedEnd),
+            End::Foreign(_) => {
+                (self.witness)(Witness::ForeignerMet);
+                self.world.foreigners.iter().all(Foreigner::is_idle).then_some(Breach::UnexpectedEnd)
+            }
+            End::Refused(_) | End::Exhausted(_) => Some(Breach::UnexpectedEnd),
         };
         if let Some(breach) = breach {
             self.world.breach.get_or_insert(breach);
@@ -279,6 +310,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         contender.caller = Caller::Gone;
         contender.watch = None;
         contender.settled = false;
+        contender.neglected = false;
         contender.removed = false;
         contender.asked = 0;
         contender.term = None;

@@ -1,12 +1,12 @@
 //! What goes over the network, and how the server answers it.
 
-use zklock::recipe::{Event, Look, Own, Sequence, Sight};
+use zklock::recipe::{Event, Foreign, ForeignClient, Look, Own, Sequence, Sight};
 
 use crate::findings::{Breach, Witness};
 use crate::follower::{Down, Effect, Up};
 use crate::mutant::Mutant;
 use crate::run::Run;
-use crate::server::{Kind, Node, Party, Watch};
+use crate::server::{Kind, Make, Node, Party, Watch};
 use crate::setup::Flaw;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -144,9 +144,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let message = match request {
             Request::Create(look) => {
                 let before = self.sight(session, look);
-                let created = self.world.server.create(party);
+                let created = self.world.server.create(party, Make::Ours);
                 if created.is_some() {
-                    self.replicate(Effect::Created(party));
+                    self.replicate(Effect::Created(party, Make::Ours));
                 }
                 if created.is_some_and(|own| own.sequence == Sequence(0) && own.czxid > 1) {
                     (self.witness)(Witness::DirectoryReset);
@@ -192,7 +192,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Request::Beat(sent) => Message::Beaten(sent),
             Request::List => match self.world.server_of(session) {
                 server if server.directory.is_none() => Message::Reply(Event::NoDirectory),
-                server => Message::Reply(Event::Listed(server.children())),
+                _ => Message::Reply(self.children(session).map_or_else(Event::Foreign, Event::Listed)),
             },
             // A watch nobody awaits is removed again; that it was there for a while changes nothing.
             Request::Watch(..) | Request::WatchChildren(_) if !awaited => return,
@@ -207,6 +207,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
             }
             Request::Watch(kind, sequence) => {
+                let predecessor = self.world.server_of(session).node(sequence);
+                let foreign = predecessor.filter(|node| node.make == Make::Lookalike).cloned();
+                if let Some(node) = foreign.filter(|_| !self.passes_over()) {
+                    let answer = Message::Reply(Event::Foreign(foreign_contender(&node)));
+                    self.world.sessions[session].down.push((party, answer));
+                    return;
+                }
                 if self.world.server_of_mut(session).watch(sequence, Watch { party, kind }) {
                     let children = Sent { party, request: Request::WatchChildren(sequence), awaited };
                     self.world.sessions[session].up.insert(0, children);
@@ -249,9 +256,20 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let server = self.world.server_of(session);
         match look {
             _ if server.directory.is_none() => Sight::Nothing,
-            Look::List => Sight::Children(server.children()),
+            Look::List => self.children(session).map_or_else(Sight::Foreign, Sight::Children),
             Look::Count => Sight::Count(server.nodes.len()),
         }
+    }
+
+    /// The names of a contender's rivals; or the first of them that shows by its name that it is another client's.
+    fn children(&self, session: usize) -> Result<Vec<String>, Foreign> {
+        let server = self.world.server_of(session);
+        let foreign = server.nodes.iter().find(|node| node.make == Make::Foreign && !self.passes_over());
+        foreign.map_or_else(|| Ok(server.children()), |node| Err(foreign_contender(node)))
+    }
+
+    fn passes_over(&self) -> bool {
+        self.setup.mutant == Some(Mutant::PassesForeignContendersOver)
     }
 
     fn recover(&self, session: usize, party: Party) -> Option<Own> {
@@ -324,4 +342,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
             _ => self.world.sessions[session].down.extend(answer),
         }
     }
+}
+
+fn foreign_contender(node: &Node) -> Foreign {
+    Foreign { name: node.name(), client: ForeignClient::Unknown, session: None }
 }

@@ -2,7 +2,7 @@
 
 use zklock::recipe::{Event, SessionEnd};
 
-use crate::contender::{Caller, Pending};
+use crate::contender::Caller;
 use crate::findings::Witness;
 use crate::follower::{Down, Effect};
 use crate::requests::{Change, Request};
@@ -34,6 +34,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.handle(party, Event::Begin(look));
             }
             Step::GiveUp(party) => self.give_up(party),
+            Step::Neglect(party) => {
+                self.world.faults.neglects -= 1;
+                self.world.contenders[party].neglected = true;
+            }
+            Step::Poll(party) => self.poll(party),
+            Step::Overdue(party) => self.evict(party),
             Step::LetGo(party) => self.let_go(party),
             Step::Settle(party) => {
                 self.world.contenders[party].settled = true;
@@ -87,9 +93,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Renew(session) => {
                 self.world.sessions[session].assurance = Assurance::Given(true);
                 for party in self.world.members(session) {
-                    if self.world.contenders[party].pending == Some(Pending::Lease) {
-                        (self.witness)(Witness::GrantAfterLapse);
-                        self.handle(party, Event::Unanswered);
+                    if self.world.is_assured(party) && !self.world.contenders[party].neglected {
+                        self.renewed(party);
                     }
                 }
             }
@@ -109,6 +114,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.disconnect(session);
                 self.over(session, SessionEnd::Closed);
             }
+            Step::ForeignerEnters(index) => self.foreigner_enters(index),
+            Step::ForeignerHolds(index) => self.foreigner_holds(index),
+            Step::ForeignerLeaves(index) => self.foreigner_leaves(index),
             Step::Reap => {
                 self.world.faults.reaps -= 1;
                 self.world.server.directory = None;
