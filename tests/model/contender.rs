@@ -131,7 +131,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             match command {
                 Command::Enter(look) => self.request(party, Request::Create(look)),
                 Command::CreateDirectory => self.request(party, Request::CreateDirectory),
-                Command::Recover => self.request(party, Request::Recover),
+                Command::Recover => self.search(party),
                 Command::List => self.request(party, Request::List),
                 Command::WatchPredecessor(sequence) => {
                     self.request(party, Request::Watch(Kind::Predecessor, sequence));
@@ -228,6 +228,24 @@ impl<W: Fn(Witness)> Run<'_, W> {
         contender.pending = Some(Pending::Request);
         contender.asked = self.world.now;
         self.world.sessions[contender.session].up.push(Sent { party, request, awaited: true });
+    }
+
+    /// Looks for the own node. A contender whose create was lost with its connection shares a search of its session that
+    /// was answered, and that nobody has taken in yet.
+    fn search(&mut self, party: Party) {
+        let Contender { session, ref machine, .. } = self.world.contenders[party];
+        let shares = self.lost || self.setup.flaw == Some(Flaw::SearchesAreOld);
+        let shared = self.world.sessions[session].down.iter().find_map(|(_, message)| match message {
+            Message::Found(_, before) if shares && machine.own().is_none() => *before,
+            _ => None,
+        });
+        let Some(before) = shared else { return self.request(party, Request::Recover) };
+        (self.witness)(Witness::SearchShared);
+        self.supersede(party);
+        let node = self.world.server_of(session).node_of(party);
+        let found = node.map(|node| node.own).filter(|own| own.czxid <= before);
+        self.world.contenders[party].pending = Some(Pending::Request);
+        self.world.sessions[session].down.push((party, Message::Found(found, shared)));
     }
 
     /// Drops the reply to whatever was asked before.
@@ -349,8 +367,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
             },
             Message::Failed => match contender.pending.take() {
                 Some(Pending::Created(own)) => Event::Entered { own, sight: Sight::Nothing },
-                _ => Event::Unanswered,
+                _ => {
+                    self.lost = true;
+                    Event::Unanswered
+                }
             },
+            Message::Found(found, _) => {
+                contender.pending = None;
+                Event::Recovered(found)
+            }
             Message::Reply(event) => {
                 contender.pending = None;
                 event

@@ -60,4 +60,6 @@ pub(crate) enum Witness {
     Evicted,
     /// A caller polled again before that.
     PolledAgain,
+    /// A contender looked for its node in what another one's search had found.
+    SearchShared,
 }

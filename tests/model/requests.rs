@@ -60,6 +60,8 @@ pub(crate) enum Message {
     /// To the second half.
     Saw(Sight),
     Reply(Event),
+    /// To a search for a lost node. Others of the session may share it on its connection: the last creation before it.
+    Found(Option<Own>, Option<i64>),
     Watched(Kind, Sequence),
     /// The request's connection was lost.
     Failed,
@@ -97,6 +99,17 @@ impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn apply(&mut self, session: usize) {
         let sent = self.world.sessions[session].up.remove(0);
         self.reach(session, sent);
+    }
+
+    /// The server creates a node, and its answer does not say so.
+    pub(crate) fn doubt(&mut self, session: usize) {
+        self.world.faults.doubts -= 1;
+        self.apply(session);
+        let session = &mut self.world.sessions[session];
+        if let Some((_, answer @ Message::Created(_))) = session.down.last_mut() {
+            *answer = Message::Reply(Event::Unanswered);
+            session.up.remove(0);
+        }
     }
 
     /// A request reaches the server that the session is connected to.
@@ -182,7 +195,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 return self.answer_write(session, None);
             }
             Request::Recover | Request::Find => {
-                Message::Reply(Event::Recovered(self.recover(session, party)))
+                let found = self.recover(session, party);
+                match self.world.contenders[party].machine.own() {
+                    Some(_) => Message::Reply(Event::Recovered(found)),
+                    None => {
+                        let shared = self.world.members(session).count() > 1;
+                        Message::Found(found, shared.then(|| self.world.server_of(session).last_zxid))
+                    }
+                }
             }
             Request::Confirm(sequence) => {
                 let ours = server.node(sequence).is_some_and(|node| node.creator == party);

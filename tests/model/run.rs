@@ -14,7 +14,7 @@ use crate::world::World;
 impl World {
     /// Takes one step.
     pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
-        let mut run = Run { world: self, setup, witness };
+        let mut run = Run { world: self, setup, witness, lost: false };
         run.take(step);
     }
 }
@@ -24,6 +24,8 @@ pub(crate) struct Run<'a, W> {
     pub(crate) world: &'a mut World,
     pub(crate) setup: &'a Setup,
     pub(crate) witness: &'a W,
+    /// What is handled is the loss of a request with its connection.
+    pub(crate) lost: bool,
 }
 
 impl<W: Fn(Witness)> Run<'_, W> {
@@ -50,6 +52,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.handle(party, Event::Delayed);
             }
             Step::Apply(session) => self.apply(session),
+            Step::Doubt(session) => self.doubt(session),
             Step::ApplyStray(session) => {
                 let stray = self.world.sessions[session].strays.remove(0);
                 if matches!(stray.request, Request::Create(_)) {

@@ -11,7 +11,8 @@ pub(crate) struct Server {
     pub(crate) directory: Option<i32>,
     /// In the order of their creation.
     pub(crate) nodes: Vec<Node>,
-    last_zxid: i64,
+    /// Of the last creation.
+    pub(crate) last_zxid: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

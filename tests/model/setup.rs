@@ -71,6 +71,8 @@ pub(crate) struct Faults {
     pub(crate) deletions: u8,
     /// Writes to nodes, whosever they are, by somebody who is no contender.
     pub(crate) writes: u8,
+    /// Creates that the server carries out, and answers by an error that does not say so.
+    pub(crate) doubts: u8,
     /// Callers that stop polling their acquisition.
     pub(crate) neglects: u8,
     /// Callers that then poll again.
@@ -113,6 +115,10 @@ pub(crate) enum Flaw {
     DoubtIsIgnored,
     /// An acquisition that nobody polls keeps its place.
     NobodyIsEvicted,
+    /// A contender that looks for its node shares a search that was answered before its create.
+    SearchesAreOld,
+    /// A search is shared on a later connection than its own.
+    SearchesOutliveConnections,
 }
 
 /// Contenders that wait, each in a session of its own, for a lock that nobody has used yet.

@@ -4,6 +4,7 @@ use zklock::recipe::{Look, Sequence};
 
 use crate::contender::{Caller, Contender, Pending};
 use crate::follower::{Down, Streams, Up};
+use crate::requests::{Request, Sent};
 use crate::server::Party;
 use crate::session::{Assurance, Session};
 use crate::setup::{Clock, Flaw, Setup};
@@ -27,6 +28,8 @@ pub(crate) enum Step {
     DelayOver(Party),
     /// The server applies the session's next request.
     Apply(usize),
+    /// As `Apply` with a create, whose answer says nothing.
+    Doubt(usize),
     /// The server applies what it had received before the connection broke.
     ApplyStray(usize),
     /// The contender takes in what the network brings it next.
@@ -85,6 +88,7 @@ impl Step {
             | Self::Poll(_)
             | Self::Settle(_)
             | Self::ApplyStray(_)
+            | Self::Doubt(_)
             | Self::Break { .. }
             | Self::Lapse(_)
             | Self::Beat(_)
@@ -222,6 +226,10 @@ impl World {
         if session.connected {
             if !session.up.is_empty() && !self.waits(index) {
                 steps.push(Step::Apply(index));
+                let creates = |sent: &Sent| sent.awaited && matches!(sent.request, Request::Create(_));
+                if self.faults.doubts > 0 && creates(&session.up[0]) {
+                    steps.push(Step::Doubt(index));
+                }
             }
             if self.faults.breaks > 0 && busy {
                 steps.extend((0..=session.down.len()).map(|kept| Step::Break { session: index, kept }));
