@@ -22,6 +22,8 @@ mod contest;
 mod findings;
 #[path = "model/follower.rs"]
 mod follower;
+#[path = "model/foreigner.rs"]
+mod foreigner;
 #[path = "model/mutant.rs"]
 mod mutant;
 #[path = "model/requests.rs"]
@@ -41,10 +43,13 @@ mod world;
 
 use zklock::recipe::{Look, Patience, Takeover};
 
-use contest::{GRANTED, NO_ORPHAN, ONE_HOLDER, explore, refute, replay, replay_timed, valid_guards};
+use contest::{
+    GRANTED, NO_ORPHAN, ONE_HOLDER, ONE_KIND, explore, refute, replay, replay_timed, valid_guards,
+};
 use findings::{Breach, Witness::*};
 use follower::Streams;
 use mutant::Mutant;
+use server::Make;
 use setup::{Clock, Faults, Flaw, Setup, mutated, patient, reaped, waiters, weakened, with};
 use step::Step;
 
@@ -126,9 +131,22 @@ fn two_contenders_share_a_session() {
     let setup = Setup { contenders, ..patient(waiters(3)) };
     explore(
         reaped(with(Faults { breaks: 1, ..Faults::default() }, setup)),
-        252_976,
-        &[RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset],
+        256_640,
+        &[SearchShared, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset],
     );
+}
+
+/// Two acquisitions of a session look for their nodes at once, and one of them has created its own after the other's search.
+fn searching() -> Setup {
+    let contenders = vec![(0, Patience::Wait), (0, Patience::Wait)];
+    with(Faults { breaks: 1, doubts: 1, ..Faults::default() }, Setup { contenders, ..patient(waiters(2)) })
+}
+
+#[test]
+fn searches_are_shared() {
+    explore(searching(), 3_586, &[SearchShared, RecoveryFindsNode, RecoveryFindsNone]);
+    refute(weakened(Flaw::SearchesAreOld, searching()), NO_ORPHAN);
+    refute(weakened(Flaw::SearchesOutliveConnections, searching()), NO_ORPHAN);
 }
 
 #[test]
@@ -211,6 +229,71 @@ fn three_waiters_delay_their_takeover() {
     let faults = Faults { lapses: 1, expiries: 1, ..Faults::default() };
     let setup = Setup { takeover: Takeover::Delayed, ..patient(waiters(3)) };
     explore(with(faults, setup), 233_126, &[TakeoverDelayed, GuardLost, GrantByRelease]);
+}
+
+/// A client that honours our nodes is there, too, under names of its own or under names like ours. It may come first, in
+/// between and last; whoever of ours sees it leaves.
+fn mixed(make: Make, faults: Faults) -> Setup {
+    with(faults, Setup { foreigners: vec![make], giving_up: false, ..waiters(2) })
+}
+
+#[test]
+fn another_client_contends() {
+    let faults = Faults { lapses: 1, expiries: 1, ..Faults::default() };
+    explore(
+        mixed(Make::Foreign, faults),
+        63_684,
+        &[ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease],
+    );
+}
+
+#[test]
+fn another_client_contends_under_names_like_ours() {
+    let faults = Faults { breaks: 1, ..Faults::default() };
+    let setup = Setup { looks: vec![Look::Count], ..mixed(Make::Lookalike, faults) };
+    explore(setup, 32_385, &[ForeignerMet, ForeignerHeldNext, GrantByRelease, RecoveryFindsNode]);
+}
+
+#[test]
+fn another_client_contends_while_a_follower_is_behind() {
+    let faults = Faults { lapses: 1, ..Faults::default() };
+    let setup = Setup { looks: vec![Look::Count], following: vec![0], ..mixed(Make::Foreign, faults) };
+    explore(setup, 70_937, &[ForeignerMet, ForeignerHeldNext, GuardLost, AnswerFromThePast]);
+}
+
+/// The two clients rely on the lease's end alone when a session expires.
+#[test]
+fn the_lease_must_end_before_another_client_holds_the_lock() {
+    let setup = mixed(Make::Foreign, Faults { expiries: 1, ..Faults::default() });
+    refute(weakened(Flaw::LeaseIsTooLong, setup), ONE_KIND);
+}
+
+/// A caller keeps the future of its acquisition and does not poll it, for a while or for ever. A second acquisition of its
+/// session is the one with which it begins anew.
+fn neglectful(faults: Faults) -> Setup {
+    let contenders = vec![(0, Patience::Wait), (0, Patience::Wait), (1, Patience::Wait)];
+    with(Faults { neglects: 1, returns: 1, ..faults }, Setup { contenders, ..patient(waiters(3)) })
+}
+
+#[test]
+fn callers_stop_polling() {
+    let occurrences = [Evicted, PolledAgain, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
+    explore(neglectful(Faults::default()), 40_823, &occurrences);
+}
+
+#[test]
+fn callers_stop_polling_while_sessions_end() {
+    let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
+    let setup = Setup { contenders: waiters(2).contenders, ..neglectful(faults) };
+    explore(setup, 99_071, &[Evicted, PolledAgain, GiveUpOnceGranted, RecoveryFindsNode, GuardLost]);
+}
+
+#[test]
+fn a_caller_that_does_not_poll_must_lose_its_place() {
+    let setup = weakened(Flaw::NobodyIsEvicted, neglectful(Faults::default()));
+    refute(setup.clone(), "nobody is stuck");
+    // Those who poll again, later or never, would leave no end in which somebody is not granted.
+    refute(Setup { faults: Faults { returns: 0, ..setup.faults }, ..setup }, GRANTED);
 }
 
 /// The first contender's session is at a follower, which has everything some time later.
@@ -306,8 +389,8 @@ mod at_large {
     fn three_waiters_under_every_fault_of_their_sessions() {
         let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
         explore(
-            with(faults, Setup { looks: vec![Look::Count], ..waiters(3) }),
-            9_480_402,
+            with(faults, patient(waiters(3))),
+            0,
             &[
                 GuardLost,
                 GrantAfterLapse,
@@ -325,15 +408,17 @@ mod at_large {
         let setup = Setup { looks: vec![Look::Count], takeover: Takeover::Delayed, ..waiters(3) };
         explore(
             with(faults, setup),
-            1_061_162,
+            1_843_381,
             &[TakeoverDelayed, GiveUpWhileDelayed, GiveUpWhileWaiting, GuardLost, GrantAfterLapse],
         );
     }
 
     #[test]
     fn four_waiters_give_up_at_any_time() {
-        let setup = Setup { looks: vec![Look::Count], ..waiters(4) };
-        explore(setup, 14_011_206, &[GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting]);
+        let contenders =
+            vec![(0, Patience::Wait), (1, Patience::Try), (2, Patience::Wait), (3, Patience::Wait)];
+        let setup = Setup { contenders, looks: vec![Look::Count], ..waiters(4) };
+        explore(setup, 0, &[GrantByRelease, GrantByCount, Busy, GiveUpWhileEntering, GiveUpWhileWaiting]);
     }
 
     #[test]
@@ -341,7 +426,7 @@ mod at_large {
         let setup = Setup { looks: vec![Look::Count], ..waiters(3) };
         explore(
             with(Faults { writes: 1, ..Faults::default() }, setup),
-            586_088,
+            653_927,
             &[DeletedAfterAWrite, GrantByRelease, GiveUpWhileWaiting],
         );
     }
@@ -354,24 +439,49 @@ mod at_large {
 
     #[test]
     fn a_delay_of_a_session_timeout_outlasts_what_an_operator_ends() {
-        explore(evicted(6), 3_825_341, &[ServedAfterItsEnd, TakeoverDelayed, GuardLost]);
+        explore(evicted(6), 3_757_633, &[ServedAfterItsEnd, TakeoverDelayed, GuardLost]);
     }
 
     #[test]
     fn leases_are_kept_though_connections_break() {
         let faults = Faults { beats: 1, breaks: 1, stalls: 1, ..Faults::default() };
-        explore(timed(5, faults), 16_971_436, &[GuardLost, LeaseExtended, MovedToLeader, MovedToFollower]);
+        explore(timed(4, faults), 0, &[GuardLost, LeaseExtended, MovedToLeader, MovedToFollower]);
     }
 
     #[test]
-    fn three_contenders_two_at_a_follower_under_every_fault_of_their_sessions() {
+    fn three_contenders_and_a_follower_under_every_fault_of_their_sessions() {
         let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
-        let setup = Setup { following: vec![0, 1], ..patient(waiters(3)) };
+        let setup = Setup { following: vec![0], ..patient(waiters(3)) };
         explore(
             with(faults, setup),
-            13_076_620,
+            0,
             &[AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost],
         );
+    }
+
+    #[test]
+    fn leases_are_kept_under_every_fault_of_clocks_and_limits() {
+        let faults = Faults { breaks: 1, halves: 1, races: 1, gains: 1, beats: 1, ..Faults::default() };
+        let clock = Clock { end: 5, timeout: 6, lower: 5, drift_ppm: 166_667 };
+        let setup = Setup { clock: Some(clock), ..timed(5, faults) };
+        explore(setup, 0, &[GuardLost, LeaseExtended, ResumedLate, MovedToLeader, MovedToFollower]);
+    }
+
+    #[test]
+    fn anybody_writes_to_nodes_while_connections_break() {
+        let setup = Setup { settling: true, ..patient(waiters(3)) };
+        explore(
+            with(Faults { breaks: 1, writes: 1, ..Faults::default() }, setup),
+            2_296_950,
+            &[HolderTold, DeletedAfterAWrite, GrantByRelease, RecoveryFindsNode],
+        );
+    }
+
+    #[test]
+    fn another_client_contends_under_every_fault_of_sessions() {
+        let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
+        let setup = Setup { following: vec![0], ..mixed(Make::Foreign, faults) };
+        explore(setup, 0, &[ForeignerMet, ForeignerHeldNext, GuardLost, AnswerFromThePast, GrantByRelease]);
     }
 
     #[test]
@@ -385,7 +495,7 @@ mod at_large {
         let setup = Setup { looks: vec![Look::Count], ..waiters(3) };
         explore(
             reaped(with(Faults { breaks: 1, ..Faults::default() }, setup)),
-            1_385_039,
+            2_237_144,
             &[DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, StrayCreate],
         );
     }
@@ -394,18 +504,21 @@ mod at_large {
 /// Each fault that a machine can have, a model in which it shows, and the rule by which it does.
 fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
     let breaks = Faults { breaks: 1, ..Faults::default() };
-    let counting = || Setup { looks: vec![Look::Count], ..waiters(3) };
+    // A waiter's node goes, and was not released: its session is closed, or it only tried.
+    let closings = Faults { closings: 1, ..Faults::default() };
+    let closing = || with(closings, patient(waiters(3)));
+    let contenders = vec![(0, Patience::Wait), (1, Patience::Try), (2, Patience::Wait)];
     let sharing = || Setup { contenders: vec![(0, Patience::Wait), (0, Patience::Wait)], ..waiters(2) };
     let ending = Faults { lapses: 1, expiries: 1, ..Faults::default() };
     let deletions = Faults { deletions: 1, ..Faults::default() };
     let writes = Faults { writes: 1, ..Faults::default() };
     vec![
-        (Mutant::TrustsDeletions, counting(), ONE_HOLDER),
-        (Mutant::TrustsAbsence, counting(), ONE_HOLDER),
+        (Mutant::TrustsDeletions, closing(), ONE_HOLDER),
+        (Mutant::TrustsAbsence, closing(), ONE_HOLDER),
         (Mutant::Miscounts, waiters(2), ONE_HOLDER),
         (Mutant::WatchesTheFirst, Setup { giving_up: false, ..waiters(3) }, ONE_HOLDER),
         (Mutant::ForgetsTheLease, with(ending, waiters(2)), ONE_HOLDER),
-        (Mutant::LeavesLikeAHolder, counting(), ONE_HOLDER),
+        (Mutant::LeavesLikeAHolder, Setup { contenders, ..patient(waiters(3)) }, ONE_HOLDER),
         (Mutant::CreatesAgain, with(breaks, waiters(1)), NO_ORPHAN),
         (Mutant::AdoptsAnothersNode, with(breaks, sharing()), ONE_HOLDER),
         (Mutant::RemovesAgain, reaped(with(breaks, waiters(2))), "nobody removes another's node"),
@@ -417,7 +530,12 @@ fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
             "a settled holder without a node is told",
         ),
         (Mutant::TrustsWrites, with(writes, patient(waiters(3))), ONE_HOLDER),
-        (Mutant::TrustsWritesBeforeDeletions, with(writes, counting()), ONE_HOLDER),
+        (
+            Mutant::TrustsWritesBeforeDeletions,
+            with(Faults { writes: 1, ..closings }, patient(waiters(3))),
+            ONE_HOLDER,
+        ),
+        (Mutant::PassesForeignContendersOver, mixed(Make::Foreign, Faults::default()), ONE_KIND),
     ]
 }
 

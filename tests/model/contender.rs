@@ -7,6 +7,7 @@ use zklock::lease::Term;
 use zklock::recipe::{Command, End, Event, Machine, Own, Patience, Sequence, Sight, Takeover, Tenure};
 
 use crate::findings::{Breach, Witness};
+use crate::foreigner::Foreigner;
 use crate::requests::{Change, Message, Request, Sent};
 use crate::run::Run;
 use crate::server::{Kind, Party};
@@ -20,6 +21,8 @@ pub(crate) struct Contender {
     pub(crate) patience: Patience,
     pub(crate) caller: Caller,
     pub(crate) settled: bool,
+    /// Nobody polls it.
+    pub(crate) neglected: bool,
     pub(crate) pending: Option<Pending>,
     pub(crate) watch: Option<(Kind, Sequence)>,
     /// Its own transaction has removed its own node.
@@ -58,6 +61,7 @@ impl Contender {
             patience,
             caller: Caller::Idle,
             settled: false,
+            neglected: false,
             pending: None,
             watch: None,
             removed: false,
@@ -79,6 +83,29 @@ impl<W: Fn(Witness)> Run<'_, W> {
             _ => Witness::GiveUpWhileEntering,
         });
         self.handle(party, Event::GiveUp);
+    }
+
+    /// The caller polls again, and hears that the lease has come back meanwhile.
+    pub(crate) fn poll(&mut self, party: Party) {
+        (self.witness)(Witness::PolledAgain);
+        self.world.faults.returns -= 1;
+        self.world.contenders[party].neglected = false;
+        if self.world.is_assured(party) {
+            self.renewed(party);
+        }
+    }
+
+    /// The session takes the place of a caller that does not poll, and gives that place up.
+    pub(crate) fn evict(&mut self, party: Party) {
+        (self.witness)(Witness::Evicted);
+        self.world.contenders[party].neglected = false;
+        self.give_up(party);
+    }
+
+    /// The lease is there that the contender waited for.
+    pub(crate) fn renewed(&mut self, party: Party) {
+        (self.witness)(Witness::GrantAfterLapse);
+        self.handle(party, Event::Unanswered);
     }
 
     pub(crate) fn let_go(&mut self, party: Party) {
@@ -104,7 +131,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             match command {
                 Command::Enter(look) => self.request(party, Request::Create(look)),
                 Command::CreateDirectory => self.request(party, Request::CreateDirectory),
-                Command::Recover => self.request(party, Request::Recover),
+                Command::Recover => self.search(party),
                 Command::List => self.request(party, Request::List),
                 Command::WatchPredecessor(sequence) => {
                     self.request(party, Request::Watch(Kind::Predecessor, sequence));
@@ -203,6 +230,24 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.sessions[contender.session].up.push(Sent { party, request, awaited: true });
     }
 
+    /// Looks for the own node. A contender whose create was lost with its connection shares a search of its session that
+    /// was answered, and that nobody has taken in yet.
+    fn search(&mut self, party: Party) {
+        let Contender { session, ref machine, .. } = self.world.contenders[party];
+        let shares = self.lost || self.setup.flaw == Some(Flaw::SearchesAreOld);
+        let shared = self.world.sessions[session].down.iter().find_map(|(_, message)| match message {
+            Message::Found(_, before) if shares && machine.own().is_none() => *before,
+            _ => None,
+        });
+        let Some(before) = shared else { return self.request(party, Request::Recover) };
+        (self.witness)(Witness::SearchShared);
+        self.supersede(party);
+        let node = self.world.server_of(session).node_of(party);
+        let found = node.map(|node| node.own).filter(|own| own.czxid <= before);
+        self.world.contenders[party].pending = Some(Pending::Request);
+        self.world.sessions[session].down.push((party, Message::Found(found, shared)));
+    }
+
     /// Drops the reply to whatever was asked before.
     fn supersede(&mut self, party: Party) {
         let contender = &mut self.world.contenders[party];
@@ -271,7 +316,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 (!self.setup.faults.touch_nodes()).then_some(Breach::UnexpectedEnd)
             }
             End::SessionOver(_) => None,
-            End::Refused(_) | End::Exhausted(_) | End::Foreign(_) => Some(Breach::UnexpectedEnd),
+            End::Foreign(_) => {
+                (self.witness)(Witness::ForeignerMet);
+                self.world.foreigners.iter().all(Foreigner::is_idle).then_some(Breach::UnexpectedEnd)
+            }
+            End::Refused(_) | End::Exhausted(_) => Some(Breach::UnexpectedEnd),
         };
         if let Some(breach) = breach {
             self.world.breach.get_or_insert(breach);
@@ -279,6 +328,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         contender.caller = Caller::Gone;
         contender.watch = None;
         contender.settled = false;
+        contender.neglected = false;
         contender.removed = false;
         contender.asked = 0;
         contender.term = None;
@@ -317,8 +367,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
             },
             Message::Failed => match contender.pending.take() {
                 Some(Pending::Created(own)) => Event::Entered { own, sight: Sight::Nothing },
-                _ => Event::Unanswered,
+                _ => {
+                    self.lost = true;
+                    Event::Unanswered
+                }
             },
+            Message::Found(found, _) => {
+                contender.pending = None;
+                Event::Recovered(found)
+            }
             Message::Reply(event) => {
                 contender.pending = None;
                 event

@@ -1,23 +1,26 @@
 //! What must hold in every world of a model, and how all of it is explored, or one way through it replayed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::contender::{Caller, Contender};
 use crate::findings::{Breach, Witness};
+use crate::foreigner::Foreigner;
+use crate::server::Make;
 use crate::setup::Setup;
 use crate::step::Step;
 use crate::world::World;
 
 pub(crate) const ONE_HOLDER: &str = "at most one guard is valid";
 pub(crate) const NO_ORPHAN: &str = "no node is left without an owner";
+pub(crate) const ONE_KIND: &str = "no guard is valid while a contender of another client holds the lock";
 pub(crate) const GRANTED: &str = "every waiter whose session lives is granted in the end";
 
 struct Contest {
     setup: Setup,
-    witnessed: Arc<AtomicU32>,
+    witnessed: Arc<AtomicU64>,
 }
 
 impl Model for Contest {
@@ -35,7 +38,7 @@ impl Model for Contest {
     fn next_state(&self, world: &World, step: Step) -> Option<World> {
         let mut world = world.clone();
         let witness = |witness| {
-            self.witnessed.fetch_or(1 << witness as u8, Ordering::Relaxed);
+            self.witnessed.fetch_or(1 << witness as u64, Ordering::Relaxed);
         };
         world.take(step, &self.setup, &witness);
         Some(world)
@@ -44,10 +47,14 @@ impl Model for Contest {
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
             always(NO_ORPHAN, |_, world| {
-                world.server.nodes.iter().all(|node| {
+                let mut ours = world.server.nodes.iter().filter(|node| node.make == Make::Ours);
+                ours.all(|node| {
                     let creator = &world.contenders[node.creator];
                     !creator.machine.is_ended() || world.sessions[creator.session].over
                 })
+            }),
+            always(ONE_KIND, |_, world| {
+                valid_guards(world) == 0 || !world.foreigners.iter().any(Foreigner::holds)
             }),
             always("a contender has one watch of a kind", |_, world| {
                 let follower = world.follower.iter().flat_map(|follower| &follower.server.nodes);
@@ -80,7 +87,7 @@ impl Model for Contest {
                 let done = |contender: &Contender| {
                     contender.machine.is_ended() || world.sessions[contender.session].over
                 };
-                world.contenders.iter().all(done)
+                world.contenders.iter().all(done) && world.foreigners.iter().all(Foreigner::is_gone)
             }));
         }
         // What an operator does is not foreseen, but by a long delay.
@@ -149,11 +156,11 @@ pub(crate) fn valid_guards(world: &World) -> usize {
 
 /// Explores all of it: the rules hold, everything listed has happened, and there are this many states.
 pub(crate) fn explore(setup: Setup, states: usize, occurrences: &[Witness]) {
-    let witnessed = Arc::new(AtomicU32::new(0));
+    let witnessed = Arc::new(AtomicU64::new(0));
     let checker = Contest { setup, witnessed: witnessed.clone() }.checker().spawn_bfs().join();
     checker.assert_properties();
     let witnessed = witnessed.load(Ordering::Relaxed);
-    let missing = occurrences.iter().filter(|witness| witnessed & (1 << **witness as u8) == 0);
+    let missing = occurrences.iter().filter(|witness| witnessed & (1 << **witness as u64) == 0);
     assert_eq!(missing.collect::<Vec<_>>(), [] as [&Witness; 0], "never happened");
     assert_eq!(checker.unique_state_count(), states);
 }

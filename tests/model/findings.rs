@@ -52,4 +52,14 @@ pub(crate) enum Witness {
     DeletedAfterAWrite,
     /// A request to resume a session was heard of after the client had given it up.
     ResumedLate,
+    /// A contender ended because it saw one of another client.
+    ForeignerMet,
+    /// A contender of another client held the lock when a guard had been there before it.
+    ForeignerHeldNext,
+    /// An acquisition that nobody polled gave its place up.
+    Evicted,
+    /// A caller polled again before that.
+    PolledAgain,
+    /// A contender looked for its node in what another one's search had found.
+    SearchShared,
 }

@@ -8,7 +8,7 @@ use zklock::recipe::Sequence;
 use crate::findings::Witness;
 use crate::requests::{Change, Message, Sent};
 use crate::run::Run;
-use crate::server::{Party, Server};
+use crate::server::{Make, Party, Server};
 use crate::setup::Flaw;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +56,7 @@ pub(crate) enum Down {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
     Directory(bool),
-    Created(Party),
+    Created(Party, Make),
     Written(Sequence),
     Removed(Sequence, Change),
     /// The session has ended, and with it the nodes of its contenders.
@@ -161,7 +161,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let Some(follower) = &mut self.world.follower else { return };
         match effect {
             Effect::Directory(there) => follower.server.directory = there.then_some(0),
-            Effect::Created(party) => drop(follower.server.create(party)),
+            Effect::Created(party, make) => drop(follower.server.create(party, make)),
             Effect::Written(sequence) => {
                 let watches = follower.server.write(sequence);
                 self.notify(watches, sequence, Change::Written);

@@ -38,11 +38,13 @@ pub(crate) enum Mutant {
     TrustsWrites,
     /// It takes a write and a later deletion for a release.
     TrustsWritesBeforeDeletions,
+    /// It passes contenders of other clients over.
+    PassesForeignContendersOver,
 }
 
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::TrustsDeletions,
         Self::TrustsAbsence,
         Self::Miscounts,
@@ -57,10 +59,12 @@ impl Mutant {
         Self::IgnoresItsLoss,
         Self::TrustsWrites,
         Self::TrustsWritesBeforeDeletions,
+        Self::PassesForeignContendersOver,
     ];
 
-    /// What a machine with this fault does about an event. [`AdoptsAnothersNode`](Self::AdoptsAnothersNode) is in what
-    /// is found for it; what a watch shows is [`takes_for_a_release`](Self::takes_for_a_release)'s.
+    /// What a machine with this fault does about an event. [`AdoptsAnothersNode`](Self::AdoptsAnothersNode) and
+    /// [`PassesForeignContendersOver`](Self::PassesForeignContendersOver) are in what is found for it; what a watch shows is
+    /// [`takes_for_a_release`](Self::takes_for_a_release)'s.
     pub(crate) fn handle(self, machine: &mut Machine, event: Event) -> Option<Command> {
         let cause = event.clone();
         let event = self.hears(machine, event);

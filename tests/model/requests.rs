@@ -1,12 +1,12 @@
 //! What goes over the network, and how the server answers it.
 
-use zklock::recipe::{Event, Look, Own, Sequence, Sight};
+use zklock::recipe::{Event, Foreign, ForeignClient, Look, Own, Sequence, Sight};
 
 use crate::findings::{Breach, Witness};
 use crate::follower::{Down, Effect, Up};
 use crate::mutant::Mutant;
 use crate::run::Run;
-use crate::server::{Kind, Node, Party, Watch};
+use crate::server::{Kind, Make, Node, Party, Watch};
 use crate::setup::Flaw;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +60,8 @@ pub(crate) enum Message {
     /// To the second half.
     Saw(Sight),
     Reply(Event),
+    /// To a search for a lost node. Others of the session may share it on its connection: the last creation before it.
+    Found(Option<Own>, Option<i64>),
     Watched(Kind, Sequence),
     /// The request's connection was lost.
     Failed,
@@ -97,6 +99,17 @@ impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn apply(&mut self, session: usize) {
         let sent = self.world.sessions[session].up.remove(0);
         self.reach(session, sent);
+    }
+
+    /// The server creates a node, and its answer does not say so.
+    pub(crate) fn doubt(&mut self, session: usize) {
+        self.world.faults.doubts -= 1;
+        self.apply(session);
+        let session = &mut self.world.sessions[session];
+        if let Some((_, answer @ Message::Created(_))) = session.down.last_mut() {
+            *answer = Message::Reply(Event::Unanswered);
+            session.up.remove(0);
+        }
     }
 
     /// A request reaches the server that the session is connected to.
@@ -144,9 +157,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let message = match request {
             Request::Create(look) => {
                 let before = self.sight(session, look);
-                let created = self.world.server.create(party);
+                let created = self.world.server.create(party, Make::Ours);
                 if created.is_some() {
-                    self.replicate(Effect::Created(party));
+                    self.replicate(Effect::Created(party, Make::Ours));
                 }
                 if created.is_some_and(|own| own.sequence == Sequence(0) && own.czxid > 1) {
                     (self.witness)(Witness::DirectoryReset);
@@ -182,7 +195,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 return self.answer_write(session, None);
             }
             Request::Recover | Request::Find => {
-                Message::Reply(Event::Recovered(self.recover(session, party)))
+                let found = self.recover(session, party);
+                match self.world.contenders[party].machine.own() {
+                    Some(_) => Message::Reply(Event::Recovered(found)),
+                    None => {
+                        let shared = self.world.members(session).count() > 1;
+                        Message::Found(found, shared.then(|| self.world.server_of(session).last_zxid))
+                    }
+                }
             }
             Request::Confirm(sequence) => {
                 let ours = server.node(sequence).is_some_and(|node| node.creator == party);
@@ -192,7 +212,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Request::Beat(sent) => Message::Beaten(sent),
             Request::List => match self.world.server_of(session) {
                 server if server.directory.is_none() => Message::Reply(Event::NoDirectory),
-                server => Message::Reply(Event::Listed(server.children())),
+                _ => Message::Reply(self.children(session).map_or_else(Event::Foreign, Event::Listed)),
             },
             // A watch nobody awaits is removed again; that it was there for a while changes nothing.
             Request::Watch(..) | Request::WatchChildren(_) if !awaited => return,
@@ -207,6 +227,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
             }
             Request::Watch(kind, sequence) => {
+                let predecessor = self.world.server_of(session).node(sequence);
+                let foreign = predecessor.filter(|node| node.make == Make::Lookalike).cloned();
+                if let Some(node) = foreign.filter(|_| !self.passes_over()) {
+                    let answer = Message::Reply(Event::Foreign(foreign_contender(&node)));
+                    self.world.sessions[session].down.push((party, answer));
+                    return;
+                }
                 if self.world.server_of_mut(session).watch(sequence, Watch { party, kind }) {
                     let children = Sent { party, request: Request::WatchChildren(sequence), awaited };
                     self.world.sessions[session].up.insert(0, children);
@@ -249,9 +276,20 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let server = self.world.server_of(session);
         match look {
             _ if server.directory.is_none() => Sight::Nothing,
-            Look::List => Sight::Children(server.children()),
+            Look::List => self.children(session).map_or_else(Sight::Foreign, Sight::Children),
             Look::Count => Sight::Count(server.nodes.len()),
         }
+    }
+
+    /// The names of a contender's rivals; or the first of them that shows by its name that it is another client's.
+    fn children(&self, session: usize) -> Result<Vec<String>, Foreign> {
+        let server = self.world.server_of(session);
+        let foreign = server.nodes.iter().find(|node| node.make == Make::Foreign && !self.passes_over());
+        foreign.map_or_else(|| Ok(server.children()), |node| Err(foreign_contender(node)))
+    }
+
+    fn passes_over(&self) -> bool {
+        self.setup.mutant == Some(Mutant::PassesForeignContendersOver)
     }
 
     fn recover(&self, session: usize, party: Party) -> Option<Own> {
@@ -324,4 +362,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
             _ => self.world.sessions[session].down.extend(answer),
         }
     }
+}
+
+fn foreign_contender(node: &Node) -> Foreign {
+    Foreign { name: node.name(), client: ForeignClient::Unknown, session: None }
 }

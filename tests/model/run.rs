@@ -2,7 +2,7 @@
 
 use zklock::recipe::{Event, SessionEnd};
 
-use crate::contender::{Caller, Pending};
+use crate::contender::Caller;
 use crate::findings::Witness;
 use crate::follower::{Down, Effect};
 use crate::requests::{Change, Request};
@@ -14,7 +14,7 @@ use crate::world::World;
 impl World {
     /// Takes one step.
     pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
-        let mut run = Run { world: self, setup, witness };
+        let mut run = Run { world: self, setup, witness, lost: false };
         run.take(step);
     }
 }
@@ -24,6 +24,8 @@ pub(crate) struct Run<'a, W> {
     pub(crate) world: &'a mut World,
     pub(crate) setup: &'a Setup,
     pub(crate) witness: &'a W,
+    /// What is handled is the loss of a request with its connection.
+    pub(crate) lost: bool,
 }
 
 impl<W: Fn(Witness)> Run<'_, W> {
@@ -34,6 +36,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.handle(party, Event::Begin(look));
             }
             Step::GiveUp(party) => self.give_up(party),
+            Step::Neglect(party) => {
+                self.world.faults.neglects -= 1;
+                self.world.contenders[party].neglected = true;
+            }
+            Step::Poll(party) => self.poll(party),
+            Step::Overdue(party) => self.evict(party),
             Step::LetGo(party) => self.let_go(party),
             Step::Settle(party) => {
                 self.world.contenders[party].settled = true;
@@ -44,6 +52,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.handle(party, Event::Delayed);
             }
             Step::Apply(session) => self.apply(session),
+            Step::Doubt(session) => self.doubt(session),
             Step::ApplyStray(session) => {
                 let stray = self.world.sessions[session].strays.remove(0);
                 if matches!(stray.request, Request::Create(_)) {
@@ -87,9 +96,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Renew(session) => {
                 self.world.sessions[session].assurance = Assurance::Given(true);
                 for party in self.world.members(session) {
-                    if self.world.contenders[party].pending == Some(Pending::Lease) {
-                        (self.witness)(Witness::GrantAfterLapse);
-                        self.handle(party, Event::Unanswered);
+                    if self.world.is_assured(party) && !self.world.contenders[party].neglected {
+                        self.renewed(party);
                     }
                 }
             }
@@ -109,6 +117,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.disconnect(session);
                 self.over(session, SessionEnd::Closed);
             }
+            Step::ForeignerEnters(index) => self.foreigner_enters(index),
+            Step::ForeignerHolds(index) => self.foreigner_holds(index),
+            Step::ForeignerLeaves(index) => self.foreigner_leaves(index),
             Step::Reap => {
                 self.world.faults.reaps -= 1;
                 self.world.server.directory = None;

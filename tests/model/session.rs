@@ -146,6 +146,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
             follower.hang_up(session);
         }
         let session = &mut self.world.sessions[session];
+        if self.setup.flaw != Some(Flaw::SearchesOutliveConnections) {
+            for (_, message) in &mut session.down {
+                if let Message::Found(_, before) = message {
+                    *before = None;
+                }
+            }
+        }
         session.connected = false;
         session.assurance.hears(Lease::disconnected);
         session.down.retain(|(_, message)| !message.is_heartbeat());

@@ -3,12 +3,15 @@
 use zklock::recipe::{Look, Patience, Takeover};
 
 use crate::mutant::Mutant;
+use crate::server::Make;
 
 /// What a model consists of, and how much may go wrong in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// Each contender's session, and whether it waits.
     pub(crate) contenders: Vec<(usize, Patience)>,
+    /// Contenders of another client.
+    pub(crate) foreigners: Vec<Make>,
     pub(crate) takeover: Takeover,
     pub(crate) looks: Vec<Look>,
     /// Whether the directory is there from the beginning.
@@ -68,6 +71,12 @@ pub(crate) struct Faults {
     pub(crate) deletions: u8,
     /// Writes to nodes, whosever they are, by somebody who is no contender.
     pub(crate) writes: u8,
+    /// Creates that the server carries out, and answers by an error that does not say so.
+    pub(crate) doubts: u8,
+    /// Callers that stop polling their acquisition.
+    pub(crate) neglects: u8,
+    /// Callers that then poll again.
+    pub(crate) returns: u8,
 }
 
 impl Faults {
@@ -104,12 +113,19 @@ pub(crate) enum Flaw {
     HalvesAreForgotten,
     /// A touch counts, however late the leader has heard of it.
     DoubtIsIgnored,
+    /// An acquisition that nobody polls keeps its place.
+    NobodyIsEvicted,
+    /// A contender that looks for its node shares a search that was answered before its create.
+    SearchesAreOld,
+    /// A search is shared on a later connection than its own.
+    SearchesOutliveConnections,
 }
 
 /// Contenders that wait, each in a session of its own, for a lock that nobody has used yet.
 pub(crate) fn waiters(number: usize) -> Setup {
     Setup {
         contenders: (0..number).map(|session| (session, Patience::Wait)).collect(),
+        foreigners: Vec::new(),
         takeover: Takeover::AtOnce,
         looks: vec![Look::List, Look::Count],
         directory: true,

@@ -4,6 +4,7 @@ use zklock::recipe::{Look, Sequence};
 
 use crate::contender::{Caller, Contender, Pending};
 use crate::follower::{Down, Streams, Up};
+use crate::requests::{Request, Sent};
 use crate::server::Party;
 use crate::session::{Assurance, Session};
 use crate::setup::{Clock, Flaw, Setup};
@@ -14,6 +15,12 @@ use crate::world::World;
 pub(crate) enum Step {
     Begin(Party, Look),
     GiveUp(Party),
+    /// The caller does not poll its acquisition any more.
+    Neglect(Party),
+    /// It does again.
+    Poll(Party),
+    /// An acquisition that has asked to be polled, and was not for long, gives its place up.
+    Overdue(Party),
     /// The holder is done, or drops a guard that it has lost.
     LetGo(Party),
     Settle(Party),
@@ -21,6 +28,8 @@ pub(crate) enum Step {
     DelayOver(Party),
     /// The server applies the session's next request.
     Apply(usize),
+    /// As `Apply` with a create, whose answer says nothing.
+    Doubt(usize),
     /// The server applies what it had received before the connection broke.
     ApplyStray(usize),
     /// The contender takes in what the network brings it next.
@@ -59,6 +68,10 @@ pub(crate) enum Step {
     /// The client learns it.
     Told(usize),
     Close(usize),
+    /// A contender of another client, by its number.
+    ForeignerEnters(usize),
+    ForeignerHolds(usize),
+    ForeignerLeaves(usize),
     Reap,
     OperatorDeletes(Sequence),
     /// Somebody writes to a node.
@@ -71,8 +84,11 @@ impl Step {
         match self {
             Self::Begin(..)
             | Self::GiveUp(_)
+            | Self::Neglect(_)
+            | Self::Poll(_)
             | Self::Settle(_)
             | Self::ApplyStray(_)
+            | Self::Doubt(_)
             | Self::Break { .. }
             | Self::Lapse(_)
             | Self::Beat(_)
@@ -83,11 +99,15 @@ impl Step {
             | Self::Take(_)
             | Self::Evict(_)
             | Self::Close(_)
+            | Self::ForeignerEnters(_)
             | Self::Reap
             | Self::OperatorDeletes(_)
             | Self::Write(_) => true,
             Self::Expire(session) => !world.sessions[session].over,
+            Self::ForeignerLeaves(index) => !world.foreigners[index].holds(),
             Self::LetGo(_)
+            | Self::Overdue(_)
+            | Self::ForeignerHolds(_)
             | Self::DelayOver(_)
             | Self::Apply(_)
             | Self::Deliver(_)
@@ -127,13 +147,27 @@ impl World {
                 }
                 Caller::Idle | Caller::Waiting | Caller::Gone => {}
             }
-            if contender.pending == Some(Pending::Delay) && self.is_delay_over(contender, setup) {
+            let delayed = contender.pending == Some(Pending::Delay) && self.is_delay_over(contender, setup);
+            let hears = session.down.iter().any(|(to, _)| *to == party);
+            if contender.neglected {
+                steps.extend((self.faults.returns > 0).then_some(Step::Poll(party)));
+                let asks = delayed || hears || self.is_assured(party);
+                if asks && setup.flaw != Some(Flaw::NobodyIsEvicted) {
+                    steps.push(Step::Overdue(party));
+                }
+                continue;
+            }
+            if self.faults.neglects > 0 && contender.caller == Caller::Waiting {
+                steps.push(Step::Neglect(party));
+            }
+            if delayed {
                 steps.push(Step::DelayOver(party));
             }
-            if session.down.iter().any(|(to, _)| *to == party) {
+            if hears {
                 steps.push(Step::Deliver(party));
             }
         }
+        self.foreigner_steps(steps);
         for (index, session) in self.sessions.iter().enumerate() {
             self.session_steps(index, session, setup, steps);
         }
@@ -192,6 +226,10 @@ impl World {
         if session.connected {
             if !session.up.is_empty() && !self.waits(index) {
                 steps.push(Step::Apply(index));
+                let creates = |sent: &Sent| sent.awaited && matches!(sent.request, Request::Create(_));
+                if self.faults.doubts > 0 && creates(&session.up[0]) {
+                    steps.push(Step::Doubt(index));
+                }
             }
             if self.faults.breaks > 0 && busy {
                 steps.extend((0..=session.down.len()).map(|kept| Step::Break { session: index, kept }));

@@ -1,8 +1,9 @@
 //! Clients, their sessions, the network and the server.
 
-use crate::contender::Contender;
+use crate::contender::{Contender, Pending};
 use crate::findings::Breach;
 use crate::follower::Follower;
+use crate::foreigner::Foreigner;
 use crate::server::{Party, Server};
 use crate::session::Session;
 use crate::setup::{Faults, Setup};
@@ -20,6 +21,7 @@ pub(crate) struct World {
     pub(crate) pinged: u8,
     pub(crate) sessions: Vec<Session>,
     pub(crate) contenders: Vec<Contender>,
+    pub(crate) foreigners: Vec<Foreigner>,
     pub(crate) faults: Faults,
     /// The highest token granted so far.
     pub(crate) last_token: i64,
@@ -39,6 +41,7 @@ impl World {
             pinged: 0,
             sessions: (0..sessions).map(|session| Session::new(setup, session)).collect(),
             contenders: setup.contenders.iter().map(contender).collect(),
+            foreigners: setup.foreigners.iter().copied().map(Foreigner::new).collect(),
             faults: setup.faults,
             last_token: 0,
             breach: None,
@@ -63,6 +66,13 @@ impl World {
     /// Time by the leader's clock.
     pub(crate) fn leader_time(&self) -> u8 {
         self.now + self.ahead
+    }
+
+    /// Whether the lease is there that the contender waits for.
+    pub(crate) fn is_assured(&self, party: Party) -> bool {
+        let contender = &self.contenders[party];
+        contender.pending == Some(Pending::Lease)
+            && self.sessions[contender.session].assurance.is_valid(self.now)
     }
 
     pub(crate) fn members(&self, session: usize) -> impl Iterator<Item = Party> + use<> {

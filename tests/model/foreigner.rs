@@ -1,0 +1,94 @@
+//! Contenders of another client, which honours our nodes: it waits until no lower node is there, whosever it is, holds the
+//! lock without a lease, and releases it by a plain deletion.
+//!
+//! All that it does takes effect on the server at once. So it holds from the first instant in which it could have seen
+//! that nobody is lower, until its node is gone: longer than any real one. A look that shows somebody lower, and the watch
+//! that follows, change nothing for others and are no steps.
+
+use crate::findings::Witness;
+use crate::follower::Effect;
+use crate::requests::Change;
+use crate::run::Run;
+use crate::server::{Make, Node, Party};
+use crate::step::Step;
+use crate::world::World;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Foreigner {
+    make: Make,
+    stay: Stay,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stay {
+    /// Has not begun.
+    Idle,
+    Waiting,
+    Holding,
+    Gone,
+}
+
+impl Foreigner {
+    pub(crate) fn new(make: Make) -> Self {
+        Self { make, stay: Stay::Idle }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.stay == Stay::Idle
+    }
+
+    pub(crate) fn holds(&self) -> bool {
+        self.stay == Stay::Holding
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.stay == Stay::Gone
+    }
+}
+
+impl World {
+    pub(crate) fn foreigner_steps(&self, steps: &mut Vec<Step>) {
+        for (index, foreigner) in self.foreigners.iter().enumerate() {
+            match foreigner.stay {
+                Stay::Idle if self.server.directory.is_some() => steps.push(Step::ForeignerEnters(index)),
+                Stay::Waiting => {
+                    steps.push(Step::ForeignerLeaves(index));
+                    if self.server.nodes.first().is_some_and(|first| first.creator == self.foreign(index)) {
+                        steps.push(Step::ForeignerHolds(index));
+                    }
+                }
+                Stay::Holding => steps.push(Step::ForeignerLeaves(index)),
+                Stay::Idle | Stay::Gone => {}
+            }
+        }
+    }
+
+    fn foreign(&self, index: usize) -> Party {
+        self.contenders.len() + index
+    }
+}
+
+impl<W: Fn(Witness)> Run<'_, W> {
+    pub(crate) fn foreigner_enters(&mut self, index: usize) {
+        let (party, make) = (self.world.foreign(index), self.world.foreigners[index].make);
+        if self.world.server.create(party, make).is_some() {
+            self.replicate(Effect::Created(party, make));
+        }
+        self.world.foreigners[index].stay = Stay::Waiting;
+    }
+
+    pub(crate) fn foreigner_holds(&mut self, index: usize) {
+        if self.world.last_token > 0 {
+            (self.witness)(Witness::ForeignerHeldNext);
+        }
+        self.world.foreigners[index].stay = Stay::Holding;
+    }
+
+    pub(crate) fn foreigner_leaves(&mut self, index: usize) {
+        let node = self.world.server.node_of(self.world.foreign(index));
+        if let Some(Node { own, .. }) = node {
+            self.remove(own.sequence, Change::Deleted);
+        }
+        self.world.foreigners[index].stay = Stay::Gone;
+    }
+}
