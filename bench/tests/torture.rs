@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which faults there are in a minute does not depend on the seed, only when they come.
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 20] = [
     "isolate_follower",
     "isolate_leader",
     "lose_quorum",
@@ -18,6 +18,10 @@ const KINDS: [&str; 16] = [
     "stop_shortly",
     "stop_long",
     "kill_client",
+    "slew_clock",
+    "move_session",
+    "neglect",
+    "write_waiter",
     "delete_holder",
     "close_holder",
     "delete_waiter",
@@ -49,6 +53,11 @@ fn a_minute_of_torture_breaks_no_promise() {
     assert!(number(&report["holds"]) >= 30, "{} holds", report["holds"]);
     assert!(number(&report["ends"]["released"]) > 0);
     assert!(number(&report["ends"]["lost"]) > 0, "no fault cost anybody the lock");
+    // Those kinds of which it is not enough that they were tried.
+    assert!(number(&report["slewed"]) > 0, "nobody held by a slewed clock");
+    assert!(number(&report["faults"]["move_session"]) > 0, "no session was where sessions are shorter");
+    assert!(number(&report["faults"]["write_waiter"]) > 0, "nobody wrote to a waiter's node");
+    assert!(number(&report["requeued"]) > 0, "nobody lost a place by not polling");
     assert!(number(&report["writes"]) >= number(&report["ends"]["released"]));
 
     let drawing = std::fs::read_to_string(&picture).expect("a picture");

@@ -62,6 +62,9 @@ pub(crate) struct Part {
     pub(crate) register: String,
     #[arg(long)]
     pub(crate) seed: u64,
+    /// How much faster than true time its clocks run, in parts per million.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) slew: i64,
     #[arg(long, value_parser = milliseconds)]
     pub(crate) session_timeout: Duration,
     #[arg(long, value_parser = milliseconds)]

@@ -144,12 +144,12 @@ impl Verdict {
     }
 }
 
-/// The sessions that an operator closed, and those whose holder's node was deleted.
+/// The sessions that an operator closed, and those of which a node was deleted or written to.
 pub(crate) struct Taken<'a>(Vec<&'a Fault>);
 
 impl<'a> Taken<'a> {
     pub(crate) fn of(faults: &'a [Fault]) -> Self {
-        Self(faults.iter().filter(|fault| fault.kind.is_act()).collect())
+        Self(faults.iter().filter(|fault| fault.kind.may_take()).collect())
     }
 
     /// Whether an operator took the lock from this holder, so that its lease promised what nobody could keep.

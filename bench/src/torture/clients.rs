@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,7 @@ use zklock_testcontainers::{Ensemble, Link};
 use super::args::Recipe;
 use super::client::{DELAY, END};
 use super::record::{Instant, Record, Who};
+use super::slew;
 
 /// How every client is set up.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
     pub(crate) session_timeout: Duration,
     pub(crate) tick: Duration,
+    /// What slews the clocks of a process.
+    pub(crate) shim: PathBuf,
 }
 
 /// What is heard from a client process.
@@ -101,11 +104,11 @@ impl Client {
         (1..=self.tasks).map(move |task| Who { client, task })
     }
 
-    /// Starts the process. `life` tells it from the ones before.
-    pub(crate) async fn start(&self, life: u64) -> anyhow::Result<()> {
+    /// Starts the process, whose clocks run so many parts per million too fast. `life` tells it from the ones before.
+    pub(crate) async fn start(&self, life: u64, slew: i64) -> anyhow::Result<()> {
         let program = std::env::current_exe().context("cannot find this program to start clients")?;
         let servers: Vec<_> = self.links.iter().map(Link::address).collect();
-        let Setup { lock, path, register, seed, session_timeout, tick } = &self.setup;
+        let Setup { lock, path, register, seed, session_timeout, tick, shim } = &self.setup;
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(u64::from(self.number) * 10_007 + life * 101);
         let lock = match lock {
             Recipe::Zklock => "zklock",
@@ -117,7 +120,8 @@ impl Client {
             .args(["--servers", &servers.join(","), "--path", path, "--lock", lock])
             .args(["--register", register, "--seed", &seed.to_string()])
             .args(["--session-timeout", &session_timeout.as_millis().to_string()])
-            .args(["--tick", &tick.as_millis().to_string()])
+            .args(["--tick", &tick.as_millis().to_string(), "--slew", &slew.to_string()])
+            .envs(slew::environment(shim, slew))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

@@ -14,16 +14,17 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Timer, sleep, sleep_until, timeout};
 use zklock_testcontainers::RequestKind;
-use zookeeper_client::Client as Operator;
+use zookeeper_client::{Client as Operator, Error};
 
 use super::TAKEOVER_DELAY;
-use super::client::STAY;
+use super::client::{NEGLECT, STAY};
 use super::clients::Client;
 use super::history::Fault;
 use super::record::{Instant, Who};
 use super::scene::{Holder, Scene};
 use super::schedule::{Aim, Kind, Planned};
-use super::servers::{Node, SERVERS, Servers, Trouble, queue};
+use super::servers::{LESSER, Node, SERVERS, Servers, Trouble, queue};
+use super::slew;
 
 /// How long a fault waits for a holder to meet.
 const CHANCE: Duration = Duration::from_secs(4);
@@ -126,6 +127,7 @@ impl Injector {
             | Kind::PauseServer
             | Kind::KillServer => self.trouble_server(planned).await,
             Kind::LoseQuorum => self.lose_quorum(planned).await,
+            Kind::WriteWaiter => self.write(planned).await,
             _ => self.trouble_client(planned).await,
         }
     }
@@ -270,14 +272,54 @@ impl Injector {
                 sleep(planned.lasts).await;
                 client.resume().await?;
             }
+            Kind::MoveSession => {
+                let (lesser, others): (Vec<_>, Vec<_>) =
+                    client.links.iter().enumerate().partition(|(server, _)| *server == LESSER);
+                for (_, link) in &others {
+                    link.refuse();
+                    link.cut();
+                }
+                sleep(planned.lasts).await;
+                let moved = client.server() == Some(LESSER);
+                others.iter().for_each(|(_, link)| link.accept());
+                lesser.iter().for_each(|(_, link)| link.cut());
+                if !moved {
+                    return Ok(None);
+                }
+            }
+            Kind::Neglect => {
+                client.order(&format!("{NEGLECT} {}", planned.lasts.as_millis())).await?;
+                sleep(planned.lasts).await;
+            }
             _ => {
+                let slew = match planned.kind {
+                    Kind::SlewClock => slew::rate(planned.pick),
+                    _ => 0,
+                };
                 let Some(killed) = client.kill().await? else { return Ok(None) };
                 fault.at = killed.at;
                 sleep(planned.lasts).await;
-                client.start(self.lives.fetch_add(1, Ordering::SeqCst)).await?;
+                client.start(self.lives.fetch_add(1, Ordering::SeqCst), slew).await?;
             }
         }
         Ok(Some(Fault { until: Instant::now(), ..fault }))
+    }
+
+    /// Somebody writes to the node of one that waits, whatever else is going on: that must cost nobody anything.
+    async fn write(&self, planned: Planned) -> Done {
+        let Ok(Ok(operator)) = timeout(ANSWER, self.servers.operator()).await else { return Ok(None) };
+        let Ok(Ok(queue)) = timeout(ANSWER, queue(&operator, &self.path)).await else { return Ok(None) };
+        let waiting = queue.get(1..).unwrap_or_default();
+        let leaving = waiting.iter().find(|node| node.who.is_some_and(|who| self.scene.gives_up(who)));
+        let anyone = waiting.get(planned.pick as usize % waiting.len().max(1));
+        let Some(victim) = leaving.or(anyone) else { return Ok(None) };
+        let mut fault = self.begin(planned, None);
+        fault.session = Some(victim.session);
+        let node = format!("{}/{}", self.path, victim.name);
+        let written = timeout(ANSWER, operator.set_data(&node, b"__REVOKE__", None)).await;
+        // One that was gone by then was not met.
+        let met = !matches!(written, Ok(Err(Error::NoNode)));
+        Ok(met.then_some(Fault { until: Instant::now(), ..fault }))
     }
 
     /// An operator's act, once the moment is right.

@@ -21,6 +21,9 @@ pub(crate) struct History {
     pub(crate) failures: BTreeMap<String, u64>,
     /// Releases that were not confirmed, likewise.
     pub(crate) unconfirmed: BTreeMap<String, u64>,
+    /// Acquisitions that were not polled for a while, and how often their sessions queued again meanwhile or then.
+    pub(crate) neglected: u64,
+    pub(crate) requeued: u64,
     pub(crate) crashes: Vec<u16>,
     /// Who was not granted once more after all faults were over.
     pub(crate) starved: Vec<Who>,
@@ -160,6 +163,10 @@ impl Builder {
                     }
                 };
                 self.attempted(*who, *at, outcome);
+            }
+            Event::Neglected { requeued } => {
+                self.history.neglected += 1;
+                self.history.requeued += requeued;
             }
             Event::Granted { session, token, seen, .. } => {
                 let asked = self.attempted(*who, *at, Outcome::Granted).unwrap_or(*at);

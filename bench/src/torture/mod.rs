@@ -10,8 +10,10 @@
 //! ```
 //!
 //! Each client has a link to each server. While it holds the lock it reads a shared [`register`], sleeps and writes, with
-//! its fencing token, and says what it sees of its guard, by the boot-time clock. The [`schedule`] says which faults there
+//! its fencing token, and says what it sees of its guard, by a clock that nobody slews. The [`schedule`] says which faults there
 //! are, [`faults`] injects them, the [`history`] is what came of it, and the [`checker`] says whether anything was wrong.
+//!
+//! One server grants shorter session timeouts than the others, so a session is expired earlier once it was there.
 //!
 //! # What an operator takes
 //!
@@ -38,6 +40,7 @@ mod report;
 mod scene;
 mod schedule;
 mod servers;
+mod slew;
 mod stalls;
 
 use std::sync::Arc;
@@ -102,6 +105,7 @@ async fn perform(torture: &Torture) -> anyhow::Result<bool> {
     }
     let started = Instant::now();
 
+    let shim = slew::Shim::build().await?;
     let servers = Servers::start(TICK).await?;
     let register = Register::open().await?;
     let scene = Arc::new(Scene::new());
@@ -115,11 +119,12 @@ async fn perform(torture: &Torture) -> anyhow::Result<bool> {
         seed,
         session_timeout: SESSION_TIMEOUT,
         tick: TICK,
+        shim: shim.path(),
     };
     let mut clients = Vec::new();
     for number in 1..=torture.clients {
         let client = Client::new(number, &servers.ensemble, setup.clone(), heard.clone()).await?;
-        client.start(0).await?;
+        client.start(0, 0).await?;
         clients.push(Arc::new(client));
     }
     drop(heard);

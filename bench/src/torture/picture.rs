@@ -260,9 +260,9 @@ impl<'a> Picture<'a> {
         let history = self.history;
         for fault in history.faults.iter().filter(|fault| !fault.kind.is_act()) {
             let colour = match fault.kind {
-                Kind::BlackHole => CUT_OFF,
+                Kind::BlackHole | Kind::MoveSession => CUT_OFF,
                 Kind::StopShortly | Kind::StopLong => STOPPED,
-                Kind::KillClient => DEAD,
+                kind if kind.is_kill() => DEAD,
                 _ => continue,
             };
             for who in self.contenders.iter().filter(|who| Some(who.client) == fault.client) {
@@ -301,7 +301,7 @@ impl<'a> Picture<'a> {
     fn moment(&self, chart: &mut Chart<'_, '_>, fault: &Fault) -> Drawn {
         let colour = match fault.kind {
             Kind::CutConnections | Kind::LoseReply => CUT_OFF,
-            kind if kind.is_act() => LOST,
+            kind if kind.may_take() => LOST,
             _ => return Ok(()),
         };
         let at = self.seconds(fault.at);
@@ -428,7 +428,7 @@ fn legend(area: &Area<'_>) -> Drawn {
     }
     for (name, wide, colour) in [
         ("connection reset, or a reply lost", 340, CUT_OFF),
-        ("an operator deletes a node, or closes a session", 400, LOST),
+        ("an operator touches a node, or closes a session", 400, LOST),
     ] {
         let at = place(name, wide)?;
         let corners = [(13, 5), (8, -4), (18, -4)].map(|(dx, dy)| (at + dx, second + dy));

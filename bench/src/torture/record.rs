@@ -11,7 +11,7 @@ use anyhow::Context;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// The boot-time clock, which all processes of a machine share: nanoseconds since boot.
+/// The raw monotonic clock, which all processes of a machine share and nobody slews: nanoseconds since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Instant(pub(crate) u64);
 
@@ -40,6 +40,8 @@ pub(crate) enum Event {
     Asks { how: How, patience: Option<u64>, delayed: bool },
     /// It does so no more, and has no guard.
     LeftWithout { why: Leaving },
+    /// It has not polled its acquisition for a while, and its session has queued again so many times meanwhile or then.
+    Neglected { requeued: u64 },
     /// It has a guard, which was valid at this instant.
     Granted { session: i64, token: Option<i64>, node: String, seen: Seen },
     /// It holds on: what it last saw of its guard.
@@ -93,7 +95,12 @@ pub(crate) enum Leaving {
 
 impl Instant {
     pub(crate) fn now() -> Self {
-        let now = clock_gettime(ClockId::Boottime);
+        Self::of(ClockId::MonotonicRaw)
+    }
+
+    /// What this clock shows.
+    pub(super) fn of(clock: ClockId) -> Self {
+        let now = clock_gettime(clock);
         // Neither part is ever negative.
         Self(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
     }

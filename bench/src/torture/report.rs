@@ -53,6 +53,11 @@ pub(crate) struct Report {
     /// Releases that were not confirmed, and what they said.
     pub(crate) unconfirmed: BTreeMap<String, u64>,
     pub(crate) faults: BTreeMap<Kind, u64>,
+    /// Acquisitions that were not polled for a while, and how often their sessions' acquisitions queued again in that time.
+    pub(crate) neglected: u64,
+    pub(crate) requeued: u64,
+    /// Guards whose holders' clocks were slewed.
+    pub(crate) slewed: u64,
     /// For these there was no occasion.
     pub(crate) omitted: BTreeMap<Kind, u64>,
     pub(crate) writes: u64,
@@ -119,6 +124,9 @@ impl Report {
             failures: history.failures.clone(),
             unconfirmed: history.unconfirmed.clone(),
             faults: count(history.faults.iter().map(|fault| fault.kind)),
+            neglected: history.neglected,
+            requeued: history.requeued,
+            slewed: history.holds.iter().filter(|hold| is_slewed(hold, &history.faults)).count() as u64,
             omitted: count(omitted.iter().copied()),
             writes: history.ledger.writes.len() as u64,
             refused_reads: history.ledger.refused_reads,
@@ -146,6 +154,9 @@ impl Report {
             let kind = fault.map(|fault| fault.kind);
             let margin = next.granted.ms_after(ended);
             note(self.margins.entry(end(&hold.end)), margin, kind);
+            if is_slewed(hold, &history.faults) && matches!(hold.end, End::Lost(_)) {
+                note(self.margins.entry("lost by a slewed clock"), margin, kind);
+            }
             match (&hold.end, fault) {
                 (End::Released, _) if next.asked < hold.over => {
                     handoffs.record(microseconds(next.granted.since(hold.over)))?;
@@ -181,7 +192,10 @@ pub(crate) fn cause<'a>(hold: &Hold, faults: &'a [Fault]) -> Option<&'a Fault> {
     let last = faults.partition_point(|fault| fault.at <= hold.over);
     let before = faults.get(..last).unwrap_or_default();
     let recent = || before.iter().filter(|fault| fault.until + AFTERMATH >= hold.over);
-    let met = |fault: &&Fault| fault.client == Some(hold.who.client) || fault.session == Some(hold.session);
+    let met = |fault: &&Fault| {
+        let its = fault.client == Some(hold.who.client) || fault.session == Some(hold.session);
+        its && !fault.kind.is_harmless()
+    };
     let met_holder = |fault: &&Fault| {
         let its_server = fault.kind.is_of_servers() && fault.holder == Some(hold.who);
         fault.at >= hold.granted && (met(fault) || its_server)
@@ -189,13 +203,20 @@ pub(crate) fn cause<'a>(hold: &Hold, faults: &'a [Fault]) -> Option<&'a Fault> {
     match hold.end {
         // Unless its lease was over by then, for another reason.
         End::Killed if hold.valid_until(false) == hold.over => {
-            before.iter().rfind(|fault| fault.kind == Kind::KillClient && met(fault))
+            before.iter().rfind(|fault| fault.kind.is_kill() && met(fault))
         }
         _ => recent()
             .find(met_holder)
             .or_else(|| recent().rfind(met))
             .or_else(|| recent().rfind(|fault| fault.kind.is_of_servers())),
     }
+}
+
+/// Whether its process was one with slewed clocks.
+fn is_slewed(hold: &Hold, faults: &[Fault]) -> bool {
+    let its = |fault: &&Fault| fault.kind.is_kill() && fault.client == Some(hold.who.client);
+    let before = faults.iter().take_while(|fault| fault.at < hold.granted);
+    before.filter(its).last().is_some_and(|fault| fault.kind == Kind::SlewClock)
 }
 
 fn end(end: &End) -> &'static str {
@@ -283,6 +304,9 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "faults        {}: {}", self.faults.values().sum::<u64>(), named(&self.faults))?;
         writeln!(f, "no occasion   {}", named(&self.omitted))?;
+        let (neglected, requeued, slewed) = (self.neglected, self.requeued, self.slewed);
+        writeln!(f, "neglected     {neglected} acquisitions, queued again {requeued} times")?;
+        writeln!(f, "slewed        {slewed} holds")?;
         for (name, times) in [("handoff", self.handoff_ms), ("recovery", self.recovery_ms)] {
             if let Some(Percentiles { count, p50, p90, p99, max }) = times {
                 writeln!(
@@ -293,10 +317,10 @@ impl fmt::Display for Report {
         }
         for (name, margin) in &self.margins {
             let name = format!("margin, {name}");
-            writeln!(f, "{name:<26} {margin}")?;
+            writeln!(f, "{name:<31} {margin}")?;
         }
         for (kind, margin) in &self.margins_by_fault {
-            writeln!(f, "  {:<24} {margin}", kind.name())?;
+            writeln!(f, "  {:<29} {margin}", kind.name())?;
         }
         writeln!(f, "the machine stalled for {:.2} s at the longest", self.longest_stall_s)?;
         let word = if self.passed { "PASS" } else { "FAIL" };
@@ -318,6 +342,34 @@ impl fmt::Display for Margin {
 mod tests {
     use super::super::record::{Seen, Who};
     use super::*;
+
+    #[test]
+    fn a_clock_is_slewed_until_the_next_start_of_its_process() {
+        let kill = |kind, at, client| Fault {
+            kind,
+            at: Instant(at),
+            until: Instant(at + 1),
+            servers: vec![],
+            client: Some(client),
+            session: None,
+            holder: None,
+        };
+        let (slew, kill) =
+            (kill(Kind::SlewClock, 20, 1), [kill(Kind::KillClient, 30, 2), kill(Kind::KillClient, 40, 1)]);
+        let faults: Vec<_> = std::iter::once(slew).chain(kill).collect();
+        let granted = |at| Hold {
+            who: Who { client: 1, task: 1 },
+            session: 1,
+            token: Some(1),
+            asked: Instant(at),
+            granted: Instant(at),
+            seen: Seen { valid: Instant(at), promised: None },
+            over: Instant(at),
+            end: End::Released,
+        };
+        let slewed = [10, 25, 35, 45].map(|at| is_slewed(&granted(at), &faults));
+        assert_eq!(slewed, [false, true, true, false]);
+    }
 
     #[test]
     fn what_kept_a_holder_from_its_lease_ended_the_guard_and_not_the_kill_that_came_later() {

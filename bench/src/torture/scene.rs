@@ -86,6 +86,12 @@ impl Scene {
         self.is_delayed() && self.0.borrow().waiting.values().any(stays)
     }
 
+    /// Whether this one waits, and gives up by itself if that takes long.
+    pub(crate) fn gives_up(&self, who: Who) -> bool {
+        let present = self.0.borrow();
+        present.waiting.get(&who).is_some_and(|waiter| matches!(waiter.how, How::Timeout | How::Cancel))
+    }
+
     /// Waits until all of them have finished; whoever has not within the limit is told.
     pub(crate) async fn unfinished_within(&self, limit: Duration, all: &[Who]) -> Vec<Who> {
         let mut present = self.0.subscribe();
@@ -118,7 +124,7 @@ impl Present {
                 drop(self.holding.remove(who));
             }
             Event::Finished => drop(self.finished.insert(*who)),
-            Event::Holds { .. } | Event::Released { .. } => {}
+            Event::Neglected { .. } | Event::Holds { .. } | Event::Released { .. } => {}
         }
     }
 }

@@ -40,6 +40,15 @@ pub(crate) enum Kind {
     StopLong,
     /// A client's process is killed, and started again.
     KillClient,
+    /// The same, and until its next start its clocks run at another rate, all but the one that nobody slews.
+    SlewClock,
+    /// A client reaches no server for a while but the one that grants shorter session timeouts; then that one is cut off
+    /// from the client.
+    MoveSession,
+    /// A client does not poll its acquisitions for longer than half its session timeout, and then polls them on.
+    Neglect,
+    /// An operator writes to the node of one that waits, by preference one that gives up by itself.
+    WriteWaiter,
     /// An operator deletes the holder's node.
     DeleteHolder,
     /// An operator closes the holder's session.
@@ -95,13 +104,17 @@ const OF_SERVERS: [Kind; 6] = [
     Kind::KillServer,
 ];
 
-const OF_CLIENTS: [Kind; 6] = [
+const OF_CLIENTS: [Kind; 10] = [
     Kind::BlackHole,
     Kind::CutConnections,
     Kind::LoseReply,
     Kind::StopShortly,
     Kind::StopLong,
     Kind::KillClient,
+    Kind::SlewClock,
+    Kind::MoveSession,
+    Kind::Neglect,
+    Kind::WriteWaiter,
 ];
 
 /// How often each of these comes in a storm.
@@ -129,6 +142,10 @@ impl Kind {
             Self::StopShortly => "stop client shortly",
             Self::StopLong => "stop client for long",
             Self::KillClient => "kill client",
+            Self::SlewClock => "slew client's clock",
+            Self::MoveSession => "move session",
+            Self::Neglect => "neglect acquisition",
+            Self::WriteWaiter => "write to waiter's node",
             Self::CloseWaiter => "close waiter's session",
             Self::DeleteHolder => "delete holder's node",
             Self::CloseHolder => "close holder's session",
@@ -151,6 +168,22 @@ impl Kind {
         matches!(self, Self::DeleteHolder | Self::CloseHolder)
     }
 
+    /// Whether a client's process is killed by it.
+    pub(crate) fn is_kill(self) -> bool {
+        matches!(self, Self::KillClient | Self::SlewClock)
+    }
+
+    /// Whether a guard may be lost by it before its lease is over: an operator's act, or a write to the node of a waiter
+    /// that has become the holder meanwhile.
+    pub(crate) fn may_take(self) -> bool {
+        self.is_act() || self == Self::WriteWaiter
+    }
+
+    /// Whether it is to cost nobody anything that is held.
+    pub(crate) fn is_harmless(self) -> bool {
+        matches!(self, Self::Neglect | Self::WriteWaiter)
+    }
+
     /// From how many milliseconds to how many it lasts.
     fn range(self) -> std::ops::Range<u64> {
         use Kind::*;
@@ -164,10 +197,14 @@ impl Kind {
             BlackHole => 500..7_000,
             // Until it has happened, at the longest.
             LoseReply => 2_000..4_000,
-            StopShortly => 100..3_500,
+            // Less than the shortest session timeout.
+            StopShortly => 100..2_900,
             StopLong => 4_500..8_000,
             KillClient => 200..5_000,
-            CutConnections | CloseWaiter | DeleteHolder | CloseHolder | DeleteWaiter => 0..1,
+            SlewClock => 100..500,
+            MoveSession => 1_500..6_000,
+            Neglect => 3_000..6_000,
+            WriteWaiter | CutConnections | CloseWaiter | DeleteHolder | CloseHolder | DeleteWaiter => 0..1,
         }
     }
 }

@@ -8,11 +8,16 @@ use tokio::time::timeout;
 use zklock_testcontainers::Ensemble;
 use zookeeper_client::{Client, Error};
 
+use super::record::Who;
+
 /// How many servers there are.
 pub(crate) const SERVERS: usize = 3;
 /// Ticks until a server that hears nothing of its leader, or a leader of its quorum, gives up: longer than a session
 /// timeout, as with ZooKeeper's defaults.
 const SYNC_LIMIT: &str = "7";
+/// The server that grants shorter session timeouts than the others, and what it grants to those who ask for more.
+pub(crate) const LESSER: usize = 0;
+const LESSER_TIMEOUT: Duration = Duration::from_secs(3);
 /// A question that is not answered by then is not answered.
 const ANSWER: Duration = Duration::from_secs(2);
 /// An operator's session outlives what it looks at.
@@ -35,11 +40,16 @@ pub(crate) struct Trouble {
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) session: i64,
+    /// Whose it is, unless its data was overwritten.
+    pub(crate) who: Option<Who>,
 }
 
 impl Servers {
     pub(crate) async fn start(tick: Duration) -> anyhow::Result<Arc<Self>> {
-        let ensemble = Ensemble::builder(SERVERS).tick_time(tick).property("syncLimit", SYNC_LIMIT);
+        let ensemble = Ensemble::builder(SERVERS)
+            .tick_time(tick)
+            .property("syncLimit", SYNC_LIMIT)
+            .property_of(LESSER, "maxSessionTimeout", LESSER_TIMEOUT.as_millis().to_string());
         let ensemble = ensemble.start().await.context("cannot start an ensemble")?;
         Ok(Arc::new(Self { ensemble, troubled: Mutex::default() }))
     }
@@ -123,13 +133,24 @@ pub(crate) async fn queue(operator: &Client, path: &str) -> Result<Vec<Node>, Er
     };
     let mut nodes = Vec::new();
     for name in names {
-        if let Some(stat) = operator.check_stat(&format!("{path}/{name}")).await? {
-            nodes.push(Node { name, session: stat.ephemeral_owner });
+        match operator.get_data(&format!("{path}/{name}")).await {
+            Err(Error::NoNode) => {}
+            read => {
+                let (data, stat) = read?;
+                nodes.push(Node { name, session: stat.ephemeral_owner, who: owner(&data) });
+            }
         }
     }
     // The last ten digits are the number, whatever stands before.
     nodes.sort_by(|one, other| number(&one.name).cmp(number(&other.name)));
     Ok(nodes)
+}
+
+/// What both recipes say of a contender.
+fn owner(data: &[u8]) -> Option<Who> {
+    let data: serde_json::Value = serde_json::from_slice(data).ok()?;
+    let (client, task) = data.get("owner")?.as_str()?.strip_prefix('c')?.split_once('.')?;
+    Some(Who { client: client.parse().ok()?, task: task.parse().ok()? })
 }
 
 fn number(name: &str) -> &str {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::orders::Orders;
 use super::{Contest, Hold};
@@ -67,17 +67,20 @@ impl Contender {
         let delay = self.orders.delay();
         self.recorder.say(self.who, Event::Asks { how, patience, delayed: !delay.is_zero() })?;
         let limit = patience.map(Duration::from_millis);
-        let acquired = match (how, limit) {
-            (How::Try, _) => self.contest.try_acquire(self.who).await,
-            (How::Cancel, Some(limit)) => {
-                let acquired = tokio::time::timeout(limit, self.contest.acquire(self.who, delay, None)).await;
-                acquired.unwrap_or(Err(Leaving::Cancelled))
+        let contest = self.contest.clone();
+        let acquired = self.attend(async {
+            match (how, limit) {
+                (How::Try, _) => contest.try_acquire(self.who).await,
+                (How::Cancel, Some(limit)) => {
+                    let acquired = tokio::time::timeout(limit, contest.acquire(self.who, delay, None)).await;
+                    acquired.unwrap_or(Err(Leaving::Cancelled))
+                }
+                (How::Wait | How::Timeout | How::Cancel, limit) => {
+                    contest.acquire(self.who, delay, limit).await
+                }
             }
-            (How::Wait | How::Timeout | How::Cancel, limit) => {
-                self.contest.acquire(self.who, delay, limit).await
-            }
-        };
-        let at = Instant::now();
+        });
+        let (acquired, at) = acquired.await?;
         let held = match acquired {
             Ok(held) => held,
             Err(why) => {
@@ -100,6 +103,28 @@ impl Contender {
         let (session, token, node, seen) = (held.session(), held.token(), held.node(), watch.seen);
         self.recorder.say_at(at, self.who, Event::Granted { session, token, node, seen })?;
         self.hold(held, watch, is_last).await
+    }
+
+    /// Polls an acquisition, but for the time in which it is to be neglected. Also says when it ended.
+    async fn attend<T>(&self, acquiring: impl Future<Output = T>) -> anyhow::Result<(T, Instant)> {
+        let (mut acquiring, mut orders) = (pin!(acquiring), self.orders.clone());
+        let mut neglected = None;
+        let acquired = loop {
+            tokio::select! {
+                // Polled first: one that was never polled has nothing to be neglected.
+                biased;
+                acquired = &mut acquiring => break (acquired, Instant::now()),
+                until = orders.neglect() => {
+                    neglected.get_or_insert_with(|| self.contest.requeued());
+                    sleep_until(until).await;
+                }
+            }
+        };
+        if let Some(before) = neglected {
+            let requeued = self.contest.requeued() - before;
+            self.recorder.say(self.who, Event::Neglected { requeued })?;
+        }
+        Ok(acquired)
     }
 
     fn manner(&mut self) -> (How, Option<u64>) {

@@ -13,8 +13,9 @@ use tokio::task::JoinSet;
 
 use super::args::{Part, Recipe};
 use super::record::{Leaving, Recorder, Who};
+use super::slew;
 use contender::Contender;
-pub(super) use orders::{DELAY, END, FINISH, STAY};
+pub(super) use orders::{DELAY, END, FINISH, NEGLECT, STAY};
 
 /// A session, by which tasks contend for the lock.
 trait Contest: Send + Sync {
@@ -28,6 +29,9 @@ trait Contest: Send + Sync {
 
     /// Waits for nobody.
     fn try_acquire(&self, who: Who) -> BoxFuture<'_, Result<Box<dyn Hold>, Leaving>>;
+
+    /// How often the session's acquisitions have queued again.
+    fn requeued(&self) -> u64;
 
     /// Ends the session.
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -56,6 +60,7 @@ trait Hold: Send + Sync {
 /// Contends until it is told to finish, then waits to be told to end.
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let mut orders = orders::listen()?;
+    slew::confirm(part.slew).await?;
     let contest: Arc<dyn Contest> = match part.lock {
         Recipe::Zklock => Arc::new(zklock::Zklock::open(&part).await?),
         Recipe::ZookeeperClient => Arc::new(peer::ZookeeperClient::new(&part)),

@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 /// Whoever holds, holds on for so many milliseconds from now.
 pub(in crate::torture) const STAY: &str = "stay";
+/// For so many milliseconds from now, acquisitions are not polled.
+pub(in crate::torture) const NEGLECT: &str = "neglect";
 /// From now on, whoever comes to the queue has a takeover delay of so many milliseconds.
 pub(in crate::torture) const DELAY: &str = "delay";
 /// Each contender is to be granted once more, and then to stop.
@@ -19,6 +21,7 @@ pub(in crate::torture) const END: &str = "end";
 #[derive(Clone, Copy, Debug, Default)]
 struct Present {
     stay: Option<Instant>,
+    neglect: Option<Instant>,
     delay: Duration,
     finish: bool,
     end: bool,
@@ -40,6 +43,10 @@ pub(super) fn listen() -> anyhow::Result<Orders> {
                 (Some(STAY), Some(time)) => {
                     let until = Instant::now() + Duration::from_millis(time);
                     told.send_modify(|present| present.stay = Some(until));
+                }
+                (Some(NEGLECT), Some(time)) => {
+                    let until = Instant::now() + Duration::from_millis(time);
+                    told.send_modify(|present| present.neglect = Some(until));
                 }
                 (Some(DELAY), Some(time)) => {
                     told.send_modify(|present| present.delay = Duration::from_millis(time));
@@ -74,6 +81,18 @@ impl Orders {
                 // Its sender lives as long as the process.
                 _ = self.0.changed() => {}
             }
+        }
+    }
+
+    /// Resolves as soon as acquisitions are not to be polled, with the instant until which that is so.
+    pub(super) async fn neglect(&mut self) -> Instant {
+        let is_on = |present: &Present| present.neglect.filter(|until| *until > Instant::now());
+        loop {
+            if let Some(until) = is_on(&self.0.borrow_and_update()) {
+                return until;
+            }
+            // Its sender lives as long as the process.
+            let _changed = self.0.changed().await;
         }
     }
 

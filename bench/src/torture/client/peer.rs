@@ -96,6 +96,11 @@ impl Contest for ZookeeperClient {
         self.acquire(who, Duration::ZERO, Some(Duration::from_millis(50)))
     }
 
+    /// It never does.
+    fn requeued(&self) -> u64 {
+        0
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         async {
             if let Some(client) = self.client.lock().await.take() {

@@ -69,6 +69,10 @@ impl Contest for Zklock {
         .boxed()
     }
 
+    fn requeued(&self) -> u64 {
+        self.session.requeued()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         // Unconfirmed, the session expires; the coordinator waits for that anyway.
         self.session.close().map(drop).boxed()
