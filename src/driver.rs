@@ -226,19 +226,16 @@ impl Driver {
             vitals.confirmed(sent);
             self.seen = Some(sent.connection);
         }
-        match event {
-            Event::Confirmed => {
-                match vitals.term() {
-                    Ok(term) => self.term = Some(term),
-                    Err(_) => {
-                        // It takes two confirmations, so the second is asked for at once. Then what was answered only
-                        // has to be older: ask again, at a steady pace.
-                        self.unanswered = if self.unanswered == 0 { 0 } else { STEADY };
-                        return Event::Unanswered;
-                    }
+        if event == Event::Confirmed {
+            match vitals.term() {
+                Ok(term) => self.term = Some(term),
+                Err(_) => {
+                    // It takes two confirmations, so the second is asked for at once. Then what was answered only has to
+                    // be older: ask again, at a steady pace.
+                    self.unanswered = if self.unanswered == 0 { 0 } else { STEADY };
+                    return Event::Unanswered;
                 }
             }
-            _ => {}
         }
         event
     }

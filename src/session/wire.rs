@@ -234,12 +234,13 @@ pub(crate) struct Found {
     hidden: bool,
 }
 
-type Searching = Shared<BoxFuture<'static, Result<Arc<Found>, Event>>>;
+/// A search under way.
+type Running = BoxFuture<'static, Result<Arc<Found>, Event>>;
 
 /// The searches under way in one session, by directory. After a lost connection all who were about to enter search at
 /// once, and n searches would read n nodes each.
 #[derive(Default)]
-pub(crate) struct Searches(Mutex<HashMap<String, WeakShared<BoxFuture<'static, Result<Arc<Found>, Event>>>>>);
+pub(crate) struct Searches(Mutex<HashMap<String, WeakShared<Running>>>);
 
 /// How to search.
 pub(crate) enum Search {
@@ -258,7 +259,7 @@ impl Search {
 
 impl Searches {
     /// Only those who await a search keep it, so none outlives its connection.
-    fn join(&self, client: Arc<Client>, lock: &Arc<Settings>) -> Searching {
+    fn join(&self, client: Arc<Client>, lock: &Arc<Settings>) -> Shared<Running> {
         let mut searches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         searches.retain(|_, search| search.upgrade().is_some());
         if let Some(search) = searches.get(lock.path.as_str()).and_then(WeakShared::upgrade) {
