@@ -175,8 +175,8 @@ fn the_session_timeout_may_not_be_the_one_that_was_asked_for() {
 fn a_round_trip_may_take_too_much_of_a_heartbeat() {
     let write = |millis| move |seen: &mut Seen| visit(seen, 1).write = Duration::from_millis(millis);
     // A quarter of a heartbeat, which is a quarter of 10 s less the lag of 1.6 s.
-    assert_found(write(524), &[]);
-    assert_found(write(525), &[(Warning, "slow-round-trip")]);
+    assert_found(write(525), &[]);
+    assert_found(write(526), &[(Warning, "slow-round-trip")]);
 }
 
 #[test]
