@@ -251,19 +251,25 @@ mod tests {
         // Its process was stopped, so that it could not look; had it been continued, it would have been told "valid".
         let promised = |it: &mut History| it.holds[1].seen.promised = Some(Instant(55));
         assert_eq!(verdict(promised).overlaps, 1);
-        let taken = verdict(|it| {
-            promised(it);
-            it.faults.push(Fault {
-                kind: Kind::CloseHolder,
-                at: Instant(35),
-                until: Instant(36),
-                servers: vec![],
-                client: Some(2),
-                session: Some(2),
-                holder: Some(TWO),
-            });
-        });
-        assert!(taken.passed(), "{taken:?}");
+        let with = |kind, session| {
+            verdict(|it| {
+                promised(it);
+                it.faults.push(Fault {
+                    kind,
+                    at: Instant(35),
+                    until: Instant(36),
+                    servers: vec![],
+                    client: None,
+                    session: Some(session),
+                    holder: Some(TWO),
+                });
+            })
+        };
+        for kind in [Kind::CloseHolder, Kind::WriteWaiter] {
+            assert!(with(kind, 2).passed(), "{kind:?} took it");
+            assert_eq!(with(kind, 1).overlaps, 1, "{kind:?} met another session");
+        }
+        assert_eq!(with(Kind::Neglect, 2).overlaps, 1);
     }
 
     #[test]

@@ -308,18 +308,29 @@ impl Injector {
     /// Somebody writes to the node of one that waits, whatever else is going on: that must cost nobody anything.
     async fn write(&self, planned: Planned) -> Done {
         let Ok(Ok(operator)) = timeout(ANSWER, self.servers.operator()).await else { return Ok(None) };
-        let Ok(Ok(queue)) = timeout(ANSWER, queue(&operator, &self.path)).await else { return Ok(None) };
-        let waiting = queue.get(1..).unwrap_or_default();
-        let leaving = waiting.iter().find(|node| node.who.is_some_and(|who| self.scene.gives_up(who)));
-        let anyone = waiting.get(planned.pick as usize % waiting.len().max(1));
-        let Some(victim) = leaving.or(anyone) else { return Ok(None) };
+        let Ok(Ok(victim)) = timeout(CHANCE, self.waiter(planned, &operator)).await else { return Ok(None) };
         let mut fault = self.begin(planned, None);
         fault.session = Some(victim.session);
         let node = format!("{}/{}", self.path, victim.name);
+        // Curator's `Revoker` writes this.
         let written = timeout(ANSWER, operator.set_data(&node, b"__REVOKE__", None)).await;
         // One that was gone by then was not met.
         let met = !matches!(written, Ok(Err(Error::NoNode)));
         Ok(met.then_some(Fault { until: Instant::now(), ..fault }))
+    }
+
+    /// The node of one that waits, as soon as one does; rather of one that will give up, and delete it.
+    async fn waiter(&self, planned: Planned, operator: &Operator) -> Result<Node, Error> {
+        loop {
+            let queue = queue(operator, &self.path).await?;
+            let waiting = queue.get(1..).unwrap_or_default();
+            let leaving = waiting.iter().find(|node| node.who.is_some_and(|who| self.scene.gives_up(who)));
+            let anyone = waiting.get(planned.pick as usize % waiting.len().max(1));
+            if let Some(victim) = leaving.or(anyone) {
+                return Ok(victim.clone());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// An operator's act, once the moment is right.

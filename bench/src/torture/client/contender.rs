@@ -121,7 +121,8 @@ impl Contender {
             }
         };
         if let Some(before) = neglected {
-            let requeued = self.contest.requeued() - before;
+            // A session that was opened meanwhile counts from zero.
+            let requeued = self.contest.requeued().saturating_sub(before);
             self.recorder.say(self.who, Event::Neglected { requeued })?;
         }
         Ok(acquired)
