@@ -448,7 +448,7 @@ mod at_large {
     #[test]
     fn leases_are_kept_though_connections_break() {
         let faults = Faults { beats: 1, breaks: 1, stalls: 1, ..Faults::default() };
-        explore(timed(4, faults), 1, &[GuardLost, LeaseExtended, MovedToLeader, MovedToFollower]);
+        explore(timed(4, faults), 5_421_491, &[GuardLost, LeaseExtended, MovedToLeader, MovedToFollower]);
     }
 
     #[test]
