@@ -244,7 +244,13 @@ impl Injector {
         };
         let anyone = self.clients.get(planned.pick as usize % self.clients.len());
         let met = holder.as_ref().and_then(|holder| self.client(holder.who.client));
-        let Some(client) = met.or(anyone) else { return Ok(None) };
+        let Some(mut client) = met.or(anyone) else { return Ok(None) };
+        if planned.kind == Kind::SlewClock
+            && let Some(odd) = self.client((client.number - 1) | 1)
+        {
+            // The others' clocks stay true.
+            client = odd;
+        }
         let mut fault = self.begin(planned, holder.as_ref());
         fault.client = Some(client.number);
         match planned.kind {
@@ -292,14 +298,13 @@ impl Injector {
                 sleep(planned.lasts).await;
             }
             _ => {
-                let slew = match planned.kind {
-                    Kind::SlewClock => slew::rate(planned.pick),
-                    _ => 0,
-                };
                 let Some(killed) = client.kill().await? else { return Ok(None) };
                 fault.at = killed.at;
+                if planned.kind == Kind::SlewClock {
+                    client.slew(slew::rate(planned.pick));
+                }
                 sleep(planned.lasts).await;
-                client.start(self.lives.fetch_add(1, Ordering::SeqCst), slew).await?;
+                client.start(self.lives.fetch_add(1, Ordering::SeqCst)).await?;
             }
         }
         Ok(Some(Fault { until: Instant::now(), ..fault }))
