@@ -32,6 +32,8 @@ const CHANCE: Duration = Duration::from_secs(4);
 const OCCASION: Duration = Duration::from_millis(2_500);
 /// How long whoever covers an act must have been in the queue, and the holder have held.
 const SETTLED: Duration = Duration::from_millis(300);
+/// How often to look where a client is connected.
+const GLANCE: Duration = Duration::from_millis(20);
 /// How long a holder takes to hear an order.
 const HEARING: Duration = Duration::from_millis(5);
 /// How long a follower hears the leader, and cannot answer.
@@ -285,8 +287,11 @@ impl Injector {
                     link.refuse();
                     link.cut();
                 }
-                sleep(planned.lasts).await;
-                let moved = client.server() == Some(LESSER);
+                let (end, mut moved) = (Timer::now() + planned.lasts, false);
+                while Timer::now() < end {
+                    moved |= client.server() == Some(LESSER);
+                    sleep(GLANCE).await;
+                }
                 others.iter().for_each(|(_, link)| link.accept());
                 lesser.iter().for_each(|(_, link)| link.cut());
                 if !moved {
