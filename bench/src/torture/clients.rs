@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -62,6 +62,8 @@ pub(crate) struct Client {
     heard: UnboundedSender<Heard>,
     /// The takeover delay that it was told of, in milliseconds: a process that is started anew has to be told, too.
     delay: AtomicU64,
+    /// How much faster than true time its clocks are to run from the next start on, in parts per million.
+    slew: AtomicI64,
     process: tokio::sync::Mutex<Option<Process>>,
 }
 
@@ -95,8 +97,9 @@ impl Client {
         }
         // In every third process two tasks contend with each other on one session.
         let tasks = if number.is_multiple_of(3) { 2 } else { 1 };
-        let (delay, process) = (AtomicU64::default(), tokio::sync::Mutex::default());
-        Ok(Self { number, tasks, links, setup, heard, delay, process })
+        let (delay, slew, process) =
+            (AtomicU64::default(), AtomicI64::default(), tokio::sync::Mutex::default());
+        Ok(Self { number, tasks, links, setup, heard, delay, slew, process })
     }
 
     pub(crate) fn contenders(&self) -> impl Iterator<Item = Who> + use<> {
@@ -104,8 +107,14 @@ impl Client {
         (1..=self.tasks).map(move |task| Who { client, task })
     }
 
-    /// Starts the process, whose clocks run so many parts per million too fast. `life` tells it from the ones before.
-    pub(crate) async fn start(&self, life: u64, slew: i64) -> anyhow::Result<()> {
+    /// Has its clocks run so many parts per million too fast from the next start on.
+    pub(crate) fn slew(&self, slew: i64) {
+        self.slew.store(slew, Ordering::SeqCst);
+    }
+
+    /// Starts the process. `life` tells it from the ones before.
+    pub(crate) async fn start(&self, life: u64) -> anyhow::Result<()> {
+        let slew = self.slew.load(Ordering::SeqCst);
         let program = std::env::current_exe().context("cannot find this program to start clients")?;
         let servers: Vec<_> = self.links.iter().map(Link::address).collect();
         let Setup { lock, path, register, seed, session_timeout, tick, shim } = &self.setup;

@@ -32,6 +32,8 @@ const CHANCE: Duration = Duration::from_secs(4);
 const OCCASION: Duration = Duration::from_millis(2_500);
 /// How long whoever covers an act must have been in the queue, and the holder have held.
 const SETTLED: Duration = Duration::from_millis(300);
+/// How often to look where a client is connected.
+const GLANCE: Duration = Duration::from_millis(20);
 /// How long a holder takes to hear an order.
 const HEARING: Duration = Duration::from_millis(5);
 /// How long a follower hears the leader, and cannot answer.
@@ -244,7 +246,13 @@ impl Injector {
         };
         let anyone = self.clients.get(planned.pick as usize % self.clients.len());
         let met = holder.as_ref().and_then(|holder| self.client(holder.who.client));
-        let Some(client) = met.or(anyone) else { return Ok(None) };
+        let Some(mut client) = met.or(anyone) else { return Ok(None) };
+        if planned.kind == Kind::SlewClock
+            && let Some(odd) = self.client((client.number - 1) | 1)
+        {
+            // The others' clocks stay true.
+            client = odd;
+        }
         let mut fault = self.begin(planned, holder.as_ref());
         fault.client = Some(client.number);
         match planned.kind {
@@ -279,8 +287,11 @@ impl Injector {
                     link.refuse();
                     link.cut();
                 }
-                sleep(planned.lasts).await;
-                let moved = client.server() == Some(LESSER);
+                let (end, mut moved) = (Timer::now() + planned.lasts, false);
+                while Timer::now() < end {
+                    moved |= client.server() == Some(LESSER);
+                    sleep(GLANCE).await;
+                }
                 others.iter().for_each(|(_, link)| link.accept());
                 lesser.iter().for_each(|(_, link)| link.cut());
                 if !moved {
@@ -292,14 +303,13 @@ impl Injector {
                 sleep(planned.lasts).await;
             }
             _ => {
-                let slew = match planned.kind {
-                    Kind::SlewClock => slew::rate(planned.pick),
-                    _ => 0,
-                };
                 let Some(killed) = client.kill().await? else { return Ok(None) };
                 fault.at = killed.at;
+                if planned.kind == Kind::SlewClock {
+                    client.slew(slew::rate(planned.pick));
+                }
                 sleep(planned.lasts).await;
-                client.start(self.lives.fetch_add(1, Ordering::SeqCst), slew).await?;
+                client.start(self.lives.fetch_add(1, Ordering::SeqCst)).await?;
             }
         }
         Ok(Some(Fault { until: Instant::now(), ..fault }))

@@ -124,7 +124,7 @@ async fn perform(torture: &Torture) -> anyhow::Result<bool> {
     let mut clients = Vec::new();
     for number in 1..=torture.clients {
         let client = Client::new(number, &servers.ensemble, setup.clone(), heard.clone()).await?;
-        client.start(0, 0).await?;
+        client.start(0).await?;
         clients.push(Arc::new(client));
     }
     drop(heard);

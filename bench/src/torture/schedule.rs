@@ -40,7 +40,7 @@ pub(crate) enum Kind {
     StopLong,
     /// A client's process is killed, and started again.
     KillClient,
-    /// The same, and until its next start its clocks run at another rate, all but the one that nobody slews.
+    /// The same to every other client, and from then on its clocks run at another rate, all but the one that nobody slews.
     SlewClock,
     /// A client reaches no server for a while but the one that grants shorter session timeouts; then that one is cut off
     /// from the client.
