@@ -272,6 +272,20 @@ mod tests {
         assert_eq!(with(Kind::Neglect, 2).overlaps, 1);
     }
 
+    /// Its session has moved to a server with a lower limit, so its lease was cut.
+    #[test]
+    fn a_guard_that_says_that_its_lease_has_ended_promises_no_more() {
+        let cut = |over| {
+            verdict(move |it| {
+                it.holds[1].seen.promised = Some(Instant(55));
+                it.holds[1].end = lost(&zklock::LostReason::Unconfirmed.to_string());
+                it.holds[1].over = Instant(over);
+            })
+        };
+        assert!(cut(45).passed());
+        assert_eq!(cut(60).overlaps, 1, "it said so too late");
+    }
+
     #[test]
     fn the_dead_hold_until_they_were_killed_and_no_longer() {
         let promise = |it: &mut History| it.holds[2].seen.promised = Some(Instant(500));

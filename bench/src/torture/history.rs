@@ -79,6 +79,9 @@ pub(crate) enum End {
     Killed,
 }
 
+/// How zklock's guard says that its lease has ended (`LostReason::Unconfirmed`).
+const UNCONFIRMED: &str = "ZooKeeper did not confirm the session in time";
+
 /// Why a guard was lost, in its own words.
 pub(crate) type Reason = std::sync::Arc<str>;
 
@@ -123,6 +126,12 @@ impl Hold {
         match &self.end {
             End::Released | End::Dropped => self.seen.valid,
             End::Lost(_) if is_taken => self.seen.valid,
+            // A guard may say before the end that it promised that it is not valid any more: the lease of a session that
+            // moves to a server with a lower limit is cut. The servers' word that a session has expired is no such
+            // thing, since it would come for a lease that is too long, too.
+            End::Lost(reason) if reason.as_ref() == UNCONFIRMED => {
+                promised.min(self.over).max(self.seen.valid)
+            }
             End::Lost(_) => promised.max(self.seen.valid),
             // The dead ask nobody.
             End::Killed if self.seen.promised.is_some() => promised.min(self.over).max(self.seen.valid),

@@ -50,6 +50,9 @@ const CLIENT: u16 = 2181;
 const QUORUM: u16 = 2888;
 const ELECTION: u16 = 3888;
 
+/// How often a container is frozen again that the engine could not freeze.
+const FREEZES: u32 = 3;
+
 /// How long the engine may take to say it is there, and to remove a container.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -262,7 +265,17 @@ impl Container {
 
     pub(crate) async fn pause(&self) -> Result<(), Error> {
         let container = self.made()?.container;
-        let pause = async move { container.pause().await.map_err(refused("pause a container")) };
+        let pause = async move {
+            // The kernel may need longer than the engine waits to freeze a busy container ("unable to freeze").
+            let mut paused = container.pause().await;
+            for _ in 0..FREEZES {
+                if paused.is_ok() {
+                    break;
+                }
+                paused = container.pause().await;
+            }
+            paused.map_err(refused("pause a container"))
+        };
         on_runtime("pause a container", pause).await?
     }
 
