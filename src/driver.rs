@@ -26,6 +26,7 @@ pub(crate) struct Driver {
     machine: Machine,
     generation: Arc<Generation>,
     lock: Arc<Settings>,
+    /// What its last create says in its node's data.
     id: Uuid,
     /// The reply the machine waits for.
     pending: Option<BoxFuture<'static, Heard>>,
@@ -39,6 +40,8 @@ pub(crate) struct Driver {
     entered: Option<Instant>,
     /// Requests in a row that were not answered.
     unanswered: u32,
+    /// Nothing was heard of the change for long.
+    doubted: bool,
     /// The last request was lost with its connection.
     lost: bool,
     /// It looks for its node, which may be there.
@@ -84,13 +87,14 @@ impl Driver {
             machine: Machine::new(patience, takeover, tenure),
             generation,
             lock,
-            id: Uuid::new_v4(),
+            id: Uuid::nil(),
             pending: None,
             watch: None,
             term: None,
             seen: None,
             entered: None,
             unanswered: 0,
+            doubted: false,
             lost: false,
             recovering: false,
         }
@@ -127,6 +131,8 @@ impl Driver {
                         self.watch = None;
                         change.unwrap_or(Event::WatchLost)
                     }
+                    // The watch stays until another one is in its place.
+                    Poll::Pending if std::mem::take(&mut self.doubted) && self.pending.is_none() => Event::WatchLost,
                     Poll::Pending => return Poll::Pending,
                 },
                 (Poll::Pending, None) => return Poll::Pending,
@@ -135,6 +141,11 @@ impl Driver {
                 return Poll::Ready(outcome);
             }
         }
+    }
+
+    /// Looks at what it waits for again, at the next poll, as if its watch were lost.
+    pub(crate) fn doubt(&mut self) {
+        self.doubted = true;
     }
 
     /// Takes in an event from the caller. Its command, if it has one, is sent at the next poll.
@@ -224,6 +235,8 @@ impl Driver {
         let vitals = self.generation.vitals();
         if let Event::Entered { .. } | Event::Confirmed = event {
             vitals.confirmed(sent);
+        }
+        if let Event::Entered { .. } | Event::Confirmed | Event::OwnWatched(true) = event {
             self.seen = Some(sent.connection);
         }
         if event == Event::Confirmed {
@@ -238,6 +251,11 @@ impl Driver {
             }
         }
         event
+    }
+
+    /// The connection on which our node was seen last, if that is known.
+    pub(crate) fn seen(&self) -> Option<u64> {
+        self.seen
     }
 
     /// Our node was seen, on this connection if that is known.
@@ -258,6 +276,8 @@ impl Driver {
         let lock = self.lock.clone();
         match command {
             Command::Enter(look) => {
+                // Each time another one: an earlier create may yet take effect.
+                self.id = Uuid::new_v4();
                 let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref()).encode();
                 self.request(move |client| wire::enter(client, lock, data, look))
             }
@@ -409,6 +429,9 @@ impl Driver {
                 }
             }
             Event::Recovered(Some(_)) => self.entered = Some(Instant::now()),
+            Event::Recovered(None) if self.machine.own().is_none() => {
+                self.generation.stray(self.lock.clone(), self.id);
+            }
             // A waiter does not watch its own node, which an operator may have deleted meanwhile; its successor is then
             // granted by the same release. Whoever minds what operators do has a takeover delay, and asks the quorum.
             Event::PredecessorReleased if !self.lock.takeover_delay.is_zero() => self.seen = None,

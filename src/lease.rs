@@ -301,6 +301,11 @@ impl Lease {
         self.end
     }
 
+    /// When the present term ends, unless more is confirmed.
+    pub fn deadline(&self) -> Moment {
+        self.deadline
+    }
+
     /// How long the lease still lasts unless more is confirmed, by the clock that says less; zero once the session is over.
     pub fn remaining(&self, now: Moment) -> Duration {
         if self.end.is_some() { Duration::ZERO } else { now.until(self.deadline) }

@@ -109,8 +109,8 @@
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
 
 mod acl;
+mod attended;
 mod clock;
-mod contention;
 mod driver;
 mod error;
 mod fence;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use tracing::warn;
 
 use crate::acl::Acl;
-use crate::contention::{Contention, NotGranted};
+use crate::attended::{Arrival, Attended};
 use crate::driver::Driver;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::fence::FencingToken;
@@ -429,10 +429,10 @@ impl Lock {
             }
             let mut driver = Driver::new(generation, self.settings.clone(), patience, tenure);
             driver.handle(Event::Begin(self.settings.look()));
-            match Contention::new(driver).await {
-                Ok(guard) => return Ok(guard),
-                Err(NotGranted::Ended(End::SessionOver(_)) | NotGranted::Unpolled) => tenure = Tenure::Queued,
-                Err(NotGranted::Ended(end)) => return Err(Unsuccessful::Ended(end)),
+            match Attended::new(driver).await {
+                Arrival::Granted(driver, own, term) => return Ok(Guard::new(driver, own, term)),
+                Arrival::Ended(End::SessionOver(_)) | Arrival::Unpolled => tenure = Tenure::Queued,
+                Arrival::Ended(end) => return Err(Unsuccessful::Ended(end)),
             }
         }
     }

@@ -183,3 +183,21 @@ async fn a_look_that_was_not_answered_is_repeated() {
     assert_eq!(within("the wait's end", waiter).await.unwrap().map(drop), Err(error));
     until_queued(&lock, 0).await;
 }
+
+/// As a tool may restore it from a copy.
+#[tokio::test]
+async fn a_node_of_ours_that_is_not_ephemeral_is_no_contender_of_ours() {
+    let server = server().await;
+    let (session, operator) = (session(&server).await, operator(&server).await);
+    let lock = session.lock(PATH).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let (data, _) = operator.get_data(&guard.node()).await.unwrap();
+    let node = guard.node();
+    guard.release().await.unwrap();
+    make(&operator, PATH).await;
+    operator.create(&node, &data, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+    let error = within("the acquisition's end", lock.acquire()).await.map(drop);
+    assert_eq!(error, Err(expected(&node, ForeignClient::Lookalike, None)));
+    operator.delete(&node, None).await.unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+}

@@ -5,12 +5,11 @@ mod support;
 use std::time::Duration;
 
 use support::{
-    enqueue, enqueue_seen_by, eventually, granted, linked, monitored, operator, queue, server, session,
+    enqueue, enqueue_seen_by, eventually, granted, hide, linked, monitored, operator, queue, server, session,
     until_nothing_is_left, until_queued, until_watched, within,
 };
 use zklock::{AcquireError, LockOptions};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
-use zookeeper_client::{AuthId, Client, Permission};
 
 #[tokio::test]
 async fn a_create_whose_reply_was_lost_is_adopted() {
@@ -157,15 +156,6 @@ async fn a_server_that_hangs_up_on_every_create_is_not_hammered() {
     assert!(acquired.is_none());
     let creates = link.requests_of(RequestKind::Create);
     assert!((2..20).contains(&creates), "{creates} creates in three seconds");
-}
-
-/// Has an operator hide a node from everybody.
-async fn hide(operator: &Client, path: &str) {
-    let nobody = [zookeeper_client::Acl::new(
-        Permission::ALL,
-        AuthId::new("digest", "nobody:AAAAAAAAAAAAAAAAAAAAAAAAAAA="),
-    )];
-    operator.set_acl(path, &nobody, None).await.expect("the node is hidden");
 }
 
 #[tokio::test]

@@ -5,12 +5,12 @@ mod support;
 use std::time::Duration;
 
 use support::{
-    Waiter, enqueue, enqueue_seen_by, eventually, granted, linked, names_transactions, operator, queue,
-    server, session, until_nothing_is_left, until_watched, within,
+    Waiter, enqueue, enqueue_seen_by, eventually, granted, hide, linked, names_transactions, operator, queue,
+    server, session, until_nothing_is_left, until_queued, until_watched, within,
 };
 use zklock::{AcquireError, Guard, Lock, LostReason, ReleaseError};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
-use zookeeper_client::Client;
+use zookeeper_client::{Acls, Client, CreateMode};
 
 #[tokio::test]
 async fn the_holders_node() {
@@ -234,4 +234,72 @@ async fn the_directory_while_a_holder_is_away() {
     guard.release().await.unwrap();
     granted(waiter).await.release().await.unwrap();
     until_nothing_is_left(&server).await;
+}
+
+/// A server withholds events of a node from those who may not read it (ZOOKEEPER-4799), so no watch tells of its end.
+#[tokio::test]
+async fn a_holders_node_that_was_hidden_before() {
+    let server = server().await;
+    let (_link, session) = linked(&server, Duration::from_secs(2)).await;
+    let operator = operator(&server).await;
+    let lock = |path| session.lock(path).unwrap();
+    let other = lock("/lock/bills").acquire().await.unwrap();
+    let guard = lock("/lock/orders").acquire().await.unwrap();
+    until_watched(&server, 2, 0).await;
+    hide(&operator, &guard.node()).await;
+    operator.delete(&guard.node(), None).await.unwrap();
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+    assert!(other.is_held());
+}
+
+#[tokio::test]
+async fn a_holders_node_that_is_hidden_and_there() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(2)).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    until_watched(&server, 1, 0).await;
+    hide(&operator(&server).await, &guard.node()).await;
+    // On the next connection it cannot be watched any more.
+    link.cut();
+    let heartbeats = link.requests_of(RequestKind::Multi) + 8;
+    eventually("heartbeats", async || link.requests_of(RequestKind::Multi) > heartbeats).await;
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_waiter_whose_predecessor_was_hidden_looks_again() {
+    let server = server().await;
+    let holder = session(&server).await;
+    let (_link, waiting) = linked(&server, Duration::from_millis(500)).await;
+    let lock = holder.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiter = enqueue_seen_by(&lock, &waiting.lock("/lock/orders").unwrap()).await;
+    until_watched(&server, 1, 1).await;
+    hide(&operator(&server).await, &guard.node()).await;
+    guard.release().await.unwrap();
+    // After ten session timeouts.
+    granted(waiter).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_lower_number_that_was_made_by_hand() {
+    let server = server().await;
+    let (holder, waiting) = (session(&server).await, session(&server).await);
+    let operator = operator(&server).await;
+    let lock = holder.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiter = enqueue(&waiting.lock("/lock/orders").unwrap()).await;
+    until_watched(&server, 1, 1).await;
+    let by_hand = "/lock/orders/lock-0000000000";
+    operator.create(by_hand, b"", &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await.unwrap();
+    operator.delete(&guard.node(), None).await.unwrap();
+    let error = within("the acquisition's end", waiter).await.unwrap().map(drop).unwrap_err();
+    assert!(matches!(&error, AcquireError::ForeignContender { node, .. } if node == by_hand), "{error}");
+    until_queued(&lock, 1).await;
+    operator.delete(by_hand, None).await.unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
 }

@@ -276,3 +276,29 @@ async fn a_holder_that_drops_a_lost_guard_has_vanished() {
     let mut events = pin!(first.events());
     assert_eq!(events.next().await.map(|event| event.generation), Some(0), "its session lives");
 }
+
+/// A new connection is confirmed before the holder has looked at its node there. If it breaks in between, the holder goes by
+/// what was confirmed before it lost the connection on which its node was seen.
+#[tokio::test]
+async fn an_operators_deletion_while_the_holder_is_away_leaves_no_overlap() {
+    const TIMEOUT: Duration = Duration::from_secs(4);
+    let server = server().await;
+    let (link, holding) = linked(&server, TIMEOUT).await;
+    let waiting = session(&server).await;
+    let guard = holding.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let observer = waiting.lock("/lock/orders").unwrap();
+    let waiter = enqueue_seen_by(&observer, &delayed(&waiting, TIMEOUT)).await;
+    until_watched(&server, 1, 1).await;
+    link.refuse();
+    link.cut();
+    let away = Instant::now();
+    operator(&server).await.delete(&guard.node(), None).await.unwrap();
+    eventually("most of the lease's time", async || away.elapsed() > TIMEOUT.mul_f64(0.7)).await;
+    let look = link.lose_reply(RequestKind::GetData);
+    link.accept();
+    within("the look at its node", look.happened()).await;
+    link.refuse();
+    let next = granted(waiter).await;
+    assert!(!guard.is_held(), "two guards at once, for {:?}", guard.remaining());
+    next.release().await.unwrap();
+}

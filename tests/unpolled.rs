@@ -1,4 +1,4 @@
-//! An acquisition that is kept but not polled.
+//! An acquisition, or a release, that is kept but not polled.
 
 mod support;
 
@@ -6,10 +6,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use support::{
-    Steps, acquire, enqueue, eventually, granted, monitored, queue, server, session, until_nothing_is_left,
-    until_queued, within,
+    Steps, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, monitored, queue, server, session,
+    until_nothing_is_left, until_queued, within,
 };
-use zklock::Session;
+use zklock::{ReleaseError, Session, SessionState};
 
 /// Half of it is how long a contender may be due.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -75,4 +75,25 @@ async fn that_is_polled_keeps_its_place_however_long_it_waits() {
     guard.release().await.unwrap();
     assert_eq!(granted(waiter).await.node(), place);
     assert_eq!(patient.requeued(), 0);
+}
+
+#[tokio::test]
+async fn a_release_goes_on() {
+    let server = server().await;
+    let (link, lazy) = linked(&server, Duration::from_secs(4)).await;
+    let other = session(&server).await;
+    let (theirs, ours) = (lazy.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = theirs.acquire().await.unwrap();
+    let waiter = enqueue_seen_by(&ours, &ours).await;
+    link.refuse();
+    link.cut();
+    eventually("the loss of the connection", async || lazy.state() != SessionState::Connected).await;
+    // It begins without a connection, and nobody polls it once there is one.
+    let mut release = Steps::new(guard.release());
+    assert!(release.poll().is_pending());
+    link.accept();
+    granted(waiter).await.release().await.unwrap();
+    let error = within("the answer", release.finished()).await.unwrap_err();
+    assert!(matches!(error, ReleaseError::Unconfirmed { .. }), "{error}");
+    assert_eq!(lazy.requeued(), 0, "the session lives");
 }

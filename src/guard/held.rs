@@ -1,6 +1,7 @@
 //! A lock that is held, and how its holder learns that it is no more.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -15,10 +16,10 @@ use super::LostReason;
 use crate::clock;
 use crate::driver::{Driver, Outcome};
 use crate::error::Lost;
-use crate::lease::{Moment, Term};
+use crate::lease::{Lapse, Moment, Term};
 use crate::path::LockPath;
 use crate::recipe::{End, Event, Own};
-use crate::session::{Holding, Settle, Vitals};
+use crate::session::{Holder, Holding, Vitals};
 
 /// What the guard and the session's cleanup task share.
 pub(super) struct Held {
@@ -26,6 +27,8 @@ pub(super) struct Held {
     pub(super) path: LockPath,
     pub(super) own: Own,
     term: Term,
+    /// The connection on which our node was seen last.
+    seen: AtomicU64,
     pub(super) stop_margin: Duration,
     pub(super) loss: watch::Sender<Option<Loss>>,
     /// Gone once the lock is being released.
@@ -49,13 +52,14 @@ impl Held {
             // A contender that waited for long may have been deleted meanwhile: it makes sure at once.
             driver.handle(Event::Settled);
         }
-        let (generation, lock, stop_margin) =
-            (driver.generation().clone(), driver.lock(), driver.stop_margin());
-        let held = Arc::new(Self {
-            holding: generation.hold(lock.path.contender(own.sequence), stop_margin),
-            path: lock.path.clone(),
+        let (generation, stop_margin) = (driver.generation().clone(), driver.stop_margin());
+        let path = driver.lock().path.clone();
+        let held = Arc::new_cyclic(|held: &Weak<Self>| Self {
+            holding: generation.hold(path.contender(own.sequence), held.clone(), stop_margin),
+            path,
             own,
             term,
+            seen: AtomicU64::new(driver.seen().unwrap_or(u64::MAX)),
             stop_margin,
             loss: watch::Sender::new(None),
             driver: Mutex::new(Some(driver)),
@@ -81,7 +85,7 @@ impl Held {
         let loss = *self.loss.borrow();
         match loss {
             Some(loss) if clock::now().until(loss.from).is_zero() => Some(loss.reason),
-            _ => self.vitals().check(self.term).err().map(|lapse| self.lose(lapse.into())),
+            _ => self.lease().err().map(|lapse| self.lose(lapse.into())),
         }
     }
 
@@ -125,8 +129,18 @@ impl Held {
     }
 
     pub(super) fn remaining(&self) -> Duration {
-        let lease = self.vitals().remaining();
+        let lease = self.lease().unwrap_or_default();
         self.loss.borrow().map_or(lease, |loss| lease.min(clock::now().until(loss.from)))
+    }
+
+    /// How long the lease lasts for this guard, or why it does not.
+    fn lease(&self) -> Result<Duration, Lapse> {
+        self.vitals().remaining_of(self.term, self.seen.load(Ordering::Relaxed))
+    }
+
+    /// A server has shown our node on this connection.
+    pub(super) fn saw(&self, connection: u64) {
+        self.seen.store(connection, Ordering::Relaxed);
     }
 
     /// Why the guard is lost, or will be before there is more time than this margin.
@@ -182,7 +196,9 @@ impl Held {
             self.keeper.register(cx.waker());
             let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(driver) = slot.as_mut() else { return Poll::Ready(()) };
-            let outcome = std::task::ready!(driver.poll(cx));
+            let polled = driver.poll(cx);
+            driver.seen().into_iter().for_each(|connection| self.saw(connection));
+            let outcome = std::task::ready!(polled);
             // A node that was only written to is still there, and stays until the guard is dropped: nobody is granted
             // before the loser has finished.
             let driver = if outcome == Outcome::Lost { None } else { slot.take() };
@@ -198,7 +214,7 @@ impl Held {
     }
 }
 
-impl Settle for Held {
+impl Holder for Held {
     fn is_due(&self) -> bool {
         let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         driver.as_ref().is_none_or(Driver::is_settled)
@@ -207,6 +223,11 @@ impl Settle for Held {
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
         self.driver.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.handle(Event::Settled);
         Some(self.watch())
+    }
+
+    fn node_is_gone(&self) {
+        let Lost { path, reason } = self.touched();
+        warn!(%path, %reason, "the lock is lost");
     }
 }
 

@@ -5,14 +5,15 @@ mod verify;
 
 use std::fmt;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::{Either, select};
 use held::{Held, lost_reason};
 
+use crate::attended::{Arrival, Attended};
 use crate::driver::{Driver, Outcome};
 use crate::error::{Lost, ReleaseError};
 use crate::fence::{FencingToken, Sequencer};
@@ -218,16 +219,17 @@ impl Guard {
         self.check()?;
         let Some(mut driver) = self.held.take() else {
             // Only a driver that has ended is gone before its guard, and then the guard is lost.
-            return Err(self.held.as_lost(LostReason::NodeDeleted).into());
+            return Err(self.held.lost_for(LostReason::NodeDeleted).into());
         };
         self.held.lose(LostReason::Released);
         let outcome = match driver.handle(Event::Release) {
             Some(outcome) => outcome,
             None => {
                 let lapse = pin!(self.held.lapse());
-                match select(Releasing { driver: Some(driver) }, lapse).await {
-                    Either::Left((outcome, _)) => outcome,
-                    Either::Right(_) => {
+                match select(Attended::new(driver), lapse).await {
+                    Either::Left((Arrival::Ended(end), _)) => Outcome::Ended(end),
+                    // It goes on in the background; and nothing is granted any more.
+                    Either::Left((Arrival::Unpolled | Arrival::Granted(..), _)) | Either::Right(_) => {
                         return Err(ReleaseError::Unconfirmed { path: self.held.path.to_string() });
                     }
                 }
@@ -291,30 +293,6 @@ impl fmt::Debug for Guard {
             .field("token", &self.token())
             .field("loss", &*self.held.loss.borrow())
             .finish_non_exhaustive()
-    }
-}
-
-/// A release with a caller; without one it goes on in the background.
-struct Releasing {
-    driver: Option<Driver>,
-}
-
-impl Future for Releasing {
-    type Output = Outcome;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let Some(driver) = &mut self.driver else { return Poll::Pending };
-        let outcome = std::task::ready!(driver.poll(cx));
-        self.driver = None;
-        Poll::Ready(outcome)
-    }
-}
-
-impl Drop for Releasing {
-    fn drop(&mut self) {
-        if let Some(driver) = self.driver.take() {
-            driver.abandon();
-        }
     }
 }
 

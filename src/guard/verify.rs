@@ -30,6 +30,7 @@ impl Held {
                     let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
                     driver.iter_mut().for_each(|driver| driver.saw(Some(sent.connection)));
                     drop(driver);
+                    self.saw(sent.connection);
                     return self.check();
                 }
                 Answer::Given(Event::OwnTouched, _) => return Err(self.touched()),

@@ -189,7 +189,7 @@ impl Connections {
                 let wire = served.connection.wire()?;
                 wire.request(|wire| wire::heartbeat(wire.client, "/".to_owned())).await
             };
-            if let Ok(Some(true)) = timeout(self.dialer.silence(), barrier).await {
+            if let Ok(Some(Some(_))) = timeout(self.dialer.silence(), barrier).await {
                 self.vitals.confirmed(Sent { connection: number, at: sent });
                 return Ok(served);
             }

@@ -1,5 +1,6 @@
 //! One ZooKeeper session: its lease, its requests, and what it does in the background.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -9,7 +10,8 @@ use futures::future::{BoxFuture, Either, select};
 use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, timeout};
+use uuid::Uuid;
 
 use super::connection::Wire;
 use super::connections::{Connections, Link, Obituary};
@@ -19,6 +21,7 @@ use super::vitals::{Sent, Vitals};
 use super::wire::{self, Searches};
 use crate::clock;
 use crate::lease::Lengths;
+use crate::lock::Settings;
 use crate::recipe::SessionEnd;
 
 /// How long a lock is held before its holder watches its own node: short critical sections need not pay for it.
@@ -32,15 +35,24 @@ pub(crate) struct Generation {
     runtime: Handle,
     link: watch::Receiver<Link>,
     vitals: Arc<Vitals>,
-    /// The nodes of this session's guards; a heartbeat names one of them.
-    held: Mutex<Slab<String>>,
+    /// This session's guards, and the names of their nodes. Each heartbeat asks for the next one's.
+    held: Mutex<Slab<(String, Weak<dyn Holder>)>>,
     /// Asks for a heartbeat at once.
     hurry: Arc<Notify>,
     over: watch::Receiver<Option<Obituary>>,
     kept: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
-    young: Mutex<Vec<Weak<dyn Settle>>>,
-    waiting: Mutex<Vec<Weak<dyn Overdue>>>,
+    young: Mutex<Vec<Weak<dyn Holder>>>,
+    looked: Mutex<Vec<Weak<dyn Looked>>>,
     searches: Arc<Searches>,
+    strays: Mutex<Vec<Stray>>,
+}
+
+/// A create that was not answered, and of which no node was found.
+#[derive(Clone)]
+struct Stray {
+    lock: Arc<Settings>,
+    id: Uuid,
+    since: Instant,
 }
 
 /// What became of a request.
@@ -54,25 +66,28 @@ pub(crate) enum Answer<T> {
     Over(SessionEnd),
 }
 
-/// A guard that is to be looked after in the background once it has been held for [`SETTLING`].
-pub(crate) trait Settle: Send + Sync {
-    /// True if that time has come.
+/// A guard, to the session.
+pub(crate) trait Holder: Send + Sync {
+    /// True if it has been held for [`SETTLING`], so that it is to be looked after in the background.
     fn is_due(&self) -> bool;
 
     /// What is to be done from then on; `None` if the guard is no longer held.
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>>;
+
+    /// A quorum has found no node of its name.
+    fn node_is_gone(&self);
 }
 
-/// How often the session looks at its acquisitions in a session timeout.
-const LOOKS: u32 = 8;
+/// For so long after a create was looked for in vain it may yet take effect. A leader drops a server that it does not hear
+/// of for `syncLimit` ticks, 10 s by default, and with it whatever that server has not delivered.
+const LATEST: Duration = Duration::from_secs(60);
 
-/// After so many looks an acquisition that asks to be polled is overdue: half a session timeout. Looks are counted, not
-/// time, since a blocked runtime polls nobody.
-pub(crate) const LOOKS_UNTIL_OVERDUE: u32 = LOOKS / 2;
+/// How often the session looks at those of its drivers that callers poll, in a session timeout.
+pub(crate) const LOOKS: u32 = 8;
 
-/// An acquisition that may not be polled.
-pub(crate) trait Overdue: Send + Sync {
-    /// Looks whether it is overdue, and has it give its place up then. True while it is to be looked at again.
+/// A driver that a caller polls, or does not.
+pub(crate) trait Looked: Send + Sync {
+    /// Looks at it. True while it is to be looked at again.
     fn look(&self) -> bool;
 }
 
@@ -83,7 +98,6 @@ impl Generation {
         let client = &opened.client;
         let (id, chroot) = (client.session_id().0, client.path().trim_end_matches('/').to_owned());
         let session = client.session().clone();
-        let heartbeat = lease.lengths().heartbeat;
         let vitals = Arc::new(Vitals::new(lease));
         let (link_sender, link) = watch::channel(Link::Down);
         let (ended, over) = watch::channel(None);
@@ -103,10 +117,11 @@ impl Generation {
             over,
             kept,
             young: Mutex::default(),
-            waiting: Mutex::default(),
+            looked: Mutex::default(),
             searches: Arc::default(),
+            strays: Mutex::default(),
         });
-        generation.keep(beat(Arc::downgrade(&generation), link, heartbeat).boxed());
+        generation.keep(beat(Arc::downgrade(&generation), link).boxed());
         generation.keep(patrol(Arc::downgrade(&generation)).boxed());
         generation
     }
@@ -161,18 +176,25 @@ impl Generation {
         &self.vitals
     }
 
-    /// Registers a guard's node, so that heartbeats are quorum writes until the result is dropped.
-    pub(crate) fn hold(self: &Arc<Self>, node: String, stop_margin: Duration) -> Holding {
-        let key = self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
+    /// Registers a guard and its node, so that heartbeats are quorum writes until the result is dropped.
+    pub(crate) fn hold(
+        self: &Arc<Self>,
+        node: String,
+        holder: Weak<dyn Holder>,
+        stop_margin: Duration,
+    ) -> Holding {
+        let key = self.held.lock().unwrap_or_else(PoisonError::into_inner).insert((node, holder));
         if !self.vitals.is_ample(stop_margin) {
             self.hurry.notify_one();
         }
         Holding { generation: self.clone(), key }
     }
 
-    fn held_node(&self) -> Option<String> {
+    /// The guard behind the one that was registered as `last`, in their order round and round.
+    fn next_held(&self, last: usize) -> Option<(usize, String, Weak<dyn Holder>)> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.iter().next().map(|(_, node)| node.clone())
+        let next = held.iter().find(|(key, _)| *key > last).or_else(|| held.iter().next());
+        next.map(|(key, (node, holder))| (key, node.clone(), holder.clone()))
     }
 
     /// A pause that can be awaited outside a runtime, too.
@@ -213,7 +235,7 @@ impl Generation {
     }
 
     /// Has the cleanup task look after a guard once it has been held for a while.
-    pub(crate) fn keep_settled(self: &Arc<Self>, guard: Weak<dyn Settle>) {
+    pub(crate) fn keep_settled(self: &Arc<Self>, guard: Weak<dyn Holder>) {
         let mut young = self.young.lock().unwrap_or_else(PoisonError::into_inner);
         young.push(guard);
         if young.len() == 1 {
@@ -221,13 +243,33 @@ impl Generation {
         }
     }
 
-    /// Looks at an acquisition now and then, until it is over.
-    pub(crate) fn look_after(&self, acquisition: Weak<dyn Overdue>) {
-        self.waiting().push(acquisition);
+    /// Looks at a driver now and then, until it is over.
+    pub(crate) fn look_after(&self, driver: Weak<dyn Looked>) {
+        self.looked().push(driver);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Weak<dyn Overdue>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn looked(&self) -> MutexGuard<'_, Vec<Weak<dyn Looked>>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks for a node again, for as long as it may yet come to be, and deletes it: its create was not answered, and no node
+    /// was found.
+    ///
+    /// What a session sends by a server is refused once it has moved to another one, by the leader's note of its server. But
+    /// the leader takes that note when it reads a request to resume the session, and looks at it when it handles a request
+    /// (`LearnerHandler`, `PrepRequestProcessor`). So if a create is stuck on its way, and behind it a request to resume the
+    /// session there, of which the client has heard nothing, then both may arrive after the session has moved, and the create
+    /// is carried out.
+    pub(crate) fn stray(self: &Arc<Self>, lock: Arc<Settings>, id: Uuid) {
+        let mut strays = self.strays();
+        strays.push(Stray { lock, id, since: Instant::now() });
+        if strays.len() == 1 {
+            self.keep(sweep(Arc::downgrade(self), self.link.clone()).boxed());
+        }
+    }
+
+    fn strays(&self) -> MutexGuard<'_, Vec<Stray>> {
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the session: every guard is lost at once, and then every request, and the server is told.
@@ -308,21 +350,24 @@ impl Drop for Holding {
 
 /// Touches the session every heartbeat, and on each new connection, by a sync; then confirms it by a quorum write while it
 /// has a guard. So much a session, however many guards and waiters it has.
-async fn beat(generation: Weak<Generation>, mut link: watch::Receiver<Link>, heartbeat: Duration) {
+///
+/// The write asks for the node of one guard, of another one each time. Its holder watches that node, but a server withholds
+/// the end of a node that the holder may not read any more.
+async fn beat(generation: Weak<Generation>, mut link: watch::Receiver<Link>) {
     let Some(hurry) = generation.upgrade().map(|generation| generation.hurry.clone()) else { return };
-    let mut next = Instant::now() + heartbeat;
+    let (mut last, mut asked) = (Instant::now(), 0);
     loop {
-        // Whichever comes first; the cleanup task awaits this, inside its runtime.
-        tokio::select! {
-            () = tokio::time::sleep_until(next) => {}
-            changed = link.changed() => if changed.is_err() { return },
-            () = hurry.notified() => {}
-        }
         let Some(heartbeat) = generation.upgrade().map(|generation| generation.lengths().heartbeat) else {
             return;
         };
+        // Whichever comes first; the cleanup task awaits this, inside its runtime.
+        tokio::select! {
+            () = tokio::time::sleep_until(last + heartbeat) => {}
+            changed = link.changed() => if changed.is_err() { return },
+            () = hurry.notified() => {}
+        }
         // From when it is sent: an answer that took long must not delay the next one.
-        next = Instant::now() + heartbeat;
+        last = Instant::now();
         let Some(sync) =
             generation.upgrade().map(|generation| generation.request(|wire| wire::sync(wire.client)))
         else {
@@ -335,12 +380,16 @@ async fn beat(generation: Weak<Generation>, mut link: watch::Receiver<Link>, hea
         };
         let Some(generation) = generation.upgrade() else { return };
         generation.vitals.synced(sent);
-        let Some(node) = generation.held_node() else { continue };
+        let Some((key, node, holder)) = generation.next_held(asked) else { continue };
+        asked = key;
         let vitals = generation.vitals.clone();
         let confirmation = generation.request(|wire| wire::heartbeat(wire.client, node));
         drop(generation);
-        if let Answer::Given(true, sent) = confirmation.await {
+        if let Answer::Given(Some(is_there), sent) = confirmation.await {
             vitals.confirmed(sent);
+            if !is_there && let Some(holder) = holder.upgrade() {
+                holder.node_is_gone();
+            }
         }
     }
 }
@@ -364,22 +413,57 @@ async fn settle(generation: Weak<Generation>) {
         let done = young.is_empty();
         // A guard that is released meanwhile must not find this lock taken.
         drop(young);
-        due.into_iter().filter_map(Settle::settle).for_each(|guard| generation.keep(guard));
+        due.into_iter().filter_map(Holder::settle).for_each(|guard| generation.keep(guard));
         if done {
             return;
         }
     }
 }
 
-/// Looks at all acquisitions now and then.
+/// Looks at all drivers that callers poll now and then.
 async fn patrol(generation: Weak<Generation>) {
     while let Some(pause) = generation.upgrade().map(|generation| generation.lengths().timeout / LOOKS) {
         // The cleanup task awaits this, inside its runtime.
         tokio::time::sleep(pause).await;
         let Some(generation) = generation.upgrade() else { return };
         // One that begins or ends meanwhile must not find this lock taken.
-        let mut waiting = std::mem::take(&mut *generation.waiting());
-        waiting.retain(|acquisition| acquisition.upgrade().is_some_and(|acquisition| acquisition.look()));
-        generation.waiting().append(&mut waiting);
+        let mut looked = std::mem::take(&mut *generation.looked());
+        looked.retain(|driver| driver.upgrade().is_some_and(|driver| driver.look()));
+        generation.looked().append(&mut looked);
+    }
+}
+
+/// Looks for nodes that came to be late, on each new connection and once a session timeout, until none can any more.
+async fn sweep(generation: Weak<Generation>, mut link: watch::Receiver<Link>) {
+    while let Some(pause) = generation.upgrade().map(|generation| generation.lengths().timeout) {
+        // The cleanup task awaits this, inside its runtime.
+        let _either = timeout(pause, link.changed()).await;
+        let Some(strays) = generation.upgrade().map(|generation| generation.strays().clone()) else { return };
+        let mut directories = HashMap::<_, (Arc<Settings>, Vec<Uuid>)>::new();
+        for Stray { lock, id, .. } in strays {
+            let key = lock.path.to_string();
+            directories.entry(key).or_insert_with(|| (lock, Vec::new())).1.push(id);
+        }
+        for (lock, ids) in directories.into_values() {
+            let Some(swept) = generation
+                .upgrade()
+                .map(|generation| generation.request(|wire| wire::sweep(wire.client, lock, ids)))
+            else {
+                return;
+            };
+            let gone = match swept.await {
+                Answer::Given(gone, _) => gone,
+                Answer::Lost => continue,
+                Answer::Over(_) => return,
+            };
+            let Some(generation) = generation.upgrade() else { return };
+            generation.strays().retain(|stray| !gone.contains(&stray.id));
+        }
+        let Some(generation) = generation.upgrade() else { return };
+        let mut strays = generation.strays();
+        strays.retain(|stray| stray.since.elapsed() < LATEST);
+        if strays.is_empty() {
+            return;
+        }
     }
 }

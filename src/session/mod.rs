@@ -25,7 +25,7 @@ use tokio::time::Instant;
 pub use builder::SessionBuilder;
 pub(crate) use connection::Wire;
 use connections::Obituary;
-pub(crate) use generation::{Answer, Generation, Holding, LOOKS_UNTIL_OVERDUE, Overdue, SETTLING, Settle};
+pub(crate) use generation::{Answer, Generation, Holder, Holding, LOOKS, Looked, SETTLING};
 pub(crate) use generations::{Generations, Over};
 pub(crate) use revocable::Revocable;
 pub use state::{SessionEvent, SessionState};
@@ -202,7 +202,8 @@ impl Session {
         self.generations.events()
     }
 
-    /// How many acquisitions had to queue again, at the end, because their ZooKeeper session ended while they waited.
+    /// How many acquisitions had to queue again, at the end: because their ZooKeeper session ended while they waited, or
+    /// because they were not polled (see [`Lock::acquire`]).
     pub fn requeued(&self) -> u64 {
         self.generations.requeued()
     }

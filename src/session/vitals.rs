@@ -1,5 +1,7 @@
 //! The lease of one ZooKeeper session, shared by all who bring evidence for it and all who rest on it.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -11,6 +13,8 @@ use crate::recipe::SessionEnd;
 /// A session's lease, and the clock that it is compared with.
 pub(crate) struct Vitals {
     lease: watch::Sender<Lease>,
+    /// Which connections were lost, and when the lease was to end then; while it would still last.
+    lost: Mutex<VecDeque<(u64, Moment)>>,
 }
 
 /// When and where a request was sent.
@@ -25,7 +29,7 @@ pub(crate) struct Sent {
 impl Vitals {
     /// Of a session with this lease.
     pub(super) fn new(lease: Lease) -> Self {
-        Self { lease: watch::Sender::new(lease) }
+        Self { lease: watch::Sender::new(lease), lost: Mutex::default() }
     }
 
     /// The leader has answered what was sent then.
@@ -42,7 +46,10 @@ impl Vitals {
 
     /// A request to resume the session is about to go out, to a server that grants no less than this.
     pub(super) fn attempting(&self, least: Duration) {
-        self.lease.send_modify(|lease| lease.attempting(clock::now(), least));
+        self.lease.send_modify(|lease| {
+            self.losing(lease);
+            lease.attempting(clock::now(), least);
+        });
     }
 
     /// That request was not answered.
@@ -60,7 +67,17 @@ impl Vitals {
 
     /// The connection is lost.
     pub(super) fn disconnected(&self) {
-        self.lease.send_modify(Lease::disconnected);
+        self.lease.send_modify(|lease| {
+            self.losing(lease);
+            lease.disconnected();
+        });
+    }
+
+    fn losing(&self, lease: &Lease) {
+        let Some(number) = lease.connection() else { return };
+        let (mut lost, now) = (self.lost.lock().unwrap_or_else(PoisonError::into_inner), clock::now());
+        lost.retain(|(_, end)| !now.until(*end).is_zero());
+        lost.push_back((number, lease.deadline()));
     }
 
     /// The session is over.
@@ -98,6 +115,22 @@ impl Vitals {
     /// Whether a term still lasts.
     pub(crate) fn check(&self, term: Term) -> Result<(), Lapse> {
         self.lease.borrow().check(term, clock::now())
+    }
+
+    /// How long a guard of this term still lasts, if nothing more is confirmed, or why it does not. `seen` is the connection
+    /// on which its node was seen last: what is confirmed on a later one says nothing of a node that an operator may have
+    /// deleted in between.
+    pub(crate) fn remaining_of(&self, term: Term, seen: u64) -> Result<Duration, Lapse> {
+        let (lease, now) = (self.lease.borrow(), clock::now());
+        lease.check(term, now)?;
+        let remaining = lease.remaining(now);
+        if lease.connection() == Some(seen) {
+            return Ok(remaining);
+        }
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = lost.iter().find(|(number, _)| *number == seen).map(|(_, end)| now.until(*end));
+        let remaining = remaining.min(end.unwrap_or_default());
+        if remaining.is_zero() { Err(Lapse::Unconfirmed) } else { Ok(remaining) }
     }
 
     /// How long the lease still lasts, if nothing more is confirmed.

@@ -8,7 +8,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, Shared, WeakShared, join, ready};
+use futures::future::{BoxFuture, Shared, WeakShared, join, pending, ready};
+use tracing::warn;
 use uuid::Uuid;
 use zookeeper_client as zk;
 use zookeeper_client::{
@@ -175,8 +176,9 @@ pub(crate) async fn create_directory(client: Arc<Client>, lock: Arc<Settings>) -
 }
 
 /// Whether our node is there, though a reply about it was lost. The write in front makes sure that whatever was sent
-/// before it has taken effect, or never will: a server handles one session's requests in their order, and the leader
-/// refuses requests from a connection that the session has left.
+/// before it on this connection has taken effect, or never will: a server handles one session's requests in their order. The
+/// leader refuses requests that come by a server which the session has left; but it may take the session for having gone
+/// back there, if that server had been asked to resume it, too (`Generation::stray`).
 pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.sequence);
     match join(check(&client, "/"), is_there(&client, &path, own)).await {
@@ -200,6 +202,19 @@ pub(crate) async fn find(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, sea
         Err(event) => event,
     }
     .into()
+}
+
+/// Deletes what has one of these ids: a node that was created after it was looked for. Which of them are gone now.
+pub(crate) async fn sweep(client: Arc<Client>, lock: Arc<Settings>, ids: Vec<Uuid>) -> Vec<Uuid> {
+    let Ok(found) = search(client.clone(), lock.clone()).await else { return Vec::new() };
+    let mut gone = Vec::new();
+    for (id, own) in ids.into_iter().filter_map(|id| Some((id, *found.by_id.get(&id)?))) {
+        warn!(path = %lock.path, "a contender that was looked for in vain has come to be after all; deleting it");
+        if delete(client.clone(), lock.clone(), own, Certainty::Unsure).await.event == Event::Deleted {
+            gone.push(id);
+        }
+    }
+    gone
 }
 
 /// Lists this session's nodes in the lock's directory, behind a write as in [`recover`].
@@ -345,17 +360,25 @@ async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<
 /// read.
 fn judge(name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
     let session = read.and_then(|(_, stat)| recipe::session(stat.ephemeral_owner));
-    let client = match (Child::of(name), read) {
-        (Child::Suspect(client), _) if read.is_none() || session.is_some() => client,
-        // Whatever data a node was created with may have been overwritten since, so that tells nothing.
-        (Child::Contender(_), Some((data, stat)))
-            if stat.version == 0 && NodeData::decode(data).is_none() =>
-        {
-            ForeignClient::Lookalike
+    match (Child::of(name), read) {
+        (Child::Suspect(client), _) if read.is_none() || session.is_some() => {
+            Some(Foreign { name: name.to_owned(), client, session })
         }
-        _ => return None,
-    };
-    Some(Foreign { name: name.to_owned(), client, session })
+        // Whatever data a node was created with may have been overwritten since: then it tells nothing. A node that is
+        // not ephemeral never goes by itself.
+        (Child::Contender(_), Some((data, stat)))
+            if session.is_none() || (stat.version == 0 && NodeData::decode(data).is_none()) =>
+        {
+            Some(lookalike(name, stat))
+        }
+        _ => None,
+    }
+}
+
+/// A node with a name like zklock's that is not zklock's.
+fn lookalike(name: &str, stat: &zk::Stat) -> Foreign {
+    let session = recipe::session(stat.ephemeral_owner);
+    Foreign { name: name.to_owned(), client: ForeignClient::Lookalike, session }
 }
 
 /// Watches the predecessor for its end, and for how it ends: by two watches, both sent in one poll.
@@ -379,7 +402,13 @@ pub(crate) async fn watch_predecessor(
     };
     if stat.czxid > own.czxid {
         // A lower number, but a later creation: the directory was made again since, and our node went with it.
-        return Event::OwnTouched.into();
+        return match is_there(&client, &lock.path.contender(own.sequence), own).await {
+            Ok(false) => Event::OwnTouched,
+            // Or somebody gave it a name that the servers did not.
+            Ok(true) => Event::Foreign(lookalike(&predecessor.name(), &stat)),
+            Err(failure) => failure,
+        }
+        .into();
     }
     if let Some(foreign) = judge(&predecessor.name(), Some((&bytes, &stat))) {
         return Event::Foreign(foreign).into();
@@ -428,6 +457,10 @@ pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own
             ..Event::OwnWatched(is(Some(&stat), own)).into()
         },
         Err(Error::NoNode) => Event::OwnWatched(false).into(),
+        // A node that is not ours to read is there all the same, and is asked for again on the next connection.
+        Err(Error::NoAuth) => {
+            Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() }
+        }
         Err(error) => failure(error).into(),
     }
 }
@@ -440,7 +473,7 @@ async fn change(watcher: OneshotWatcher) -> Result<WatchedEvent, SessionEnd> {
             Err(end(event.session_state).unwrap_or(SessionEnd::Closed))
         }
         Ok(event) => Ok(event),
-        Err(_) => std::future::pending().await,
+        Err(_) => pending().await,
     }
 }
 
@@ -506,9 +539,14 @@ pub(crate) async fn sync(client: Arc<Client>) -> bool {
     client.sync("/").await.is_ok()
 }
 
-/// Has a quorum acknowledge a transaction that names a node of ours; false if it is not known to have.
-pub(crate) async fn heartbeat(client: Arc<Client>, node: String) -> bool {
-    matches!(check(&client, &node).await, Event::Confirmed | Event::OwnTouched)
+/// Has a quorum acknowledge a transaction that names a node: whether there was a node of that name; `None` if no quorum
+/// is known to have.
+pub(crate) async fn heartbeat(client: Arc<Client>, node: String) -> Option<bool> {
+    match check(&client, &node).await {
+        Event::Confirmed => Some(true),
+        Event::OwnTouched => Some(false),
+        _ => None,
+    }
 }
 
 /// Asks the quorum whether our node is there. The transaction only knows its name, so a read goes with it.

@@ -12,6 +12,7 @@ mod cut_off_client;
 mod cut_off_server;
 mod differing_servers;
 mod holder;
+mod late_create;
 mod leader_death;
 mod operator;
 mod paused_server;

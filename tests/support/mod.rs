@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use zklock::{AcquireError, Contender, Guard, Lock, Session};
 use zklock_testcontainers::{Link, ZooKeeper};
-use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 /// The longest any observable fact may take; far more than it does take, even on a loaded machine.
 pub const BOUND: Duration = Duration::from_secs(60);
@@ -44,6 +44,12 @@ pub async fn linked(server: &ZooKeeper, timeout: Duration) -> (Link, Session) {
 /// A plain client, for doing what an operator does.
 pub async fn operator(server: &ZooKeeper) -> Client {
     Client::connect(&server.connect_string()).await.expect("a client")
+}
+
+/// Has an operator hide a node from everybody.
+pub async fn hide(operator: &Client, path: &str) {
+    let nobody = AuthId::new("digest", "nobody:AAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    operator.set_acl(path, &[Acl::new(Permission::ALL, nobody)], None).await.expect("the node is hidden");
 }
 
 /// Creates a persistent node, with its ancestors.
@@ -117,7 +123,11 @@ pub async fn granted(task: Waiter) -> Guard {
 
 /// A number in the server's answer to `mntr`.
 pub async fn monitored(server: &ZooKeeper, key: &str) -> u64 {
-    let text = server.admin("mntr").await.expect("mntr");
+    number(&server.admin("mntr").await.expect("mntr"), key)
+}
+
+/// A number in what a server says, by its name.
+pub fn number(text: &str, key: &str) -> u64 {
     let line =
         text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("{key} in {text}"));
     line.trim().parse().expect("a number")

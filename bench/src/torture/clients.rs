@@ -20,7 +20,7 @@ use zklock_testcontainers::{Ensemble, Link};
 use super::args::Recipe;
 use super::client::{DELAY, END};
 use super::record::{Instant, Record, Who};
-use super::slew;
+use super::slew::{self, Brake};
 
 /// How every client is set up.
 #[derive(Clone, Debug)]
@@ -64,6 +64,7 @@ pub(crate) struct Client {
     delay: AtomicU64,
     /// How much faster than true time its clocks are to run from the next start on, in parts per million.
     slew: AtomicI64,
+    brake: Brake,
     process: tokio::sync::Mutex<Option<Process>>,
 }
 
@@ -97,14 +98,26 @@ impl Client {
         }
         // In every third process two tasks contend with each other on one session.
         let tasks = if number.is_multiple_of(3) { 2 } else { 1 };
+        let brake = Brake::new(&setup.shim, number)?;
+        let slew = if slew::is_slewed(number) { slew::rate(u32::from(number / 2)) } else { 0 };
         let (delay, slew, process) =
-            (AtomicU64::default(), AtomicI64::default(), tokio::sync::Mutex::default());
-        Ok(Self { number, tasks, links, setup, heard, delay, slew, process })
+            (AtomicU64::default(), AtomicI64::new(slew), tokio::sync::Mutex::default());
+        Ok(Self { number, tasks, links, setup, heard, delay, slew, brake, process })
     }
 
     pub(crate) fn contenders(&self) -> impl Iterator<Item = Who> + use<> {
         let client = self.number;
         (1..=self.tasks).map(move |task| Who { client, task })
+    }
+
+    /// Stops its `CLOCK_BOOTTIME` if its clocks are slewed.
+    pub(crate) fn stop_clock(&self) -> anyhow::Result<()> {
+        self.brake.stop()
+    }
+
+    /// Lets that clock go on, as if it had never stopped.
+    pub(crate) fn start_clock(&self) -> anyhow::Result<()> {
+        self.brake.go()
     }
 
     /// Has its clocks run so many parts per million too fast from the next start on.
@@ -114,6 +127,8 @@ impl Client {
 
     /// Starts the process. `life` tells it from the ones before.
     pub(crate) async fn start(&self, life: u64) -> anyhow::Result<()> {
+        // It makes sure that its clocks are slewed.
+        self.start_clock()?;
         let slew = self.slew.load(Ordering::SeqCst);
         let program = std::env::current_exe().context("cannot find this program to start clients")?;
         let servers: Vec<_> = self.links.iter().map(Link::address).collect();
@@ -130,7 +145,7 @@ impl Client {
             .args(["--register", register, "--seed", &seed.to_string()])
             .args(["--session-timeout", &session_timeout.as_millis().to_string()])
             .args(["--tick", &tick.as_millis().to_string(), "--slew", &slew.to_string()])
-            .envs(slew::environment(shim, slew))
+            .envs(slew::environment(shim, slew, &self.brake))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

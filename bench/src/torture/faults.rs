@@ -240,9 +240,15 @@ impl Injector {
     }
 
     async fn trouble_client(&self, planned: Planned) -> Done {
-        let holder = match planned.aim {
-            Aim::Holder => self.meet(planned, |_| true).await,
-            Aim::Anyone => None,
+        let holder = match (planned.kind, planned.aim) {
+            (Kind::StopClock, _) => {
+                match self.meet(planned, |holder| slew::is_slewed(holder.who.client)).await {
+                    Some(holder) => Some(holder),
+                    None => return Ok(None),
+                }
+            }
+            (_, Aim::Holder) => self.meet(planned, |_| true).await,
+            (_, Aim::Anyone) => None,
         };
         let anyone = self.clients.get(planned.pick as usize % self.clients.len());
         let met = holder.as_ref().and_then(|holder| self.client(holder.who.client));
@@ -256,9 +262,13 @@ impl Injector {
         let mut fault = self.begin(planned, holder.as_ref());
         fault.client = Some(client.number);
         match planned.kind {
-            Kind::BlackHole => {
+            Kind::BlackHole | Kind::StopClock => {
                 client.links.iter().for_each(|link| link.black_hole());
+                if planned.kind == Kind::StopClock {
+                    client.stop_clock()?;
+                }
                 sleep(planned.lasts).await;
+                client.start_clock()?;
                 client.links.iter().for_each(|link| link.restore());
             }
             Kind::CutConnections => client.links.iter().for_each(|link| link.cut()),

@@ -12,6 +12,7 @@ use super::checker::{Taken, Verdict};
 use super::history::{End, Fault, History, Hold, Outcome};
 use super::record::Instant;
 use super::schedule::Kind;
+use super::slew;
 use crate::report::short;
 
 /// A fault that is over for longer than that has cost nobody the lock.
@@ -126,7 +127,7 @@ impl Report {
             faults: count(history.faults.iter().map(|fault| fault.kind)),
             neglected: history.neglected,
             requeued: history.requeued,
-            slewed: history.holds.iter().filter(|hold| is_slewed(hold, &history.faults)).count() as u64,
+            slewed: history.holds.iter().filter(|hold| slew::is_slewed(hold.who.client)).count() as u64,
             omitted: count(omitted.iter().copied()),
             writes: history.ledger.writes.len() as u64,
             refused_reads: history.ledger.refused_reads,
@@ -154,7 +155,7 @@ impl Report {
             let kind = fault.map(|fault| fault.kind);
             let margin = next.granted.ms_after(ended);
             note(self.margins.entry(end(&hold.end)), margin, kind);
-            if is_slewed(hold, &history.faults) && matches!(hold.end, End::Lost(_)) {
+            if slew::is_slewed(hold.who.client) && matches!(hold.end, End::Lost(_)) {
                 note(self.margins.entry("lost by a slewed clock"), margin, kind);
             }
             match (&hold.end, fault) {
@@ -210,12 +211,6 @@ pub(crate) fn cause<'a>(hold: &Hold, faults: &'a [Fault]) -> Option<&'a Fault> {
             .or_else(|| recent().rfind(met))
             .or_else(|| recent().rfind(|fault| fault.kind.is_of_servers())),
     }
-}
-
-/// Whether its process was one with slewed clocks.
-fn is_slewed(hold: &Hold, faults: &[Fault]) -> bool {
-    let mut before = faults.iter().take_while(|fault| fault.at < hold.granted);
-    before.any(|fault| fault.kind == Kind::SlewClock && fault.client == Some(hold.who.client))
 }
 
 fn end(end: &End) -> &'static str {
@@ -341,34 +336,6 @@ impl fmt::Display for Margin {
 mod tests {
     use super::super::record::{Seen, Who};
     use super::*;
-
-    #[test]
-    fn a_clock_is_slewed_from_the_fault_on() {
-        let fault = |kind, at, client| Fault {
-            kind,
-            at: Instant(at),
-            until: Instant(at + 1),
-            servers: vec![],
-            client: Some(client),
-            session: None,
-            holder: None,
-        };
-        let others = [fault(Kind::SlewClock, 2, 2), fault(Kind::KillClient, 4, 1)];
-        let its = [fault(Kind::SlewClock, 20, 1), fault(Kind::KillClient, 30, 1)];
-        let faults = [others, its].concat();
-        let granted = |at| Hold {
-            who: Who { client: 1, task: 1 },
-            session: 1,
-            token: Some(1),
-            asked: Instant(at),
-            granted: Instant(at),
-            seen: Seen { valid: Instant(at), promised: None },
-            over: Instant(at),
-            end: End::Released,
-        };
-        let slewed = [10, 25, 35].map(|at| is_slewed(&granted(at), &faults));
-        assert_eq!(slewed, [false, true, true]);
-    }
 
     #[test]
     fn what_kept_a_holder_from_its_lease_ended_the_guard_and_not_the_kill_that_came_later() {

@@ -40,8 +40,11 @@ pub(crate) enum Kind {
     StopLong,
     /// A client's process is killed, and started again.
     KillClient,
-    /// The same to every other client, and from then on its clocks run at another rate, all but the one that nobody slews.
+    /// The same to one whose clocks are slewed, and from then on they run at another rate, all but the one that nobody slews.
     SlewClock,
+    /// A holder one of whose clocks stands still is cut off from every server, until another one has long held. A lease that
+    /// believed that clock would outlast this.
+    StopClock,
     /// A client reaches no server for a while but the one that grants shorter session timeouts; then that one is cut off
     /// from the client.
     MoveSession,
@@ -104,7 +107,7 @@ const OF_SERVERS: [Kind; 6] = [
     Kind::KillServer,
 ];
 
-const OF_CLIENTS: [Kind; 10] = [
+const OF_CLIENTS: [Kind; 11] = [
     Kind::BlackHole,
     Kind::CutConnections,
     Kind::LoseReply,
@@ -112,6 +115,7 @@ const OF_CLIENTS: [Kind; 10] = [
     Kind::StopLong,
     Kind::KillClient,
     Kind::SlewClock,
+    Kind::StopClock,
     Kind::MoveSession,
     Kind::Neglect,
     Kind::WriteWaiter,
@@ -143,6 +147,7 @@ impl Kind {
             Self::StopLong => "stop client for long",
             Self::KillClient => "kill client",
             Self::SlewClock => "slew client's clock",
+            Self::StopClock => "stop clock",
             Self::MoveSession => "move session",
             Self::Neglect => "neglect acquisition",
             Self::WriteWaiter => "write to waiter's node",
@@ -195,6 +200,7 @@ impl Kind {
             PauseServer => 1_000..7_000,
             KillServer => 200..3_000,
             BlackHole => 500..7_000,
+            StopClock => 6_000..7_000,
             // Until it has happened, at the longest.
             LoseReply => 2_000..4_000,
             // Less than the shortest session timeout.
@@ -273,7 +279,7 @@ fn planned(rng: &mut Rng, at: Duration, kind: Kind) -> Planned {
         // Either way: what was confirmed when the waiters came is still fresh, or is not any more.
         true => rng.u64(500..3_000),
         // Most who are met are to be met holding, for as long as it lasts.
-        false if rng.u32(..4) < 3 => rng.u64(1_000..2_500),
+        false if rng.u32(..4) < 3 || kind == Kind::StopClock => rng.u64(1_000..2_500),
         false => 0,
     });
     let stay = if kind.is_act() || stay.is_zero() { stay } else { stay + lasts };

@@ -4,6 +4,8 @@
 //! `CLOCK_MONOTONIC_RAW`, so all that the contenders say about themselves is by that one.
 
 use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,15 +45,50 @@ impl Shim {
     }
 }
 
+/// What stops a client's `CLOCK_BOOTTIME`.
+pub(super) struct Brake(PathBuf);
+
+impl Brake {
+    /// For one client of those that have this library.
+    pub(super) fn new(shim: &Path, client: u16) -> anyhow::Result<Self> {
+        let brake = Self(shim.with_file_name(format!("stop-{client}")));
+        std::fs::write(&brake.0, 0_i64.to_ne_bytes()).context("no place for a clock's brake")?;
+        Ok(brake)
+    }
+
+    pub(super) fn stop(&self) -> anyhow::Result<()> {
+        self.set(Instant::of(ClockId::Boottime).0.try_into()?)
+    }
+
+    pub(super) fn go(&self) -> anyhow::Result<()> {
+        self.set(0)
+    }
+
+    /// Processes have mapped it, so it stays the same file, of the same length.
+    fn set(&self, at: i64) -> anyhow::Result<()> {
+        let mut file = OpenOptions::new().write(true).open(&self.0).context("a clock's brake is gone")?;
+        Ok(file.write_all(&at.to_ne_bytes())?)
+    }
+}
+
+/// Whether it is a client with slewed clocks: every other one. The others' clocks stay true.
+pub(super) fn is_slewed(client: u16) -> bool {
+    !client.is_multiple_of(2)
+}
+
 pub(super) fn rate(pick: u32) -> i64 {
     RATES.get(pick as usize % RATES.len()).copied().unwrap_or_default()
 }
 
 /// What a process is started with whose clocks are to be slewed.
-pub(super) fn environment(shim: &Path, slew: i64) -> Vec<(&'static str, OsString)> {
+pub(super) fn environment(shim: &Path, slew: i64, brake: &Brake) -> Vec<(&'static str, OsString)> {
     match slew {
         0 => Vec::new(),
-        slew => vec![("LD_PRELOAD", shim.into()), ("SLEW_PPM", slew.to_string().into())],
+        slew => vec![
+            ("LD_PRELOAD", shim.into()),
+            ("SLEW_PPM", slew.to_string().into()),
+            ("SLEW_STOP", brake.0.clone().into()),
+        ],
     }
 }
 
