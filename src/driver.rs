@@ -132,7 +132,9 @@ impl Driver {
                         change.unwrap_or(Event::WatchLost)
                     }
                     // The watch stays until another one is in its place.
-                    Poll::Pending if std::mem::take(&mut self.doubted) && self.pending.is_none() => Event::WatchLost,
+                    Poll::Pending if std::mem::take(&mut self.doubted) && self.pending.is_none() => {
+                        Event::WatchLost
+                    }
                     Poll::Pending => return Poll::Pending,
                 },
                 (Poll::Pending, None) => return Poll::Pending,

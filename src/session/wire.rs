@@ -458,9 +458,7 @@ pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own
         },
         Err(Error::NoNode) => Event::OwnWatched(false).into(),
         // A node that is not ours to read is there all the same, and is asked for again on the next connection.
-        Err(Error::NoAuth) => {
-            Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() }
-        }
+        Err(Error::NoAuth) => Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() },
         Err(error) => failure(error).into(),
     }
 }

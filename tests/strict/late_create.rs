@@ -26,8 +26,10 @@ async fn a_create_that_was_stuck_does_not_block_the_lock() {
     let ensemble = servers().property("syncLimit", "15").start().await.expect("an ensemble");
     let (leader, old) = (ensemble.leader().await.unwrap(), ensemble.followers().await.unwrap()[0]);
     let other = session(without(&ensemble, old), LONG_TIMEOUT).await;
-    let (before, after) =
-        (Link::start(ensemble.address(old)).await.unwrap(), Link::start(ensemble.address(leader)).await.unwrap());
+    let (before, after) = (
+        Link::start(ensemble.address(old)).await.unwrap(),
+        Link::start(ensemble.address(leader)).await.unwrap(),
+    );
     after.refuse();
     let unlucky = session(format!("{},{}", before.address(), after.address()), TIMEOUT).await;
     let id = unlucky.id();
@@ -47,10 +49,7 @@ async fn a_create_that_was_stuck_does_not_block_the_lock() {
     eventually("the create", async || before.requests_of(RequestKind::Multi) > creates).await;
     let resumed = resumptions(&ensemble, old).await;
     before.cut();
-    eventually("a request to resume the session", async || {
-        resumptions(&ensemble, old).await > resumed
-    })
-    .await;
+    eventually("a request to resume the session", async || resumptions(&ensemble, old).await > resumed).await;
     before.refuse();
     before.cut();
     after.accept();
