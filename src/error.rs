@@ -145,8 +145,9 @@ pub enum InvalidLock {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// An ACL forbids it: to create the lock's directory, to create or list children there, or to read the
-    /// predecessor's node (the server tells its fate only to those who may).
+    /// An ACL forbids it: to create the lock's directory, to create, list or delete children there, or to read the
+    /// predecessor's node (the server tells its fate only to those who may). If it is the deletion that is forbidden, the
+    /// contender's node stays in the queue until its session ends.
     #[error(
         "no permission to queue at {path}; authenticate the session, or have ACLs grant READ, CREATE and DELETE on \
          the directory and READ on every contender's node"
@@ -184,11 +185,12 @@ pub enum AcquireError {
         /// The number this contender was given.
         sequence: i32,
     },
-    /// A contender of another client is in the lock's directory. Such a client may ignore zklock's nodes, so both could
-    /// hold the lock.
+    /// A contender of another client is in the lock's directory, or a node with a contender's name that was made by hand. Such
+    /// a client may ignore zklock's nodes, so both could hold the lock.
     #[error(
         "{node} is a contender of {client}, and zklock shares no queue with other clients; let all that contend at {path} \
-         use zklock, use another path, or wait until that node is gone"
+         use zklock, use another path, or wait until that node is gone (delete it if \
+         it was made by hand)"
     )]
     ForeignContender {
         /// The lock's path.

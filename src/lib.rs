@@ -20,7 +20,8 @@
 //! first 40 ms; until then, two may believe that they hold it. If an operator deletes a waiter's node, that waiter is
 //! granted all the same when its predecessor releases, until it is told within a round trip; so is the one behind it. A
 //! [`LockOptions::takeover_delay`] closes both for waiters that are in the queue already. A write to a node grants nobody; the
-//! holder loses the lock by it.
+//! holder loses the lock by it. An operator who forbids the holder to read its node before deleting it is noticed by a heartbeat
+//! only.
 //!
 //! **Clients of another kind have queues of their own.** Curator, kazoo and others create contenders under other names. An
 //! acquisition that sees one fails with [`AcquireError::ForeignContender`]. A holder does not look again, so zklock cannot
@@ -38,11 +39,12 @@
 //!   release wakes one.
 //! * A free lock is acquired in one round trip, and handed over without another look at the queue.
 //! * A holder that crashes keeps the others out for a session timeout (10 seconds by default) and one and a half of the
-//!   servers' ticks (3 seconds by default) at most: a server reports its sessions every half tick, and the leader expires
-//!   them once a tick.
+//!   servers' ticks (3 seconds by default) at most, unless the leader changes: a server reports its sessions every half tick, the
+//!   leader expires them once a tick, and a new leader gives each its whole timeout again.
 //! * A [`Session`] outlives ZooKeeper's: when the servers end that, the next one is opened, and who was waiting
 //!   queues again, at the end. What was held is lost for good.
-//! * Every future may be dropped at any point: it leaves no node behind and never blocks the queue.
+//! * Every future may be dropped at any point: it leaves no node behind and never blocks the queue, if ACLs let it delete its
+//!   node.
 //! * Every guard has a [`FencingToken`] that increases in the order of the grants. Writes to ZooKeeper itself can be made
 //!   to depend on the lock ([`Guard::transaction`]), and a server can have a caller's claim to it checked
 //!   ([`Session::verify_sequencer`]).

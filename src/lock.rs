@@ -168,12 +168,13 @@ impl LockOptions {
     ///   knows no fencing tokens), if that has arrived by then;
     /// * an operator who deletes the holder's node, or closes its session: the holder is told within a round trip, and
     ///   40 ms if it has just been granted. With a delay of the session timeout or more this holds for a holder that
-    ///   is cut off at that moment, too.
+    ///   is cut off at that moment, too;
     /// * an operator who deletes a waiter's node: a waiter that has a delay asks a quorum for its node before it takes a
     ///   release for its own grant. That costs it a round trip.
     ///
     /// It does not cover a contender that comes to the queue after the holder vanished, or a few round trips before, and
-    /// finds nobody there; nor a process that is paused for longer.
+    /// finds nobody there; nor a process that is paused for longer; nor an operator who writes to the holder's node and deletes
+    /// it in one transaction, as a holder does, or who has forbidden the holder to read it.
     ///
     /// Closing a session whose guards are not released counts as vanishing, and so does dropping a guard that was lost.
     /// So does what may have gone unseen while the connection was lost, or until the next ZooKeeper session was there.
@@ -273,7 +274,8 @@ impl Lock {
     ///
     /// The future does its work when it is polled. One that is kept and not polled, say beside a `select!` that has moved on,
     /// would hold the queue up once its turn has come. So an acquisition that has asked to be polled gives its place up
-    /// after half a session timeout (three eighths at the least). It queues again, at the end, when it is polled next;
+    /// after half a session timeout (three eighths at the least). It asks when there is news, and after ten session timeouts
+    /// without any. It queues again, at the end, when it is polled next;
     /// [`Session::requeued`](crate::Session::requeued) counts that. Acquire in a task of its own if the caller may be busy
     /// with something else:
     ///

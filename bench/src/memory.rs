@@ -1,5 +1,7 @@
 //! What acquisitions that wait take, all in this process and on one session.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -15,7 +17,9 @@ pub(crate) async fn run(memory: &Memory) -> anyhow::Result<bool> {
     let directory = stage.directory("memory").await?;
     let holder = Session::connect(stage.address()).await?;
     let held = holder.lock(&directory)?.acquire().await?;
-    let session = Session::connect(stage.link().address()).await?;
+    // Its end takes as long as the deletion of all their nodes.
+    let session =
+        Session::builder(stage.link().address()).session_timeout(Duration::from_secs(40)).connect().await?;
     let lock = session.lock(&directory)?;
 
     let before = resident()?;

@@ -126,7 +126,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "WHAT", default_value = "term")]
     pub(crate) on_lost: OnLost,
 
-    /// How long after SIGTERM what is left of CMD gets SIGKILL [default: 2s, or half of what the session timeout allows]
+    /// How long after SIGTERM what is left of CMD gets SIGKILL [default: half of what the session timeout allows, 2s at most]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
 

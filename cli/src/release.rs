@@ -89,7 +89,7 @@ async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> 
         Ok(()) => Ok(()),
         Err(Error::NoNode) => Err(gone()),
         Err(Error::BadVersion) => {
-            let problem = "was written to meanwhile, which releases a lock; nothing was removed";
+            let problem = "was written to meanwhile; nothing was removed";
             Err(Failure::new(Code::No, format_args!("{node} {problem}")))
         }
         Err(Error::ConnectionLoss | Error::SessionExpired) => {

@@ -10,6 +10,7 @@ use support::looker::contend_as_kazoo;
 use support::program::{codes, run};
 use zklock::Session;
 use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
+use zookeeper_client::{Acls, CreateMode};
 
 async fn ensemble() -> Ensemble {
     Ensemble::start(3).await.expect("an ensemble")
@@ -79,13 +80,21 @@ async fn contenders_of_other_clients_are_warned_of() {
     let session = Session::connect(server.connect_string()).await.unwrap();
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let node = contend_as_kazoo(&stranger, "/lock/orders").await;
+    // One that is named like ours, and alone.
+    make(&stranger, "/lock/bills").await;
+    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    stranger.create("/lock/bills/lock-0000000000", b"theirs", &options).await.unwrap();
     let arguments = ["doctor", "--json", "-s", &server.connect_string(), "/lock/orders", "/lock/bills"];
     let report = run(&arguments).json();
     let finding = &report["findings"][0];
     assert_eq!((&finding["code"], &finding["severity"]), (&"foreign-contender".into(), &"danger".into()));
     assert!(finding["what"].as_str().unwrap().contains(&node), "{finding}");
     assert_eq!(report["locks"][0]["foreign"][0]["node"], node);
-    assert_eq!(report["locks"][1]["foreign"], Value::Array(vec![]));
+    assert_eq!(report["locks"][0]["contenders"], 1);
+    assert_eq!(
+        (&report["locks"][1]["contenders"], report["locks"][1]["foreign"].as_array().unwrap().len()),
+        (&0.into(), 1)
+    );
     guard.release().await.unwrap();
     let report = run(&arguments).json();
     let foreign = report["findings"].as_array().unwrap().iter().find(|it| it["code"] == "foreign-contender");

@@ -31,8 +31,8 @@ use crate::transaction::Transaction;
 /// is then neither awaited nor confirmed: if the runtime is shutting down, the lock stays taken until the session
 /// expires. Prefer [`release`](Self::release).
 ///
-/// Loss is final: a lost guard never comes back, even if the session does. Its node stays in the queue until the
-/// guard is dropped, so as long as the session lives, nobody gets the lock before the loser has finished.
+/// Loss is final: a lost guard never comes back, even if the session does. Its node, unless its deletion was the loss, stays in
+/// the queue until the guard is dropped, so as long as the session lives, nobody gets the lock before the loser has finished.
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
     held: Arc<Held>,
@@ -202,8 +202,8 @@ impl Guard {
         Transaction::new(self)
     }
 
-    /// Gives the lock to the next contender, and returns once that is done: one round trip. Returns at the latest when the
-    /// guard's lease would have ended.
+    /// Gives the lock to the next contender, and returns once that is done: one round trip; two if the connection was lost and
+    /// the holder's node not seen on the new one yet. Returns at the latest when the guard's lease would have ended.
     ///
     /// A reply that was lost with the connection is recovered, for as long as the session lives.
     ///
@@ -214,7 +214,7 @@ impl Guard {
     ///
     /// # Cancel safety
     ///
-    /// Safe: the release goes on in the background.
+    /// Safe: the release goes on in the background. So does one that was polled and is then kept, after half a session timeout.
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.check()?;
         let Some(mut driver) = self.held.take() else {

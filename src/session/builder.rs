@@ -70,8 +70,8 @@ impl SessionBuilder {
         }
     }
 
-    /// How long the ensemble keeps this session's nodes after it last heard from it: the longest a crashed holder
-    /// keeps the lock from others. From 100 ms to `i32::MAX` ms; the default is 10 seconds.
+    /// How long the ensemble keeps this session's nodes after it last heard from it. A crashed holder keeps the lock from
+    /// others for so long, and for one and a half of the servers' ticks more at most. From 100 ms to `i32::MAX` ms; the default is 10 seconds.
     ///
     /// Servers have limits of their own, by default 2 to 20 ticks (4 s to 40 s). The default is adapted to them
     /// ([`Session::timeout`] tells); a timeout set here is granted as it is, or `connect` fails.

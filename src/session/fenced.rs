@@ -15,11 +15,11 @@ use crate::fence::Sequencer;
 use crate::recipe::{Event, Own, Refusal};
 use crate::transaction::{Applied, NodeOptions, Operation, Task};
 
-/// The version of a holder's node. A contender's data is written by its creation and by its release only, so a node of
-/// another version was released by hand, and the next contender may hold the lock.
+/// The version of a holder's node. A contender's data is written by its creation and by its release only, so somebody else
+/// wrote to a node of another version, which takes the lock from its holder.
 const HELD_VERSION: i32 = 0;
 
-/// Asks the quorum whether the holder's node is there, and not released by hand.
+/// Asks the quorum whether the holder's node is there, untouched.
 pub(crate) async fn confirm(client: &Client, node: &str, own: Own) -> Event {
     confirm_version(client, node, own, HELD_VERSION).await
 }
@@ -29,7 +29,7 @@ pub(crate) async fn confirm(client: &Client, node: &str, own: Own) -> Event {
 pub(crate) enum Verdict {
     /// It was committed.
     Committed(Vec<Applied>),
-    /// The holder's node is gone, or was released by hand. Nothing was written.
+    /// The holder's node is gone, or somebody else wrote to it. Nothing was written.
     NotHeld,
     /// The caller's operation of this index could not be done. Nothing was written.
     Failed(usize, ConditionProblem),

@@ -68,6 +68,12 @@ async fn the_limit_is_lowered_by_a_rolling_change() {
     ensemble.reconfigure(MEAGRE, LIMIT, limit()).await.unwrap();
     ensemble.restart(MEAGRE).await.unwrap();
     ensemble.wait_until_serving().await.unwrap();
+    // The restart took a while, and a guard that was confirmed longer ago than the shorter timeout is lost by the move.
+    eventually("a recent confirmation", async || {
+        contest.guard.verify().await.unwrap();
+        contest.guard.remaining() > ASKED.mul_f64(0.91) - GRANTED / 3
+    })
+    .await;
     until_moved(&contest, &ensemble, &link).await;
     ensemble.isolate(MEAGRE).await.unwrap();
     let mut margins = Margins::of("the same, where that limit was lowered while the session lived");

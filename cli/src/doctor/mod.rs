@@ -21,7 +21,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 
 use futures::future::{Either, join, join_all, select, try_join, try_join_all};
-use zklock::{ConnectError, Session};
+use zklock::{ConnectError, ForeignClient, Session};
 
 use crate::args::Doctor;
 use crate::closing;
@@ -107,5 +107,7 @@ async fn session(connection: &Connection, locks: &[String]) -> Result<Looks, Fai
 async fn queue(session: &Session, path: &str) -> Result<Queue, Failure> {
     let lock = session.lock(path)?;
     let (contenders, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
-    Ok(Queue { path: path.to_owned(), contenders: contenders.len(), foreign })
+    // Those that are named like ours are in both lists.
+    let alike = foreign.iter().filter(|one| one.client == ForeignClient::Lookalike).count();
+    Ok(Queue { path: path.to_owned(), contenders: contenders.len().saturating_sub(alike), foreign })
 }
