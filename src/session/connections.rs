@@ -180,7 +180,6 @@ impl Connections {
                 // Heartbeats cannot keep a lease in this session any more, on whatever server. The next session may
                 // find one that grants more, or tells the user what is wrong.
                 warn!(granted = ?opened.granted, "the server grants too short a session timeout to keep a lease");
-                drop(opened);
                 return Err(SessionEnd::Expired);
             };
             let mut served = Served::start(number, opened);

@@ -1,6 +1,7 @@
 //! One ZooKeeper session: its lease, its requests, and what it does in the background.
 
-use std::collections::HashMap;
+mod chores;
+
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use futures::future::{BoxFuture, Either, select};
 use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::{Instant, Sleep, timeout};
+use tokio::time::{Instant, Sleep};
 use uuid::Uuid;
 
 use super::connection::Wire;
@@ -18,7 +19,7 @@ use super::connections::{Connections, Link, Obituary};
 use super::dialer::{Dialer, Established};
 use super::keeper;
 use super::vitals::{Sent, Vitals};
-use super::wire::{self, Searches};
+use super::wire::Searches;
 use crate::clock;
 use crate::lease::Lengths;
 use crate::lock::Settings;
@@ -121,8 +122,8 @@ impl Generation {
             searches: Arc::default(),
             strays: Mutex::default(),
         });
-        generation.keep(beat(Arc::downgrade(&generation), link).boxed());
-        generation.keep(patrol(Arc::downgrade(&generation)).boxed());
+        generation.keep(chores::beat(Arc::downgrade(&generation), link).boxed());
+        generation.keep(chores::patrol(Arc::downgrade(&generation)).boxed());
         generation
     }
 
@@ -239,7 +240,7 @@ impl Generation {
         let mut young = self.young.lock().unwrap_or_else(PoisonError::into_inner);
         young.push(guard);
         if young.len() == 1 {
-            self.keep(settle(Arc::downgrade(self)).boxed());
+            self.keep(chores::settle(Arc::downgrade(self)).boxed());
         }
     }
 
@@ -264,7 +265,7 @@ impl Generation {
         let mut strays = self.strays();
         strays.push(Stray { lock, id, since: Instant::now() });
         if strays.len() == 1 {
-            self.keep(sweep(Arc::downgrade(self), self.link.clone()).boxed());
+            self.keep(chores::sweep(Arc::downgrade(self), self.link.clone()).boxed());
         }
     }
 
@@ -345,125 +346,5 @@ impl Holding {
 impl Drop for Holding {
     fn drop(&mut self) {
         self.generation.held.lock().unwrap_or_else(PoisonError::into_inner).try_remove(self.key);
-    }
-}
-
-/// Touches the session every heartbeat, and on each new connection, by a sync; then confirms it by a quorum write while it
-/// has a guard. So much a session, however many guards and waiters it has.
-///
-/// The write asks for the node of one guard, of another one each time. Its holder watches that node, but a server withholds
-/// the end of a node that the holder may not read any more.
-async fn beat(generation: Weak<Generation>, mut link: watch::Receiver<Link>) {
-    let Some(hurry) = generation.upgrade().map(|generation| generation.hurry.clone()) else { return };
-    let (mut last, mut asked) = (Instant::now(), 0);
-    loop {
-        let Some(heartbeat) = generation.upgrade().map(|generation| generation.lengths().heartbeat) else {
-            return;
-        };
-        // Whichever comes first; the cleanup task awaits this, inside its runtime.
-        tokio::select! {
-            () = tokio::time::sleep_until(last + heartbeat) => {}
-            changed = link.changed() => if changed.is_err() { return },
-            () = hurry.notified() => {}
-        }
-        // From when it is sent: an answer that took long must not delay the next one.
-        last = Instant::now();
-        let Some(sync) =
-            generation.upgrade().map(|generation| generation.request(|wire| wire::sync(wire.client)))
-        else {
-            return;
-        };
-        let sent = match sync.await {
-            Answer::Given(true, sent) => sent,
-            Answer::Given(false, _) | Answer::Lost => continue,
-            Answer::Over(_) => return,
-        };
-        let Some(generation) = generation.upgrade() else { return };
-        generation.vitals.synced(sent);
-        let Some((key, node, holder)) = generation.next_held(asked) else { continue };
-        asked = key;
-        let vitals = generation.vitals.clone();
-        let confirmation = generation.request(|wire| wire::heartbeat(wire.client, node));
-        drop(generation);
-        if let Answer::Given(Some(is_there), sent) = confirmation.await {
-            vitals.confirmed(sent);
-            if !is_there && let Some(holder) = holder.upgrade() {
-                holder.node_is_gone();
-            }
-        }
-    }
-}
-
-/// Looks every little while whether a young guard has come of age, until there is none.
-async fn settle(generation: Weak<Generation>) {
-    loop {
-        // The cleanup task awaits this, inside its runtime.
-        tokio::time::sleep(SETTLING).await;
-        let Some(generation) = generation.upgrade() else { return };
-        let mut due = Vec::new();
-        let mut young = generation.young.lock().unwrap_or_else(PoisonError::into_inner);
-        young.retain(|guard| match guard.upgrade() {
-            Some(guard) if guard.is_due() => {
-                due.push(guard);
-                false
-            }
-            Some(_) => true,
-            None => false,
-        });
-        let done = young.is_empty();
-        // A guard that is released meanwhile must not find this lock taken.
-        drop(young);
-        due.into_iter().filter_map(Holder::settle).for_each(|guard| generation.keep(guard));
-        if done {
-            return;
-        }
-    }
-}
-
-/// Looks at all drivers that callers poll now and then.
-async fn patrol(generation: Weak<Generation>) {
-    while let Some(pause) = generation.upgrade().map(|generation| generation.lengths().timeout / LOOKS) {
-        // The cleanup task awaits this, inside its runtime.
-        tokio::time::sleep(pause).await;
-        let Some(generation) = generation.upgrade() else { return };
-        // One that begins or ends meanwhile must not find this lock taken.
-        let mut looked = std::mem::take(&mut *generation.looked());
-        looked.retain(|driver| driver.upgrade().is_some_and(|driver| driver.look()));
-        generation.looked().append(&mut looked);
-    }
-}
-
-/// Looks for nodes that came to be late, on each new connection and once a session timeout, until none can any more.
-async fn sweep(generation: Weak<Generation>, mut link: watch::Receiver<Link>) {
-    while let Some(pause) = generation.upgrade().map(|generation| generation.lengths().timeout) {
-        // The cleanup task awaits this, inside its runtime.
-        let _either = timeout(pause, link.changed()).await;
-        let Some(strays) = generation.upgrade().map(|generation| generation.strays().clone()) else { return };
-        let mut directories = HashMap::<_, (Arc<Settings>, Vec<Uuid>)>::new();
-        for Stray { lock, id, .. } in strays {
-            let key = lock.path.to_string();
-            directories.entry(key).or_insert_with(|| (lock, Vec::new())).1.push(id);
-        }
-        for (lock, ids) in directories.into_values() {
-            let Some(swept) = generation
-                .upgrade()
-                .map(|generation| generation.request(|wire| wire::sweep(wire.client, lock, ids)))
-            else {
-                return;
-            };
-            let gone = match swept.await {
-                Answer::Given(gone, _) => gone,
-                Answer::Lost => continue,
-                Answer::Over(_) => return,
-            };
-            let Some(generation) = generation.upgrade() else { return };
-            generation.strays().retain(|stray| !gone.contains(&stray.id));
-        }
-        let Some(generation) = generation.upgrade() else { return };
-        let mut strays = generation.strays();
-        strays.retain(|stray| stray.since.elapsed() < LATEST);
-        if strays.is_empty() {
-            return;
-        }
     }
 }

@@ -3,26 +3,26 @@
 //! zookeeper-client sends a request when its method is called, so what is called in one poll is sent back to
 //! back, in that order.
 
-use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+mod foreign;
+mod lost;
+mod watch;
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, Shared, WeakShared, join, pending, ready};
-use tracing::warn;
-use uuid::Uuid;
+use std::sync::Arc;
+
+pub(crate) use foreign::foreigners;
+use foreign::live_suspect;
+use futures::future::{BoxFuture, join};
+pub(crate) use lost::{Search, Searches, find, recover, sweep};
+pub(crate) use watch::{watch_own, watch_predecessor};
 use zookeeper_client as zk;
 use zookeeper_client::{
-    Client, CreateMode, Error, EventType, MultiReadResult, MultiWriteError, MultiWriteResult, OneshotWatcher,
-    SessionState, WatchedEvent,
+    Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult, SessionState,
 };
 
 use crate::acl::Acl;
 use crate::lock::Settings;
 use crate::node::NodeData;
-use crate::recipe::{
-    self, Child, Event, Foreign, ForeignClient, Look, Own, Refusal, Sequence, SessionEnd, Sight,
-};
+use crate::recipe::{Event, Look, Own, Refusal, Sequence, SessionEnd, Sight};
 
 /// What a request led to: its reply, and the watch it left if it left one.
 pub(crate) struct Reply {
@@ -175,119 +175,6 @@ pub(crate) async fn create_directory(client: Arc<Client>, lock: Arc<Settings>) -
     .into()
 }
 
-/// Whether our node is there, though a reply about it was lost. The write in front makes sure that whatever was sent
-/// before it on this connection has taken effect, or never will: a server handles one session's requests in their order. The
-/// leader refuses requests that come by a server which the session has left; but it may take the session for having gone
-/// back there, if that server had been asked to resume it, too (`Generation::stray`).
-pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
-    let path = lock.path.contender(own.sequence);
-    match join(check(&client, "/"), is_there(&client, &path, own)).await {
-        // A root that is not there, as a chroot may not be, is an answer, too.
-        (Event::Confirmed | Event::OwnTouched, Ok(there)) => Event::Recovered(there.then_some(own)),
-        (Event::Confirmed | Event::OwnTouched, Err(failure)) => failure,
-        (unknown, _) => unknown,
-    }
-    .into()
-}
-
-/// Finds our node by the `id` in its data, after the reply to its creation was lost.
-pub(crate) async fn find(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, search: Search) -> Reply {
-    match search.run(client, &lock).await {
-        Ok(found) => match found.by_id.get(&id) {
-            Some(own) => Event::Recovered(Some(*own)),
-            // It may be ours, and another one would queue behind it for ever.
-            None if found.hidden => Event::Refused(Refusal::NotAuthorized),
-            None => Event::Recovered(None),
-        },
-        Err(event) => event,
-    }
-    .into()
-}
-
-/// Deletes what has one of these ids: a node that was created after it was looked for. Which of them are gone now.
-pub(crate) async fn sweep(client: Arc<Client>, lock: Arc<Settings>, ids: Vec<Uuid>) -> Vec<Uuid> {
-    let Ok(found) = search(client.clone(), lock.clone()).await else { return Vec::new() };
-    let mut gone = Vec::new();
-    for (id, own) in ids.into_iter().filter_map(|id| Some((id, *found.by_id.get(&id)?))) {
-        warn!(path = %lock.path, "a contender that was looked for in vain has come to be after all; deleting it");
-        if delete(client.clone(), lock.clone(), own, Certainty::Unsure).await.event == Event::Deleted {
-            gone.push(id);
-        }
-    }
-    gone
-}
-
-/// Lists this session's nodes in the lock's directory, behind a write as in [`recover`].
-async fn search(client: Arc<Client>, lock: Arc<Settings>) -> Result<Arc<Found>, Event> {
-    let (checked, listed) = join(check(&client, "/"), client.list_ephemerals(lock.path.as_str())).await;
-    let paths = match checked {
-        Event::Confirmed | Event::OwnTouched => listed.map_err(failure)?,
-        unknown => return Err(unknown),
-    };
-    let contenders = paths.iter().filter_map(|path| lock.path.child(path)).filter_map(Sequence::parse);
-    let contenders = contenders.collect::<Vec<_>>();
-    let mut found = Found::default();
-    for chunk in contenders.chunks(READ_CHUNK) {
-        for node in read(&client, &lock, chunk).await.map_err(failure)? {
-            match node.seen {
-                Some(Seen { czxid, data: Some(data), .. }) => {
-                    found.by_id.insert(data.id, Own { sequence: node.sequence, czxid });
-                }
-                Some(_) => {}
-                None => found.hidden = true,
-            }
-        }
-    }
-    Ok(Arc::new(found))
-}
-
-/// This session's nodes in one directory.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    by_id: HashMap<Uuid, Own>,
-    /// Some are not ours to read.
-    hidden: bool,
-}
-
-/// A search under way.
-type Running = BoxFuture<'static, Result<Arc<Found>, Event>>;
-
-/// The searches under way in one session, by directory. After a lost connection all who were about to enter search at
-/// once, and n searches would read n nodes each.
-#[derive(Default)]
-pub(crate) struct Searches(Mutex<HashMap<String, WeakShared<Running>>>);
-
-/// How to search.
-pub(crate) enum Search {
-    /// On our own: what we look for was sent on this very connection, perhaps later than another search.
-    Alone,
-    /// With whoever searches there already: what we look for was sent on an earlier connection.
-    Together(Arc<Searches>),
-}
-
-impl Search {
-    async fn run(self, client: Arc<Client>, lock: &Arc<Settings>) -> Result<Arc<Found>, Event> {
-        let Self::Together(searches) = self else { return search(client, lock.clone()).await };
-        searches.join(client, lock).await
-    }
-}
-
-impl Searches {
-    /// Only those who await a search keep it, so none outlives its connection.
-    fn join(&self, client: Arc<Client>, lock: &Arc<Settings>) -> Shared<Running> {
-        let mut searches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        searches.retain(|_, search| search.upgrade().is_some());
-        if let Some(search) = searches.get(lock.path.as_str()).and_then(WeakShared::upgrade) {
-            return search;
-        }
-        let search = search(client, lock.clone()).boxed().shared();
-        if let Some(weak) = search.downgrade() {
-            searches.insert(lock.path.to_string(), weak);
-        }
-        search
-    }
-}
-
 /// Lists the directory.
 pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
     match client.list_children(lock.path.as_str()).await {
@@ -308,170 +195,6 @@ async fn sight(client: &Client, lock: &Settings, children: Vec<String>) -> Sight
         Ok(None) => Sight::Children(children),
         Ok(Some(foreign)) => Sight::Foreign(foreign),
         Err(_) => Sight::Nothing,
-    }
-}
-
-/// A contender of another client among these children, if there is one. Only what may be one is read.
-async fn live_suspect(
-    client: &Client,
-    lock: &Settings,
-    children: &[String],
-) -> Result<Option<Foreign>, Error> {
-    let is_suspect = |name: &&String| matches!(Child::of(name), Child::Suspect(_));
-    let suspects = children.iter().filter(is_suspect).collect::<Vec<_>>();
-    for chunk in suspects.chunks(READ_CHUNK) {
-        if let Some(foreign) = foreign(client, lock, chunk).await?.into_iter().next() {
-            return Ok(Some(foreign));
-        }
-    }
-    Ok(None)
-}
-
-/// Every contender of another client; or what went wrong.
-pub(crate) async fn foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
-    let children = match client.list_children(lock.path.as_str()).await {
-        Ok(children) => children,
-        Err(Error::NoNode) => return Ok(Vec::new()),
-        Err(error) => return Err(failure(error)),
-    };
-    let numbered = children.iter().filter(|name| Child::of(name) != Child::Other).collect::<Vec<_>>();
-    let mut found = Vec::new();
-    for chunk in numbered.chunks(READ_CHUNK) {
-        found.extend(foreign(&client, &lock, chunk).await.map_err(failure)?);
-    }
-    Ok(found)
-}
-
-/// The contenders of other clients among some children, by one request that reads them all.
-async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<Vec<Foreign>, Error> {
-    let mut reader = client.new_multi_reader();
-    for name in names {
-        reader.add_get_data(&lock.path.of_child(name))?;
-    }
-    let judged = names.iter().zip(reader.commit().await?).filter_map(|(name, result)| match result {
-        MultiReadResult::Data { data, stat } => judge(name, Some((&data, &stat))),
-        MultiReadResult::Error { err: Error::NoAuth } => judge(name, None),
-        _ => None,
-    });
-    Ok(judged.collect())
-}
-
-/// Whether a child is another client's contender, by its name and what reading it shows: `None` if it is not ours to
-/// read.
-fn judge(name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
-    let session = read.and_then(|(_, stat)| recipe::session(stat.ephemeral_owner));
-    match (Child::of(name), read) {
-        (Child::Suspect(client), _) if read.is_none() || session.is_some() => {
-            Some(Foreign { name: name.to_owned(), client, session })
-        }
-        // Whatever data a node was created with may have been overwritten since: then it tells nothing. A node that is
-        // not ephemeral never goes by itself.
-        (Child::Contender(_), Some((data, stat)))
-            if session.is_none() || (stat.version == 0 && NodeData::decode(data).is_none()) =>
-        {
-            Some(lookalike(name, stat))
-        }
-        _ => None,
-    }
-}
-
-/// A node with a name like zklock's that is not zklock's.
-fn lookalike(name: &str, stat: &zk::Stat) -> Foreign {
-    let session = recipe::session(stat.ephemeral_owner);
-    Foreign { name: name.to_owned(), client: ForeignClient::Lookalike, session }
-}
-
-/// Watches the predecessor for its end, and for how it ends: by two watches, both sent in one poll.
-///
-/// A read, and not `exists`: a server with ZOOKEEPER-4799 (3.8.4, 3.9.2) takes the watch of a session that may not read
-/// the node, and never fires it, so a waiter would wait for ever. A read is refused in time. Nor does a read leave a watch
-/// on a node that is gone.
-pub(crate) async fn watch_predecessor(
-    client: Arc<Client>,
-    lock: Arc<Settings>,
-    predecessor: Sequence,
-    own: Own,
-) -> Reply {
-    let path = lock.path.contender(predecessor);
-    let (data, children) = (client.get_and_watch_data(&path), client.get_and_watch_children(&path));
-    let (bytes, stat, data) = match data.await {
-        Ok(read) => read,
-        // Without waiting for the other answer, which says the same.
-        Err(Error::NoNode) => return Event::PredecessorWatched(false).into(),
-        Err(error) => return failure(error).into(),
-    };
-    if stat.czxid > own.czxid {
-        // A lower number, but a later creation: the directory was made again since, and our node went with it.
-        return match is_there(&client, &lock.path.contender(own.sequence), own).await {
-            Ok(false) => Event::OwnTouched,
-            // Or somebody gave it a name that the servers did not.
-            Ok(true) => Event::Foreign(lookalike(&predecessor.name(), &stat)),
-            Err(failure) => failure,
-        }
-        .into();
-    }
-    if let Some(foreign) = judge(&predecessor.name(), Some((&bytes, &stat))) {
-        return Event::Foreign(foreign).into();
-    }
-    let watch = match children.await {
-        Ok((_, _, children)) => end_of(data, children).boxed(),
-        // It went while one watch stood.
-        Err(Error::NoNode) => ready(Event::PredecessorDeleted).boxed(),
-        Err(error) => return failure(error).into(),
-    };
-    Reply { watch: Some(watch), ..Event::PredecessorWatched(true).into() }
-}
-
-/// Resolves once the predecessor is gone. The watch of its data fires when it is written to, that of its children, of
-/// which it has none, when it is deleted. Only a release does both in one transaction. Whoever may write to the directory
-/// can write to a waiter's node, and that waiter may give up later: that grants nobody.
-async fn end_of(data: OneshotWatcher, children: OneshotWatcher) -> Event {
-    let gone = match change(children).await {
-        Ok(gone) => gone,
-        Err(end) => return Event::SessionOver(end),
-    };
-    // The event of a write is always here before that of the deletion, so nothing is waited for: a server may have
-    // withheld it, as one that does not let us read the node any more.
-    match change(data).now_or_never() {
-        Some(Ok(written)) if is_release(&written, &gone) => Event::PredecessorReleased,
-        _ => Event::PredecessorDeleted,
-    }
-}
-
-/// Whether a write and a deletion were one transaction. Servers before 3.9 do not say (ZOOKEEPER-4655).
-fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
-    (written.event_type, gone.event_type) == (EventType::NodeDataChanged, EventType::NodeDeleted)
-        && written.zxid == gone.zxid
-        && gone.zxid != WatchedEvent::NO_ZXID
-}
-
-/// Watches our own node.
-pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
-    match client.get_and_watch_data(&lock.path.contender(own.sequence)).await {
-        Ok((_, stat, watcher)) => Reply {
-            watch: Some(
-                change(watcher)
-                    .map(|change| change.map_or_else(Event::SessionOver, |_| Event::OwnTouched))
-                    .boxed(),
-            ),
-            ..Event::OwnWatched(is(Some(&stat), own)).into()
-        },
-        Err(Error::NoNode) => Event::OwnWatched(false).into(),
-        // A node that is not ours to read is there all the same, and is asked for again on the next connection.
-        Err(Error::NoAuth) => Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() },
-        Err(error) => failure(error).into(),
-    }
-}
-
-/// Resolves when the watch fires, or at the session's end.
-async fn change(watcher: OneshotWatcher) -> Result<WatchedEvent, SessionEnd> {
-    // The watcher panics if the client's task has died of a panic. Then this is taken back with the connection.
-    match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
-        Ok(event) if event.event_type == EventType::Session => {
-            Err(end(event.session_state).unwrap_or(SessionEnd::Closed))
-        }
-        Ok(event) => Ok(event),
-        Err(_) => pending().await,
     }
 }
 
@@ -723,23 +446,6 @@ mod tests {
             assert_eq!(failure(unknown.clone()), Event::Unanswered, "{unknown:?}");
         }
         assert_eq!(failure(Error::SessionExpired), Event::SessionOver(SessionEnd::Expired));
-    }
-
-    #[test]
-    fn a_release_is_a_write_and_a_deletion_of_one_transaction() {
-        let event =
-            |event_type, zxid| WatchedEvent::new(event_type, "/lock/a/lock-0000000001").with_zxid(zxid);
-        let (written, deleted) = (EventType::NodeDataChanged, EventType::NodeDeleted);
-        assert!(is_release(&event(written, 7), &event(deleted, 7)));
-        for (first, last) in [
-            (event(written, 7), event(deleted, 8)),
-            (event(deleted, 7), event(deleted, 7)),
-            (event(written, 7), event(EventType::NodeChildrenChanged, 7)),
-            // As a server before 3.9 tells them, and any server that sets a lost watch again.
-            (event(written, WatchedEvent::NO_ZXID), event(deleted, WatchedEvent::NO_ZXID)),
-        ] {
-            assert!(!is_release(&first, &last), "{first:?} {last:?}");
-        }
     }
 
     #[test]
