@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use support::{enqueue, server, within};
 use zklock::{AcquireError, ConnectError, QueryError, Session, SessionState};
-use zklock_testcontainers::{ZooKeeper, ZooKeeperBuilder};
+use zklock_testcontainers::{Ensemble, ZooKeeper, ZooKeeperBuilder};
 
 /// A server that does not tell its configuration, as none does by default.
 fn reticent(tick: Duration) -> ZooKeeperBuilder {
@@ -29,6 +29,22 @@ async fn the_tick_is_learned_from_a_server_that_tells_it() {
     // By the longest session timeout it would be 3 s.
     let server = server().await;
     assert_eq!(support::session(&server).await.tick(), Duration::from_millis(100));
+}
+
+#[tokio::test]
+async fn the_longest_tick_of_all_servers_counts() {
+    let ensemble = Ensemble::builder(3)
+        .tick_time(Duration::from_secs(1))
+        .property("4lw.commands.whitelist", "srvr")
+        .property_of(2, "tickTime", "1500")
+        .start()
+        .await
+        .unwrap();
+    // Whoever is asked first.
+    for _ in 0..3 {
+        let session = Session::connect(ensemble.connect_string()).await.unwrap();
+        assert_eq!(session.tick(), Duration::from_millis(1_500));
+    }
 }
 
 #[tokio::test]

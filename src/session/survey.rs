@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use futures::future::{join, join_all};
-use tokio::time::timeout;
+use futures::stream::FuturesUnordered;
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, warn};
 use zookeeper_client::Error;
 
@@ -25,6 +27,9 @@ const LEAST_TICKS: u32 = 2;
 /// What it grants at most.
 const MOST_TICKS: u32 = 20;
 
+/// So long the other servers have for their answers once the first has answered.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// How a tick is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tick {
@@ -34,31 +39,70 @@ enum Tick {
     Between { shorter: Duration, longer: Duration },
 }
 
-/// Learns the servers' tick from the first server that answers. A longer tick than the true one costs some of the lease; a
-/// shorter one makes it unsound.
-pub(super) async fn tick(dialer: &Dialer) -> Result<Duration, ConnectError> {
-    let mut last = dialer.unreachable();
-    for server in dialer.shuffled() {
-        match ask(dialer, server).await {
-            Ok(Tick::Known(tick)) => return Ok(tick),
-            Ok(Tick::Between { shorter, longer }) => {
-                let reckoning = Reckoning { tick: longer, ..dialer.reckoning };
-                if Lengths::new(dialer.timeout, &reckoning).is_ok() {
-                    warn!(
-                        ?shorter,
-                        ?longer,
-                        "the servers' tick cannot be told from their limits; taking the longer one"
-                    );
-                    return Ok(longer);
+impl Tick {
+    /// What two servers say together: the longer one, unless one of them says for sure which of the other's it is.
+    fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Known(one), Self::Known(another)) => {
+                if one != another {
+                    warn!(?one, ?another, "the servers have different ticks; taking the longest one");
                 }
-                return Err(ConnectError::TickUnknown { shorter, longer });
+                Self::Known(one.max(another))
             }
-            Err(Error::AuthFailed) => return Err(ConnectError::AuthFailed),
-            Err(Error::Timeout | Error::NoHosts | Error::ConnectionLoss) => {}
-            Err(error) => last = dialer.failure(error),
+            (Self::Known(known), Self::Between { shorter, longer })
+            | (Self::Between { shorter, longer }, Self::Known(known)) => {
+                if known == shorter || known >= longer {
+                    Self::Known(known)
+                } else {
+                    Self::Between { shorter: known, longer }
+                }
+            }
+            (Self::Between { longer: one, .. }, Self::Between { longer: another, .. }) => {
+                if one >= another {
+                    self
+                } else {
+                    other
+                }
+            }
         }
     }
-    Err(last)
+}
+
+/// Learns the servers' tick: the longest one of those that answer soon. A longer tick than the true one costs some of the
+/// lease; a shorter one makes it unsound.
+pub(super) async fn tick(dialer: &Dialer) -> Result<Duration, ConnectError> {
+    let mut asked = dialer.servers.iter().map(|server| ask(dialer, server)).collect::<FuturesUnordered<_>>();
+    let (mut tick, mut last) = (None::<Tick>, dialer.unreachable());
+    let mut others = None;
+    loop {
+        let answer = match others {
+            None => asked.next().await,
+            Some(until) => timeout_at(until, asked.next()).await.ok().flatten(),
+        };
+        match answer {
+            Some(Ok(another)) => {
+                tick = Some(tick.map_or(another, |tick| tick.with(another)));
+                others.get_or_insert_with(|| Instant::now() + GRACE);
+            }
+            Some(Err(Error::AuthFailed)) => return Err(ConnectError::AuthFailed),
+            Some(Err(Error::Timeout | Error::NoHosts | Error::ConnectionLoss)) => {}
+            Some(Err(error)) => last = dialer.failure(error),
+            None => break,
+        }
+    }
+    match tick.ok_or(last)? {
+        Tick::Known(tick) => Ok(tick),
+        Tick::Between { shorter, longer } => {
+            Lengths::new(dialer.timeout, &Reckoning { tick: longer, ..dialer.reckoning })
+                .map_err(|_| ConnectError::TickUnknown { shorter, longer })?;
+            warn!(
+                ?shorter,
+                ?longer,
+                "the servers' tick cannot be told from their limits; taking the longer one"
+            );
+            Ok(longer)
+        }
+    }
 }
 
 async fn ask(dialer: &Dialer, server: &Server) -> Result<Tick, Error> {
@@ -118,6 +162,24 @@ mod tests {
     fn default_limits_tell_the_tick() {
         for tick in [500, 501, 2_000, 5_000, 180_000] {
             assert_eq!(infer(ms(2 * tick).max(SHORT), ms(20 * tick)), Tick::Known(ms(tick)));
+        }
+    }
+
+    #[test]
+    fn servers_that_differ_have_the_longest_tick() {
+        let known = |tick| Tick::Known(ms(tick));
+        let between = |shorter, longer| Tick::Between { shorter: ms(shorter), longer: ms(longer) };
+        for (one, another, both) in [
+            (known(2_000), known(2_000), known(2_000)),
+            (known(2_000), known(3_000), known(3_000)),
+            // One of them has a limit that was set by hand.
+            (known(2_000), between(2_000, 30_000), known(2_000)),
+            (known(2_000), between(500, 2_000), known(2_000)),
+            (known(2_000), between(500, 1_000), known(2_000)),
+            (known(2_000), between(1_000, 3_000), between(2_000, 3_000)),
+            (between(500, 2_000), between(1_000, 3_000), between(1_000, 3_000)),
+        ] {
+            assert_eq!((one.with(another), another.with(one)), (both, both), "{one:?} {another:?}");
         }
     }
 
