@@ -128,13 +128,11 @@ impl Driver {
                 (Poll::Ready(event), _) => event,
                 (Poll::Pending, Some(watch)) => match watch.poll_unpin(cx) {
                     Poll::Ready(change) => {
-                        self.watch = None;
+                        (self.watch, self.doubted) = (None, false);
                         change.unwrap_or(Event::WatchLost)
                     }
                     // The watch stays until another one is in its place.
-                    Poll::Pending if std::mem::take(&mut self.doubted) && self.pending.is_none() => {
-                        Event::WatchLost
-                    }
+                    Poll::Pending if std::mem::take(&mut self.doubted) => Event::WatchLost,
                     Poll::Pending => return Poll::Pending,
                 },
                 (Poll::Pending, None) => return Poll::Pending,
@@ -147,7 +145,7 @@ impl Driver {
 
     /// Looks at what it waits for again, at the next poll, as if its watch were lost.
     pub(crate) fn doubt(&mut self) {
-        self.doubted = true;
+        self.doubted = self.watch.is_some() && self.pending.is_none();
     }
 
     /// Takes in an event from the caller. Its command, if it has one, is sent at the next poll.
@@ -260,9 +258,14 @@ impl Driver {
         self.seen
     }
 
-    /// Our node was seen, on this connection if that is known.
-    pub(crate) fn saw(&mut self, connection: Option<u64>) {
-        self.seen = connection;
+    /// Our node was seen on this connection. That may be heard of late.
+    pub(crate) fn saw(&mut self, connection: u64) {
+        self.seen = self.seen.max(Some(connection));
+    }
+
+    /// Whatever has our node's name may be another one.
+    pub(crate) fn forget(&mut self) {
+        self.seen = None;
     }
 
     /// Whether what has our node's name is certainly our node.

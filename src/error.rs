@@ -337,10 +337,11 @@ pub enum ReleaseError {
     /// background.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// ZooKeeper did not confirm the release before the guard's lease ended. The release goes on in the background.
+    /// ZooKeeper did not confirm the release before the guard's lease ended, or the release was not polled in time. It goes on
+    /// in the background.
     #[error(
-        "ZooKeeper did not confirm the release of {path} before the lease ended; it goes on in the background, and at the \
-         latest the lock is free when the session expires"
+        "the release of {path} was not seen to be confirmed in time; it goes on in the background, and at the latest the \
+         lock is free when the session expires"
     )]
     Unconfirmed {
         /// The lock's path.

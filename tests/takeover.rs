@@ -295,6 +295,7 @@ async fn an_operators_deletion_while_the_holder_is_away_leaves_no_overlap() {
     operator(&server).await.delete(&guard.node(), None).await.unwrap();
     eventually("most of the lease's time", async || away.elapsed() > TIMEOUT.mul_f64(0.7)).await;
     let look = link.lose_reply(RequestKind::GetData);
+    assert!(guard.is_held());
     link.accept();
     within("the look at its node", look.happened()).await;
     link.refuse();

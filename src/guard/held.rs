@@ -27,7 +27,7 @@ pub(super) struct Held {
     pub(super) path: LockPath,
     pub(super) own: Own,
     term: Term,
-    /// The connection on which our node was seen last.
+    /// The number of the connection on which our node was seen last, and one more; zero for none.
     seen: AtomicU64,
     pub(super) stop_margin: Duration,
     pub(super) loss: watch::Sender<Option<Loss>>,
@@ -59,7 +59,7 @@ impl Held {
             path,
             own,
             term,
-            seen: AtomicU64::new(driver.seen().unwrap_or(u64::MAX)),
+            seen: AtomicU64::new(driver.seen().map_or(0, |number| number + 1)),
             stop_margin,
             loss: watch::Sender::new(None),
             driver: Mutex::new(Some(driver)),
@@ -119,7 +119,7 @@ impl Held {
     /// removes it looks first.
     pub(super) fn touched(&self) -> Lost {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        driver.iter_mut().for_each(|driver| driver.saw(None));
+        driver.iter_mut().for_each(Driver::forget);
         drop(driver);
         self.lost_for(LostReason::NodeDeleted)
     }
@@ -135,12 +135,12 @@ impl Held {
 
     /// How long the lease lasts for this guard, or why it does not.
     fn lease(&self) -> Result<Duration, Lapse> {
-        self.vitals().remaining_of(self.term, self.seen.load(Ordering::Relaxed))
+        self.vitals().remaining_of(self.term, self.seen.load(Ordering::Relaxed).checked_sub(1))
     }
 
-    /// A server has shown our node on this connection.
+    /// A server has shown our node on this connection. That may be heard of late.
     pub(super) fn saw(&self, connection: u64) {
-        self.seen.store(connection, Ordering::Relaxed);
+        self.seen.fetch_max(connection + 1, Ordering::Relaxed);
     }
 
     /// Why the guard is lost, or will be before there is more time than this margin.
@@ -226,6 +226,10 @@ impl Holder for Held {
     }
 
     fn node_is_gone(&self) {
+        // A release is faster than the answer, and a guard that is lost may be kept for long.
+        if self.lost_by_now().is_some() {
+            return;
+        }
         let Lost { path, reason } = self.touched();
         warn!(%path, %reason, "the lock is lost");
     }

@@ -42,7 +42,8 @@ pub struct Guard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// No quorum confirmed the session in time, so that it may have ended unnoticed.
+    /// No quorum confirmed the session in time, so that it may have ended unnoticed; or none showed the holder's node in time
+    /// after a reconnection.
     Unconfirmed,
     /// ZooKeeper expired the session.
     SessionExpired,

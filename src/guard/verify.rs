@@ -28,7 +28,7 @@ impl Held {
                 Answer::Given(Event::Confirmed, sent) => {
                     self.vitals().confirmed(sent);
                     let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-                    driver.iter_mut().for_each(|driver| driver.saw(Some(sent.connection)));
+                    driver.iter_mut().for_each(|driver| driver.saw(sent.connection));
                     drop(driver);
                     self.saw(sent.connection);
                     return self.check();

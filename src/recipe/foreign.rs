@@ -21,7 +21,8 @@ pub enum ForeignClient {
     Kazoo,
     /// `WriteLock`, of ZooKeeper's own recipes.
     WriteLock,
-    /// A client that names its nodes as zklock does, and writes other data to them.
+    /// A client that names its nodes as zklock does, and writes other data to them; or a node that was made by hand, or
+    /// restored.
     Lookalike,
     /// Any other client.
     Unknown,

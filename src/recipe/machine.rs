@@ -215,7 +215,7 @@ impl Machine {
             (Guarding(own), Event::OwnWatched(true)) => Some((Guarded(*own), None)),
             (Guarding(own), Event::OwnWatched(false)) => Some(lose(*own)),
             (Guarding(own), Event::Unanswered) => Some(guard(*own)),
-            // The watch is a service to the holder; without it the lock is held all the same.
+            // The lock is held all the same, for as long as the connection lasts on which the node was seen.
             (Guarding(own), Event::Refused(_)) => Some((Guarded(*own), None)),
             (Guarded(own), Event::OwnTouched) => Some(lose(*own)),
             (Guarded(own), Event::WatchLost) => Some(guard(*own)),

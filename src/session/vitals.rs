@@ -120,15 +120,15 @@ impl Vitals {
     /// How long a guard of this term still lasts, if nothing more is confirmed, or why it does not. `seen` is the connection
     /// on which its node was seen last: what is confirmed on a later one says nothing of a node that an operator may have
     /// deleted in between.
-    pub(crate) fn remaining_of(&self, term: Term, seen: u64) -> Result<Duration, Lapse> {
+    pub(crate) fn remaining_of(&self, term: Term, seen: Option<u64>) -> Result<Duration, Lapse> {
         let (lease, now) = (self.lease.borrow(), clock::now());
         lease.check(term, now)?;
         let remaining = lease.remaining(now);
-        if lease.connection() == Some(seen) {
+        if seen.is_some() && lease.connection() == seen {
             return Ok(remaining);
         }
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = lost.iter().find(|(number, _)| *number == seen).map(|(_, end)| now.until(*end));
+        let end = lost.iter().find(|(number, _)| Some(*number) == seen).map(|(_, end)| now.until(*end));
         let remaining = remaining.min(end.unwrap_or_default());
         if remaining.is_zero() { Err(Lapse::Unconfirmed) } else { Ok(remaining) }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zklock::Guard;
 use zklock_testcontainers::{Ensemble, Link, RequestKind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -59,8 +60,12 @@ async fn a_create_that_was_stuck_does_not_block_the_lock() {
     for write in writes {
         within("the backlog", write).await.unwrap();
     }
+    let number = |guard: &Guard| guard.node()[guard.node().len() - 10..].parse::<u32>().unwrap();
+    let released = number(&guard);
     within("the release", guard.release()).await.unwrap();
     let next = within("the next grant", other.lock("/lock/orders").unwrap().acquire()).await.unwrap();
+    // The late create was carried out, and took the number in between.
+    assert_eq!(number(&next), released + 2);
     next.release().await.unwrap();
     // The session has not taken the late node with it.
     assert_eq!(unlucky.id(), id);

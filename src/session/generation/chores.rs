@@ -1,6 +1,6 @@
 //! What a session does in the background for as long as somebody uses it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, Weak};
 
 use tokio::sync::watch;
@@ -45,12 +45,12 @@ pub(super) async fn beat(generation: Weak<Generation>, mut link: watch::Receiver
         let Some(generation) = generation.upgrade() else { return };
         generation.vitals.synced(sent);
         let Some((key, node, holder)) = generation.next_held(asked) else { continue };
-        asked = key;
         let vitals = generation.vitals.clone();
         let confirmation = generation.request(|wire| wire::heartbeat(wire.client, node));
         drop(generation);
         if let Answer::Given(Some(is_there), sent) = confirmation.await {
             vitals.confirmed(sent);
+            asked = key;
             if !is_there && let Some(holder) = holder.upgrade() {
                 holder.node_is_gone();
             }
@@ -97,8 +97,10 @@ pub(super) async fn patrol(generation: Weak<Generation>) {
     }
 }
 
-/// Looks for nodes that came to be late, on each new connection and once a session timeout, until none can any more.
+/// Looks for nodes that came to be late, whenever a connection comes or goes and once a session timeout, until none can any
+/// more.
 pub(super) async fn sweep(generation: Weak<Generation>, mut link: watch::Receiver<Link>) {
+    link.mark_unchanged();
     while let Some(pause) = generation.upgrade().map(|generation| generation.lengths().timeout) {
         // The cleanup task awaits this, inside its runtime.
         let _either = timeout(pause, link.changed()).await;
@@ -108,24 +110,32 @@ pub(super) async fn sweep(generation: Weak<Generation>, mut link: watch::Receive
             let key = lock.path.to_string();
             directories.entry(key).or_insert_with(|| (lock, Vec::new())).1.push(id);
         }
+        let began = Instant::now();
+        let mut done = HashSet::new();
         for (lock, ids) in directories.into_values() {
+            let (directory, looked_for) = (lock.clone(), ids.clone());
             let Some(swept) = generation
                 .upgrade()
-                .map(|generation| generation.request(|wire| wire::sweep(wire.client, lock, ids)))
+                .map(|generation| generation.request(|wire| wire::sweep(wire.client, directory, looked_for)))
             else {
                 return;
             };
-            let gone = match swept.await {
-                Answer::Given(gone, _) => gone,
-                Answer::Lost => continue,
+            match swept.await {
+                Answer::Given(Some(gone), _) => {
+                    done.extend(gone);
+                    // Nothing that is carried out later than this look is looked for.
+                    let Some(generation) = generation.upgrade() else { return };
+                    let strays = generation.strays();
+                    let late = |stray: &&Stray| ids.contains(&stray.id) && began - stray.since >= LATEST;
+                    done.extend(strays.iter().filter(late).map(|stray| stray.id));
+                }
+                Answer::Given(None, _) | Answer::Lost => {}
                 Answer::Over(_) => return,
-            };
-            let Some(generation) = generation.upgrade() else { return };
-            generation.strays().retain(|stray| !gone.contains(&stray.id));
+            }
         }
         let Some(generation) = generation.upgrade() else { return };
         let mut strays = generation.strays();
-        strays.retain(|stray| stray.since.elapsed() < LATEST);
+        strays.retain(|stray| !done.contains(&stray.id));
         if strays.is_empty() {
             return;
         }

@@ -66,7 +66,7 @@ pub(super) fn judge(name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Fore
         // Whatever data a node was created with may have been overwritten since: then it tells nothing. A node that is
         // not ephemeral never goes by itself.
         (Child::Contender(_), Some((data, stat)))
-            if session.is_none() || (stat.version == 0 && NodeData::decode(data).is_none()) =>
+            if stat.ephemeral_owner == 0 || (stat.version == 0 && NodeData::decode(data).is_none()) =>
         {
             Some(lookalike(name, stat))
         }

@@ -42,9 +42,10 @@ pub(crate) async fn find(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, sea
     .into()
 }
 
-/// Deletes what has one of these ids: a node that was created after it was looked for. Which of them are gone now.
-pub(crate) async fn sweep(client: Arc<Client>, lock: Arc<Settings>, ids: Vec<Uuid>) -> Vec<Uuid> {
-    let Ok(found) = search(client.clone(), lock.clone()).await else { return Vec::new() };
+/// Deletes what has one of these ids: a node that was created after it was looked for. Which of them are gone now; `None` if
+/// they could not be looked for.
+pub(crate) async fn sweep(client: Arc<Client>, lock: Arc<Settings>, ids: Vec<Uuid>) -> Option<Vec<Uuid>> {
+    let found = search(client.clone(), lock.clone()).await.ok()?;
     let mut gone = Vec::new();
     for (id, own) in ids.into_iter().filter_map(|id| Some((id, *found.by_id.get(&id)?))) {
         warn!(path = %lock.path, "a contender that was looked for in vain has come to be after all; deleting it");
@@ -52,7 +53,7 @@ pub(crate) async fn sweep(client: Arc<Client>, lock: Arc<Settings>, ids: Vec<Uui
             gone.push(id);
         }
     }
-    gone
+    Some(gone)
 }
 
 /// Lists this session's nodes in the lock's directory, behind a write as in [`recover`].
