@@ -138,3 +138,8 @@ pub use lock::{Contender, ForeignContender, Lock, LockOptions};
 pub use recipe::ForeignClient;
 pub use session::{Session, SessionBuilder, SessionEvent, SessionState};
 pub use transaction::{Applied, NodeOptions, Transaction};
+
+/// Has the examples of the guide compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/GUIDE.md")]
+struct Guide;

@@ -149,7 +149,7 @@ impl Session {
         self.generations.present().id()
     }
 
-    /// The session timeout that the server granted.
+    /// The session timeout that may be in force: the smallest one that a server granted this ZooKeeper session, or may have.
     pub fn timeout(&self) -> Duration {
         self.generations.present().lengths().timeout
     }
