@@ -139,7 +139,8 @@ pub use recipe::ForeignClient;
 pub use session::{Session, SessionBuilder, SessionEvent, SessionState};
 pub use transaction::{Applied, NodeOptions, Transaction};
 
-/// Has the examples of the guide compiled.
+/// Has the examples of these pages compiled.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/GUIDE.md")]
-struct Guide;
+struct Pages;
