@@ -56,4 +56,4 @@ gaps: servers nextest ## Measure the time between one command's end and the next
 	scripts/gaps.sh $(REPETITIONS)
 
 torture: servers ## Take servers and clients apart for ten minutes, and look for two holders (SECONDS=, SEED=)
-	cargo run --release -p zklock-bench -- torture --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
+	cargo run --release -p zklock-bench -- torture --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
