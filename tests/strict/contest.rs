@@ -6,7 +6,7 @@ use zklock::{Guard, LockOptions, LostReason, Session};
 use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
 use zookeeper_client::Client;
 
-use crate::support::{Waiter, enqueue, within};
+use crate::support::{Waiter, enqueue, number, within};
 
 /// The holder's session timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
@@ -48,6 +48,11 @@ pub(crate) async fn links(ensemble: &Ensemble) -> Vec<Link> {
 /// The servers behind these links.
 pub(crate) fn behind(links: &[Link]) -> String {
     links.iter().map(Link::address).collect::<Vec<_>>().join(",")
+}
+
+/// How many requests to resume a session this server has had.
+pub(crate) async fn resumptions(ensemble: &Ensemble, server: usize) -> u64 {
+    number(&ensemble.admin(server, "mntr").await.expect("mntr"), "zk_connection_revalidate_count")
 }
 
 /// A lock of a repetition's own.

@@ -3,21 +3,16 @@
 use std::time::Duration;
 
 use zklock::Guard;
-use zklock_testcontainers::{Ensemble, Link, RequestKind};
+use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::contest::{LONG_TIMEOUT, servers, session, without};
-use crate::support::{acquire, eventually, granted, number, within};
+use crate::contest::{LONG_TIMEOUT, resumptions, servers, session, without};
+use crate::support::{acquire, eventually, granted, within};
 
 /// So many writes keep the leader busy for longer than it takes to read the request behind them.
 const BACKLOG: u64 = 3_000;
 
 const TIMEOUT: Duration = Duration::from_secs(8);
-
-/// How many requests to resume a session this server has had.
-async fn resumptions(ensemble: &Ensemble, server: usize) -> u64 {
-    number(&ensemble.admin(server, "mntr").await.expect("mntr"), "zk_connection_revalidate_count")
-}
 
 /// The leader takes note of a session's server when it reads a request to resume the session, and looks at that note when
 /// it handles a request. So a create that was stuck on its way to the leader is carried out if such a request is stuck
