@@ -263,7 +263,7 @@ impl Driver {
         self.seen = self.seen.max(Some(connection));
     }
 
-    /// Whatever has our node's name may be another one.
+    /// The node of our node's name may be another one.
     pub(crate) fn forget(&mut self) {
         self.seen = None;
     }

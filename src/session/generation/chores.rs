@@ -5,7 +5,6 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
-use uuid::Uuid;
 
 use super::{Answer, Generation, Holder, LATEST, LOOKS, SETTLING, Stray};
 use crate::lock::Settings;
@@ -105,28 +104,26 @@ pub(super) async fn sweep(generation: Weak<Generation>, mut link: watch::Receive
         // The cleanup task awaits this, inside its runtime.
         let _either = timeout(pause, link.changed()).await;
         let Some(strays) = generation.upgrade().map(|generation| generation.strays().clone()) else { return };
-        let mut directories = HashMap::<_, (Arc<Settings>, Vec<Uuid>)>::new();
-        for Stray { lock, id, .. } in strays {
-            let key = lock.path.to_string();
-            directories.entry(key).or_insert_with(|| (lock, Vec::new())).1.push(id);
+        let mut directories = HashMap::<_, (Arc<Settings>, Vec<Stray>)>::new();
+        for stray in strays {
+            let lock = stray.lock.clone();
+            directories.entry(lock.path.to_string()).or_insert_with(|| (lock, Vec::new())).1.push(stray);
         }
         let began = Instant::now();
         let mut done = HashSet::new();
-        for (lock, ids) in directories.into_values() {
-            let (directory, looked_for) = (lock.clone(), ids.clone());
+        for (lock, strays) in directories.into_values() {
+            let ids = strays.iter().map(|stray| stray.id).collect();
             let Some(swept) = generation
                 .upgrade()
-                .map(|generation| generation.request(|wire| wire::sweep(wire.client, directory, looked_for)))
+                .map(|generation| generation.request(|wire| wire::sweep(wire.client, lock, ids)))
             else {
                 return;
             };
             match swept.await {
                 Answer::Given(Some(gone), _) => {
                     done.extend(gone);
-                    // Nothing that is carried out later than this look is looked for.
-                    let Some(generation) = generation.upgrade() else { return };
-                    let strays = generation.strays();
-                    let late = |stray: &&Stray| ids.contains(&stray.id) && began - stray.since >= LATEST;
+                    // A node that comes to be after this look is not looked for.
+                    let late = |stray: &&Stray| began - stray.since >= LATEST;
                     done.extend(strays.iter().filter(late).map(|stray| stray.id));
                 }
                 Answer::Given(None, _) | Answer::Lost => {}

@@ -100,7 +100,7 @@ pub(crate) struct Searches(Mutex<HashMap<String, WeakShared<Running>>>);
 pub(crate) enum Search {
     /// On our own: what we look for was sent on this very connection, perhaps later than another search.
     Alone,
-    /// With whoever searches there already: what we look for was sent on an earlier connection.
+    /// With those that search there already: what we look for was sent on an earlier connection.
     Together(Arc<Searches>),
 }
 
