@@ -7,6 +7,9 @@ bench="target/release/zklock-bench"
 "$bench" compare --scenario free --clients 1 --cycles 1000 --rtt-ms 1
 "$bench" compare --scenario contended --clients 8 --cycles 500 --rtt-ms 1
 "$bench" compare --scenario contended --clients 8 --cycles 2000 --rtt-ms 0
+"$bench" compare --scenario contended --clients 2 --cycles 1000 --rtt-ms 1
+"$bench" compare --scenario contended --clients 2 --cycles 200 --rtt-ms 1 --hold-ms 5
+"$bench" compare --scenario contended --clients 2 --cycles 300 --rtt-ms 0 --hold-ms 5
 "$bench" compare --scenario queue --clients 10 --cycles 20
 "$bench" compare --scenario queue --clients 1000 --cycles 20
 "$bench" memory --waiters 10000

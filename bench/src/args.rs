@@ -46,6 +46,9 @@ pub(crate) struct Compare {
     /// What to add to each round trip of a measured client, in milliseconds.
     #[arg(long, value_name = "R", default_value_t = 0.0, value_parser = milliseconds)]
     pub(crate) rtt_ms: f64,
+    /// How long each client holds the lock in `contended`, in milliseconds. That time is not measured.
+    #[arg(long, value_name = "H", default_value_t = 0.0, value_parser = milliseconds)]
+    pub(crate) hold_ms: f64,
     /// Have zookeeper-client queue in Curator's layout rather than in the one with the shortest names.
     #[arg(long)]
     pub(crate) curator: bool,
@@ -84,7 +87,7 @@ pub(crate) struct Common {
 pub(crate) enum Scenario {
     /// Each client acquires and releases a lock that nobody else wants.
     Free,
-    /// All clients acquire and release one lock, again and again, with nothing in between.
+    /// All clients acquire and release one lock, again and again.
     Contended,
     /// One client acquires a lock for which others wait already; they go first.
     Queue,
@@ -94,6 +97,10 @@ impl Compare {
     /// How zookeeper-client is to be used.
     pub(crate) fn recipe(&self) -> Recipe {
         Recipe { curator: self.curator, drops: self.drops && self.scenario != Scenario::Free }
+    }
+
+    pub(crate) fn hold(&self) -> Duration {
+        Duration::from_secs_f64(self.hold_ms / 1000.0)
     }
 
     pub(crate) fn round_trip(&self) -> Duration {

@@ -20,7 +20,7 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
     let stage = Stage::open(compare.common.connect.as_deref()).await?;
     let mut entries = Vec::new();
     for peer in compare.scenario.peers(compare.recipe()) {
-        let cast = compare.scenario.cast(peer, compare.clients, &stage).await?;
+        let cast = Scenario::cast(peer, compare, &stage).await?;
         entries.push(Entry { peer, cast, tally: Tally::new()? });
     }
     stage.link().set_round_trip(compare.round_trip());

@@ -1,8 +1,8 @@
-//! Clients acquire and release in a closed loop, with nothing in between.
+//! Clients acquire and release in a closed loop.
 //!
 //! *Free*: each has a lock of its own. A cycle ends when the lock is free again: whoever wants it next can have it no
-//! earlier. *Contended*: all have one lock, which is never free, so the time a cycle takes on the whole is the time of
-//! a handoff.
+//! earlier. *Contended*: all have one lock, which is never free, so the time a cycle takes on the whole, less the time for
+//! which the lock was held, is the time of a handoff.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ use crate::peers::{Client, Peer};
 use crate::stage::Stage;
 
 pub(super) struct Laps {
+    /// How long each holds the lock.
+    hold: Duration,
     clients: Vec<Arc<dyn Client>>,
     directories: Vec<String>,
 }
@@ -22,7 +24,7 @@ pub(super) struct Laps {
 impl Laps {
     /// Each client has a lock of its own.
     pub(super) async fn free(peer: Peer, clients: u32, stage: &Stage) -> anyhow::Result<Self> {
-        let mut cast = Self { clients: Vec::new(), directories: Vec::new() };
+        let mut cast = Self { hold: Duration::ZERO, clients: Vec::new(), directories: Vec::new() };
         for number in 0..clients {
             let directory = stage.directory(&format!("{}/{number}", peer.name())).await?;
             cast.clients.push(peer.connect(&stage.link().address(), &directory).await?);
@@ -32,11 +34,16 @@ impl Laps {
     }
 
     /// All clients have one lock.
-    pub(super) async fn contended(peer: Peer, clients: u32, stage: &Stage) -> anyhow::Result<Self> {
+    pub(super) async fn contended(
+        peer: Peer,
+        clients: u32,
+        hold: Duration,
+        stage: &Stage,
+    ) -> anyhow::Result<Self> {
         let directory = stage.directory(peer.name()).await?;
         let address = stage.link().address();
         let clients = try_join_all((0..clients).map(|_| peer.connect(&address, &directory))).await?;
-        Ok(Self { clients, directories: vec![directory] })
+        Ok(Self { hold, clients, directories: vec![directory] })
     }
 }
 
@@ -44,12 +51,16 @@ impl Cast for Laps {
     fn perform<'a>(&'a self, _: &'a Stage, cycles: u32) -> BoxFuture<'a, anyhow::Result<Slice>> {
         async move {
             let start = Instant::now();
-            let tasks = self.clients.iter().map(|client| tokio::spawn(run(client.clone(), cycles)));
+            let tasks =
+                self.clients.iter().map(|client| tokio::spawn(run(client.clone(), cycles, self.hold)));
             let mut slice = Slice::default();
-            for cycles in try_join_all(tasks).await? {
-                slice.cycles.extend(cycles?);
+            let mut held = Duration::ZERO;
+            for laps in try_join_all(tasks).await? {
+                let laps = laps?;
+                slice.cycles.extend(laps.cycles);
+                held += laps.held;
             }
-            slice.wall = start.elapsed();
+            slice.wall = start.elapsed().saturating_sub(held);
             slice.handoffs = slice.cycles.len() as u64;
             Ok(slice)
         }
@@ -61,12 +72,25 @@ impl Cast for Laps {
     }
 }
 
-async fn run(client: Arc<dyn Client>, cycles: u32) -> anyhow::Result<Vec<Duration>> {
-    let mut times = Vec::new();
+/// One client's cycles.
+#[derive(Default)]
+struct Run {
+    cycles: Vec<Duration>,
+    held: Duration,
+}
+
+async fn run(client: Arc<dyn Client>, cycles: u32, hold: Duration) -> anyhow::Result<Run> {
+    let mut own = Run::default();
     for _ in 0..cycles {
         let start = Instant::now();
-        client.acquire().await?.release().await?;
-        times.push(start.elapsed());
+        let guard = client.acquire().await?;
+        let held = Instant::now();
+        if !hold.is_zero() {
+            tokio::time::sleep(hold).await;
+            own.held += held.elapsed();
+        }
+        guard.release().await?;
+        own.cycles.push(start.elapsed());
     }
-    Ok(times)
+    Ok(own)
 }

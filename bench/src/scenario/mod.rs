@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-use crate::args::Scenario;
+use crate::args::{Compare, Scenario};
 use crate::peers::{Peer, Recipe};
 use crate::stage::Stage;
 
@@ -42,10 +42,11 @@ impl Scenario {
     }
 
     /// Puts a peer's clients in their places.
-    pub(crate) async fn cast(self, peer: Peer, clients: u32, stage: &Stage) -> anyhow::Result<Box<dyn Cast>> {
-        Ok(match self {
+    pub(crate) async fn cast(peer: Peer, compare: &Compare, stage: &Stage) -> anyhow::Result<Box<dyn Cast>> {
+        let clients = compare.clients;
+        Ok(match compare.scenario {
             Self::Free => Box::new(laps::Laps::free(peer, clients, stage).await?),
-            Self::Contended => Box::new(laps::Laps::contended(peer, clients, stage).await?),
+            Self::Contended => Box::new(laps::Laps::contended(peer, clients, compare.hold(), stage).await?),
             Self::Queue => Box::new(queue::Queue::new(peer, clients, stage).await?),
         })
     }
