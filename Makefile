@@ -14,11 +14,11 @@ test: servers redis curator nextest ## Run every test, on real ZooKeeper servers
 	cargo build --quiet --examples # some are run by tests, and those with tests of their own are not built with them
 	cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
 
-verify: ## Check format, lints, docs, the pure modules and the minimum Rust version; change nothing
+verify: ## Check format, lints, docs, layers and the minimum Rust version; change nothing
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
-	scripts/check-purity.sh
+	scripts/check-layers.py
 	scripts/check-msrv.sh
 
 fix: ## Format, and apply what clippy suggests

@@ -2,6 +2,8 @@
 
 use std::ops::BitOr;
 
+use zookeeper_client as zk;
+
 /// What an [`Acl`] entry permits, as ZooKeeper defines it.
 ///
 /// Source: [ZooKeeper Programmer's Guide, ACL Permissions](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#sc_ACLPermissions).
@@ -71,10 +73,42 @@ impl Acl {
         self.entries.push(Entry { scheme: scheme.into(), id: id.into(), permissions });
         self
     }
+
+    /// As zookeeper-client takes it.
+    pub(crate) fn to_client(&self) -> Vec<zk::Acl> {
+        let all = [
+            zk::Permission::READ,
+            zk::Permission::WRITE,
+            zk::Permission::CREATE,
+            zk::Permission::DELETE,
+            zk::Permission::ADMIN,
+        ];
+        let entry = |entry: &Entry| {
+            let permission = all.iter().enumerate().fold(zk::Permission::NONE, |sum, (bit, permission)| {
+                if entry.permissions.0 & (1 << bit) == 0 { sum } else { sum | *permission }
+            });
+            zk::Acl::new(permission, zk::AuthId::new(&entry.scheme, &entry.id))
+        };
+        self.entries.iter().map(entry).collect()
+    }
 }
 
 impl Default for Acl {
     fn default() -> Self {
         Self::open()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_keep_their_bits() {
+        let acl = Acl::creator_only().and("ip", "::1", Permissions::READ | Permissions::DELETE);
+        let acls = acl.to_client();
+        assert_eq!(acls[0].permission(), zk::Permission::ALL);
+        assert_eq!(acls[1].permission(), zk::Permission::READ | zk::Permission::DELETE);
+        assert_eq!((acls[1].scheme(), acls[1].id()), ("ip", "::1"));
     }
 }

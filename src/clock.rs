@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::lease::Moment;
+use zklock_recipe::Moment;
 
 /// Goes on while the machine is suspended, as the ensemble's clocks do; `Instant` and `CLOCK_MONOTONIC` stop. NTP slews it.
 #[cfg(target_os = "linux")]

@@ -111,33 +111,36 @@
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
 
 mod acl;
-mod attended;
 mod clock;
-mod driver;
-mod error;
+mod contender;
 mod fence;
 mod guard;
-#[doc(hidden)]
-pub mod lease;
 mod lock;
 mod node;
 mod path;
-#[doc(hidden)]
-pub mod recipe;
+mod requests;
 mod session;
-mod transaction;
+mod settings;
+mod zk;
 
 pub use acl::{Acl, Permissions};
-pub use error::{
-    AcquireError, CloseError, ConditionProblem, ConnectError, InvalidLock, InvalidSequencer, Lost,
-    PathProblem, QueryError, ReleaseError, SequencerError, StaleToken, TransactionError,
-};
-pub use fence::{FenceGate, FencingToken, Sequencer};
-pub use guard::{Guard, LostReason};
-pub use lock::{Contender, ForeignContender, Lock, LockOptions};
-pub use recipe::ForeignClient;
-pub use session::{Session, SessionBuilder, SessionEvent, SessionState};
-pub use transaction::{Applied, NodeOptions, Transaction};
+pub use fence::{FenceGate, FencingToken, InvalidSequencer, Sequencer, StaleToken};
+pub use guard::Guard;
+pub use guard::lost::{Lost, LostReason, ReleaseError};
+pub use guard::operation::{Applied, NodeOptions};
+pub use guard::transaction::Transaction;
+pub use guard::transaction_error::{ConditionProblem, TransactionError};
+pub use lock::Lock;
+pub use lock::contender::{Contender, ForeignContender};
+pub use lock::error::{AcquireError, InvalidLock, QueryError};
+pub use lock::options::LockOptions;
+pub use path::PathProblem;
+pub use session::Session;
+pub use session::builder::SessionBuilder;
+pub use session::error::{CloseError, SequencerError};
+pub use zk::{ConnectError, SessionEvent, SessionState};
+#[doc(inline)]
+pub use zklock_recipe::ForeignClient;
 
 /// Has the examples of these pages compiled.
 #[cfg(doctest)]

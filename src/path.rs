@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::recipe::{PREFIX, Sequence};
+use zklock_recipe::{PREFIX, Sequence};
 
 /// The absolute path of a lock's directory, known to be one that ZooKeeper and zklock accept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,6 @@
 //! The gate: what a store does with a token.
 
 use super::token::FencingToken;
-use crate::error::StaleToken;
 
 /// Refuses holders that are no longer: it accepts a token only if it is not lower than the highest it has seen.
 ///
@@ -74,6 +73,20 @@ impl FenceGate {
     pub fn highest(&self) -> Option<FencingToken> {
         self.highest
     }
+}
+
+/// Why a gate turned a token away: its holder is no longer one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the token {token} is stale, {highest} was seen before: the lock has had another holder since; drop this request and \
+     have its sender acquire the lock again"
+)]
+#[non_exhaustive]
+pub struct StaleToken {
+    /// The token that was turned away.
+    pub token: FencingToken,
+    /// The highest token that was accepted before.
+    pub highest: FencingToken,
 }
 
 #[cfg(test)]

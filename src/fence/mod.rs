@@ -4,6 +4,6 @@ mod gate;
 mod sequencer;
 mod token;
 
-pub use gate::FenceGate;
-pub use sequencer::Sequencer;
+pub use gate::{FenceGate, StaleToken};
+pub use sequencer::{InvalidSequencer, Sequencer};
 pub use token::FencingToken;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zklock_recipe::{Own, Sequence};
+
 use super::token::FencingToken;
-use crate::error::InvalidSequencer;
-use crate::path::LockPath;
-use crate::recipe::{Own, Sequence};
+use crate::path::{LockPath, PathProblem};
 
 /// A holder's claim to its lock, which it hands to a server along with its request. The server asks ZooKeeper whether
 /// the claim still stands, with [`Session::verify_sequencer`](crate::Session::verify_sequencer).
@@ -114,13 +114,42 @@ impl<'de> serde::Deserialize<'de> for Sequencer {
     }
 }
 
+/// Why a string is no sequencer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidSequencer {
+    /// It does not have four fields.
+    #[error("a sequencer has four fields, TOKEN:SESSION:NUMBER:PATH; pass it on as it was made")]
+    Fields,
+    /// Its token is none.
+    #[error(
+        "the sequencer's token, its first field, is no positive decimal number; pass it on as it was made"
+    )]
+    Token,
+    /// Its session id is none.
+    #[error(
+        "the sequencer's session id, its second field, is no hexadecimal number other than 0, in small letters and \
+         without 0x; pass it on as it was made"
+    )]
+    Session,
+    /// The number of its node is none that a holder can have.
+    #[error(
+        "the sequencer's node number, its third field, is no decimal number that a holder can have; pass it on as it was \
+         made"
+    )]
+    Number,
+    /// Its path is not one a lock can have.
+    #[error("the sequencer's path, its last field, cannot be a lock's: {0}")]
+    Path(PathProblem),
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::path::PathProblem;
-    use crate::recipe::LAST_SEQUENCE;
+    use zklock_recipe::LAST_SEQUENCE;
 
     #[test]
     fn each_bad_string_is_told_its_problem() {

@@ -1,5 +1,6 @@
 //! A lock that is held, and how its holder learns that it is no more.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,17 +12,23 @@ use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 use tokio::sync::watch;
 use tracing::warn;
+use zklock_recipe::{End, Event, Lapse, Moment, Own, Term};
 
-use super::LostReason;
+use super::fenced;
+use super::lost::{Lost, LostReason};
 use crate::clock;
-use crate::driver::{Driver, Outcome};
-use crate::error::Lost;
-use crate::lease::{Lapse, Moment, Term};
+use crate::contender::{Driver, Outcome};
 use crate::path::LockPath;
-use crate::recipe::{End, Event, Own};
-use crate::session::{Holder, Holding, Vitals};
+use crate::requests::Certainty;
+use crate::zk::{Answer, Holder, Holding, SharedLease, ZkSession};
 
-/// What the guard and the session's cleanup task share.
+/// The pause after the first request that was not answered; each further one is twice as long.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the guard and the session's background task share.
 pub(super) struct Held {
     pub(super) holding: Holding,
     pub(super) path: LockPath,
@@ -52,10 +59,10 @@ impl Held {
             // A contender that waited for long may have been deleted meanwhile: it makes sure at once.
             driver.handle(Event::Settled);
         }
-        let (generation, stop_margin) = (driver.generation().clone(), driver.stop_margin());
+        let (session, stop_margin) = (driver.session().clone(), driver.stop_margin());
         let path = driver.lock().path.clone();
         let held = Arc::new_cyclic(|held: &Weak<Self>| Self {
-            holding: generation.hold(path.contender(own.sequence), held.clone(), stop_margin),
+            holding: session.hold(path.contender(own.sequence), held.clone(), stop_margin),
             path,
             own,
             term,
@@ -66,10 +73,10 @@ impl Held {
             keeper: AtomicWaker::new(),
         });
         if settled {
-            generation.keep(held.clone().watch());
+            session.finish(held.clone().watch());
         } else {
             let weak: Weak<Self> = Arc::downgrade(&held);
-            generation.keep_settled(weak);
+            session.finish_settled(weak);
         }
         held
     }
@@ -135,7 +142,7 @@ impl Held {
 
     /// How long the lease lasts for this guard, or why it does not.
     fn lease(&self) -> Result<Duration, Lapse> {
-        self.vitals().remaining_of(self.term, self.seen.load(Ordering::Relaxed).checked_sub(1))
+        self.shared_lease().remaining_of(self.term, self.seen.load(Ordering::Relaxed).checked_sub(1))
     }
 
     /// A server has shown our node on this connection. That may be heard of late.
@@ -156,7 +163,7 @@ impl Held {
     /// Resolves once the guard is lost, or will be before there is more time than this margin.
     pub(super) async fn lost(self: Arc<Self>, margin: Duration) -> LostReason {
         let mut loss = self.loss.subscribe();
-        let mut lease = self.vitals().changes();
+        let mut lease = self.shared_lease().changes();
         loop {
             // Both receivers were made, or have seen a change, before this look, so none is missed.
             if let Some(reason) = self.ending(margin) {
@@ -164,7 +171,7 @@ impl Held {
             }
             // Neither sender goes away before us. The timer's clock stops while the machine is suspended, so `check` and
             // `run` look at the right ones.
-            let end = self.holding.generation().sleep(self.remaining().saturating_sub(margin));
+            let end = self.session().sleep(self.remaining().saturating_sub(margin));
             let (loss, lease) = (pin!(loss.changed()), pin!(lease.changed()));
             let changed = futures::future::select(loss, lease);
             let _which = futures::future::select(changed, pin!(end)).await;
@@ -173,14 +180,87 @@ impl Held {
 
     /// Resolves once the lease is over, whether or not the guard still is.
     pub(super) async fn lapse(&self) {
-        let generation = self.holding.generation();
-        while self.vitals().check(self.term).is_ok() {
-            generation.sleep(self.vitals().remaining()).await;
+        let session = self.session();
+        while self.shared_lease().check(self.term).is_ok() {
+            session.sleep(self.shared_lease().remaining()).await;
         }
     }
 
-    pub(super) fn vitals(&self) -> &Vitals {
-        self.holding.generation().vitals()
+    /// The path of the holder's node.
+    pub(super) fn node(&self) -> String {
+        self.path.contender(self.own.sequence)
+    }
+
+    /// The session it is held in.
+    pub(super) fn session(&self) -> &Arc<ZkSession> {
+        self.holding.session()
+    }
+
+    /// Whether what has the holder's name is certainly the holder's node.
+    pub(super) fn certainty(&self) -> Certainty {
+        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        driver.as_ref().map_or(Certainty::Unsure, Driver::certainty)
+    }
+
+    /// Runs `future` until the guard is lost, or will be before there is more time than this margin.
+    pub(super) async fn until<F: Future>(
+        self: &Arc<Self>,
+        margin: Duration,
+        future: F,
+    ) -> Result<F::Output, Lost> {
+        let mut lost = pin!(self.clone().lost(margin));
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| {
+            // `lost` wakes us, but its timer may be late: tasks that are woken are polled before timers fire.
+            let told = lost.as_mut().poll(cx);
+            let ending = self.ending(margin).map_or(told, Poll::Ready);
+            if let Poll::Ready(reason) = ending {
+                return Poll::Ready(Err(self.as_lost(reason)));
+            }
+            let output = std::task::ready!(future.as_mut().poll(cx));
+            // That poll may have taken any time.
+            Poll::Ready(self.check().map(|()| output))
+        })
+        .await
+    }
+
+    /// Asks a quorum whether the lock is held, until the lease ends.
+    pub(super) async fn verify(self: &Arc<Self>) -> Result<(), Lost> {
+        self.until(Duration::ZERO, self.confirm()).await?
+    }
+
+    /// Resolves once a quorum has answered. Goes on for ever without one: whoever awaits it stops at the lease's end. So
+    /// does what a server refuses for good, for it refuses the heartbeats, too.
+    async fn confirm(&self) -> Result<(), Lost> {
+        let (session, own) = (self.session(), self.own);
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            let node = self.node();
+            let request = session
+                .requester()
+                .request(move |wire| async move { fenced::confirm(&wire.client, &node, own).await });
+            match request.await {
+                Answer::Given(Event::Confirmed, sent) => {
+                    self.shared_lease().confirmed(sent);
+                    let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+                    driver.iter_mut().for_each(|driver| driver.saw(sent.connection));
+                    drop(driver);
+                    self.saw(sent.connection);
+                    return self.check();
+                }
+                Answer::Given(Event::OwnTouched, _) => return Err(self.touched()),
+                Answer::Given(Event::SessionOver(end), _) | Answer::Over(end) => {
+                    return Err(self.lost_for(end.into()));
+                }
+                Answer::Given(..) | Answer::Lost => {}
+            }
+            session.sleep(pause).await;
+            pause = LONGEST_PAUSE.min(pause * 2);
+        }
+    }
+
+    pub(super) fn shared_lease(&self) -> &SharedLease {
+        self.session().lease()
     }
 
     /// Takes the driver from the cleanup task, or from the guard.

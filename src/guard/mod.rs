@@ -1,28 +1,27 @@
 //! The guard: what a holder has.
 
+mod fenced;
 mod held;
-mod verify;
+pub(crate) mod lost;
+pub(crate) mod operation;
+pub(crate) mod transaction;
+pub(crate) mod transaction_error;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
-use std::task::Poll;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use held::{Held, lost_reason};
+use zklock_recipe::{End, Event, Own, Term};
 
-use crate::attended::{Arrival, Attended};
-use crate::driver::{Driver, Outcome};
-use crate::error::{Lost, ReleaseError};
+use held::{Held, lost_reason};
+use lost::{Lost, LostReason, ReleaseError};
+use transaction::Transaction;
+
+use crate::contender::{Attended, Driver, Finish, Outcome};
 use crate::fence::{FencingToken, Sequencer};
-use crate::lease::{Lapse, Term};
-use crate::path::LockPath;
-use crate::recipe::{End, Event, Own, SessionEnd};
-use crate::session::Generation;
-use crate::session::wire::Certainty;
-use crate::transaction::Transaction;
 
 /// A held lock. While [`is_held`](Self::is_held) says so, no other guard of this lock does (see the crate's
 /// documentation for the limits of that promise).
@@ -38,25 +37,6 @@ pub struct Guard {
     held: Arc<Held>,
 }
 
-/// Why a guard was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// No quorum confirmed the session in time, so that it may have ended unnoticed; or none showed the holder's node in time
-    /// after a reconnection.
-    Unconfirmed,
-    /// ZooKeeper expired the session.
-    SessionExpired,
-    /// The session was closed, or its runtime is shutting down.
-    SessionClosed,
-    /// ZooKeeper rejected the session's credentials.
-    AuthFailed,
-    /// Somebody else wrote to the holder's node, or deleted it.
-    NodeDeleted,
-    /// The guard was released or dropped; only [`Guard::lost`] in another task gets to see it.
-    Released,
-}
-
 impl Guard {
     pub(crate) fn new(driver: Driver, own: Own, term: Term) -> Self {
         Self { held: Held::new(driver, own, term) }
@@ -69,7 +49,7 @@ impl Guard {
 
     /// The path of the holder's node in ZooKeeper.
     pub fn node(&self) -> String {
-        self.held.path.contender(self.held.own.sequence)
+        self.held.node()
     }
 
     /// The fencing token: give it to whatever the lock protects.
@@ -80,8 +60,8 @@ impl Guard {
     /// A claim to the lock that others can check: see [`Sequencer`]. Costs nothing, and says nothing about whether the
     /// lock is held.
     pub fn sequencer(&self) -> Sequencer {
-        let generation = self.generation();
-        Sequencer::new(self.held.path.below(generation.chroot()), self.held.own, generation.id())
+        let session = self.held.session();
+        Sequencer::new(self.held.path.below(session.chroot()), self.held.own, session.id())
     }
 
     /// Whether the lock is held at this instant. Never blocks; once false it stays false.
@@ -147,25 +127,7 @@ impl Guard {
     /// # }
     /// ```
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Lost> {
-        self.until(self.held.stop_margin, future).await
-    }
-
-    /// Runs `future` until the guard is lost, or will be before there is more time than this margin.
-    async fn until<F: Future>(&self, margin: Duration, future: F) -> Result<F::Output, Lost> {
-        let mut lost = pin!(self.held.clone().lost(margin));
-        let mut future = pin!(future);
-        std::future::poll_fn(|cx| {
-            // `lost` wakes us, but its timer may be late: tasks that are woken are polled before timers fire.
-            let told = lost.as_mut().poll(cx);
-            let ending = self.held.ending(margin).map_or(told, Poll::Ready);
-            if let Poll::Ready(reason) = ending {
-                return Poll::Ready(Err(self.held.as_lost(reason)));
-            }
-            let output = std::task::ready!(future.as_mut().poll(cx));
-            // That poll may have taken any time.
-            Poll::Ready(self.check().map(|()| output))
-        })
-        .await
+        self.held.until(self.held.stop_margin, future).await
     }
 
     /// Asks a quorum whether the lock is held, for the moment before something irreversible. `Ok` says that the holder's
@@ -194,13 +156,13 @@ impl Guard {
     /// # }
     /// ```
     pub async fn verify(&self) -> Result<(), Lost> {
-        self.until(Duration::ZERO, self.held.confirm()).await?
+        self.held.verify().await
     }
 
     /// Begins a ZooKeeper transaction that is committed only while the lock is held, by the servers' own word: see
     /// [`Transaction`]. Nothing is sent before [`commit`](Transaction::commit).
     pub fn transaction(&self) -> Transaction<'_> {
-        Transaction::new(self)
+        Transaction::new(&self.held)
     }
 
     /// Gives the lock to the next contender, and returns once that is done: one round trip; two if the connection was lost and
@@ -228,9 +190,9 @@ impl Guard {
             None => {
                 let lapse = pin!(self.held.lapse());
                 match select(Attended::new(driver), lapse).await {
-                    Either::Left((Arrival::Ended(end), _)) => Outcome::Ended(end),
+                    Either::Left((Finish::Ended(end), _)) => Outcome::Ended(end),
                     // It goes on in the background; and nothing is granted any more.
-                    Either::Left((Arrival::Unpolled | Arrival::Granted(..), _)) | Either::Right(_) => {
+                    Either::Left((Finish::Unpolled | Finish::Granted(..), _)) | Either::Right(_) => {
                         return Err(ReleaseError::Unconfirmed { path: self.held.path.to_string() });
                     }
                 }
@@ -245,33 +207,6 @@ impl Guard {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// What a [`Transaction`] needs.
-impl Guard {
-    /// Resolves once the guard is lost: not before, as [`lost`](Self::lost) may, for whoever winds down still works.
-    pub(crate) fn over(&self) -> impl Future<Output = LostReason> + Send + Sync + 'static + use<> {
-        self.held.clone().lost(Duration::ZERO)
-    }
-
-    pub(crate) fn generation(&self) -> &Arc<Generation> {
-        self.held.holding.generation()
-    }
-
-    pub(crate) fn lock_path(&self) -> &LockPath {
-        &self.held.path
-    }
-
-    /// Whether what has the holder's name is certainly the holder's node.
-    pub(crate) fn certainty(&self) -> Certainty {
-        let driver = self.held.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        driver.as_ref().map_or(Certainty::Unsure, Driver::certainty)
-    }
-
-    /// A server found the holder's node gone, or written to.
-    pub(crate) fn touched(&self) -> Lost {
-        self.held.touched()
     }
 }
 
@@ -294,37 +229,5 @@ impl fmt::Debug for Guard {
             .field("token", &self.token())
             .field("loss", &*self.held.loss.borrow())
             .finish_non_exhaustive()
-    }
-}
-
-impl From<SessionEnd> for LostReason {
-    fn from(end: SessionEnd) -> Self {
-        match end {
-            SessionEnd::Expired => Self::SessionExpired,
-            SessionEnd::Closed => Self::SessionClosed,
-            SessionEnd::AuthFailed => Self::AuthFailed,
-        }
-    }
-}
-
-impl From<Lapse> for LostReason {
-    fn from(lapse: Lapse) -> Self {
-        match lapse {
-            Lapse::Unconfirmed => Self::Unconfirmed,
-            Lapse::Ended(end) => end.into(),
-        }
-    }
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unconfirmed => "ZooKeeper did not confirm the session in time",
-            Self::SessionExpired => "ZooKeeper expired the session",
-            Self::SessionClosed => "the session was closed",
-            Self::AuthFailed => "ZooKeeper rejected the session's credentials",
-            Self::NodeDeleted => "somebody else touched the holder's node",
-            Self::Released => "it was released",
-        })
     }
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout_at};
+use zklock_recipe::{DEFAULT_DRIFT_PPM, Reckoning};
 use zookeeper_client::{Client, Connector};
 
-use super::dialer::{Dialer, Established};
-use super::servers::Servers;
-use super::{Generations, Session, survey};
-use crate::error::ConnectError;
-use crate::lease::{DEFAULT_DRIFT_PPM, Reckoning};
+use super::Session;
+use crate::zk::dialer::{Dialer, Established};
+use crate::zk::servers::Servers;
+use crate::zk::{ConnectError, Succession, survey};
 
 /// The session timeout unless told otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,8 +56,33 @@ pub struct SessionBuilder {
     connector: Connector,
 }
 
+/// Connecting.
+impl Session {
+    /// Connects with the default options: a session timeout of 10 seconds, no authentication.
+    ///
+    /// `servers` is ZooKeeper's connect string: `host:port` pairs separated by commas (port 2181 if left out),
+    /// and optionally a chroot behind the last one: `zk1:2181,zk2:2181/app`. A chroot that does not exist is
+    /// created with the first lock.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConnectError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe. A session that the server has established by then is left to expire; it owns no nodes.
+    pub async fn connect(servers: impl Into<String>) -> Result<Self, ConnectError> {
+        Self::builder(servers).connect().await
+    }
+
+    /// Connects with other options.
+    pub fn builder(servers: impl Into<String>) -> SessionBuilder {
+        SessionBuilder::new(servers.into())
+    }
+}
+
 impl SessionBuilder {
-    pub(super) fn new(servers: String) -> Self {
+    fn new(servers: String) -> Self {
         Self {
             servers,
             session_timeout: None,
@@ -186,7 +211,7 @@ impl SessionBuilder {
             }
         });
         match established.await {
-            Ok(Ok(established)) => Ok(Session::new(Generations::start(established, dialer, runtime))),
+            Ok(Ok(established)) => Ok(Session::new(Succession::start(established, dialer, runtime))),
             Err(_) | Ok(Err(ConnectError::Unreachable { .. })) => {
                 let servers = dialer.servers.to_string();
                 let deadline = started.checked_add(patience).unwrap_or(far);

@@ -1,19 +1,8 @@
-//! Sessions: connecting, closing, and what goes on between.
+//! Sessions, as users hold them.
 
-mod builder;
-mod connection;
-mod connections;
-mod dialer;
-pub(crate) mod fenced;
-mod generation;
-mod generations;
-mod keeper;
-mod revocable;
-mod servers;
-mod state;
-mod survey;
-mod vitals;
-pub(crate) mod wire;
+pub(crate) mod builder;
+mod claim;
+pub(crate) mod error;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,19 +11,13 @@ use std::time::Duration;
 use futures::Stream;
 use tokio::time::Instant;
 
-pub use builder::SessionBuilder;
-pub(crate) use connection::Wire;
-use connections::Obituary;
-pub(crate) use generation::{Answer, Generation, Holder, Holding, LOOKS, Looked, SETTLING};
-pub(crate) use generations::{Generations, Over};
-pub(crate) use revocable::Revocable;
-pub use state::{SessionEvent, SessionState};
-pub(crate) use vitals::{Sent, Vitals};
-pub(crate) use wire::Reply;
+use error::{CloseError, SequencerError};
 
-use crate::error::{CloseError, ConnectError, InvalidLock, SequencerError};
 use crate::fence::Sequencer;
-use crate::lock::{Lock, LockOptions};
+use crate::lock::Lock;
+use crate::lock::error::InvalidLock;
+use crate::lock::options::LockOptions;
+use crate::zk::{Closing, ConnectError, SessionEvent, SessionState, Succession};
 
 /// A session with ZooKeeper, which any number of locks share. Cheap to clone; every clone is the same session.
 ///
@@ -65,34 +48,12 @@ use crate::lock::{Lock, LockOptions};
 /// ```
 #[derive(Clone)]
 pub struct Session {
-    generations: Arc<Generations>,
+    succession: Arc<Succession>,
 }
 
 impl Session {
-    /// Connects with the default options: a session timeout of 10 seconds, no authentication.
-    ///
-    /// `servers` is ZooKeeper's connect string: `host:port` pairs separated by commas (port 2181 if left out),
-    /// and optionally a chroot behind the last one: `zk1:2181,zk2:2181/app`. A chroot that does not exist is
-    /// created with the first lock.
-    ///
-    /// # Errors
-    ///
-    /// See [`ConnectError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. A session that the server has established by then is left to expire; it owns no nodes.
-    pub async fn connect(servers: impl Into<String>) -> Result<Self, ConnectError> {
-        Self::builder(servers).connect().await
-    }
-
-    /// Connects with other options.
-    pub fn builder(servers: impl Into<String>) -> SessionBuilder {
-        SessionBuilder::new(servers.into())
-    }
-
-    fn new(generations: Arc<Generations>) -> Self {
-        Self { generations }
+    pub(crate) fn new(succession: Arc<Succession>) -> Self {
+        Self { succession }
     }
 
     /// The lock whose contenders queue in the directory `path`. Nothing is sent before the lock is used.
@@ -110,7 +71,7 @@ impl Session {
     ///
     /// [`InvalidLock`]: what is wrong with the path or with an option.
     pub fn lock_with(&self, path: &str, options: LockOptions) -> Result<Lock, InvalidLock> {
-        Lock::new(self.generations.clone(), path, options)
+        Lock::new(self.succession.clone(), path, options)
     }
 
     /// Whether a holder's claim still stands: `Ok` only if a quorum says that the very node it names is there now,
@@ -140,45 +101,45 @@ impl Session {
     /// # }
     /// ```
     pub async fn verify_sequencer(&self, sequencer: &Sequencer) -> Result<(), SequencerError> {
-        fenced::verify_sequencer(&self.generations, sequencer).await
+        claim::verify_sequencer(&self.succession, sequencer).await
     }
 
     /// The present ZooKeeper session's id, as `cons` and `dump` show it in hexadecimal; that of the last one, while there
     /// is none.
     pub fn id(&self) -> i64 {
-        self.generations.present().id()
+        self.succession.present().id()
     }
 
     /// The session timeout that may be in force: the smallest one that a server granted this ZooKeeper session, or may have.
     pub fn timeout(&self) -> Duration {
-        self.generations.present().lengths().timeout
+        self.succession.present().lengths().timeout
     }
 
     /// How often the session asks ZooKeeper whether it lives, and so extends the lease of its guards: a quarter of the
     /// session timeout, less three quarters of a tick.
     pub fn heartbeat(&self) -> Duration {
-        self.generations.present().lengths().heartbeat
+        self.succession.present().lengths().heartbeat
     }
 
     /// The servers' tick that leases are reckoned with: as it was given, or as it was learned from the servers.
     pub fn tick(&self) -> Duration {
-        self.generations.tick()
+        self.succession.tick()
     }
 
     /// Why the servers refuse to open another session like this one, in the state [`SessionState::Failed`].
     pub fn failure(&self) -> Option<ConnectError> {
-        self.generations.failure().cloned()
+        self.succession.failure().cloned()
     }
 
     /// The longest [`stop_margin`](LockOptions::stop_margin) a lock may have: what the lease of a guard never falls below
     /// while ZooKeeper answers each heartbeat within a quarter of one.
     pub fn longest_stop_margin(&self) -> Duration {
-        self.generations.present().lengths().longest_stop_margin()
+        self.succession.present().lengths().longest_stop_margin()
     }
 
     /// Where the session stands, as far as is known here.
     pub fn state(&self) -> SessionState {
-        self.generations.event().state
+        self.succession.event().state
     }
 
     /// The session's state now, and each change of it from then on; for logs, metrics and health checks. The stream ends
@@ -199,13 +160,13 @@ impl Session {
     /// # }
     /// ```
     pub fn events(&self) -> impl Stream<Item = SessionEvent> + Send + Sync + 'static + use<> {
-        self.generations.events()
+        self.succession.events()
     }
 
     /// How many acquisitions had to queue again, at the end: because their ZooKeeper session ended while they waited, or
     /// because they were not polled (see [`Lock::acquire`]).
     pub fn requeued(&self) -> u64 {
-        self.generations.requeued()
+        self.succession.requeued()
     }
 
     /// Ends the session: invalidates every guard, fails every acquisition under way, and returns once the server
@@ -225,13 +186,13 @@ impl Session {
     ///
     /// Safe: once polled, the session ends in the background whether or not this is awaited.
     pub async fn close(&self) -> Result<(), CloseError> {
-        let last = self.generations.present();
+        let last = self.succession.present();
         // While the lease lasts the session is there for certain. Without one, a server has as long as any has to answer.
-        let bound = last.vitals().remaining().max(last.lengths().timeout * 2 / 5);
-        let last = self.generations.close();
-        match self.generations.timeout_at(Instant::now() + bound, last.over()).await {
-            Ok(Some(Obituary::Confirmed)) => Ok(()),
-            Ok(Some(Obituary::Unconfirmed) | None) | Err(_) => {
+        let bound = last.lease().remaining().max(last.lengths().timeout * 2 / 5);
+        let last = self.succession.close();
+        match self.succession.timeout_at(Instant::now() + bound, last.over()).await {
+            Ok(Some(Closing::Confirmed)) => Ok(()),
+            Ok(Some(Closing::Unconfirmed) | None) | Err(_) => {
                 Err(CloseError::Unconfirmed { session: last.id(), timeout: last.lengths().timeout })
             }
         }

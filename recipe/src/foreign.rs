@@ -1,0 +1,178 @@
+//! Contenders of other clients: which children of a lock's directory may be one, and whose they seem to be.
+//!
+//! Other recipes create ephemeral sequential nodes, too, under names of their own. Some wait for every lower number,
+//! some only for names like theirs, so neither side can rely on the other.
+
+use std::fmt;
+
+use crate::contender::Sequence;
+
+/// Which client a contender that is not zklock's seems to belong to, by its node's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ForeignClient {
+    /// Apache Curator, or a client that uses its names.
+    Curator,
+    /// Apache Curator's `InterProcessReadWriteLock`.
+    CuratorReadWrite,
+    /// A Go client: go-zookeeper, or one made from it.
+    Go,
+    /// kazoo, for Python.
+    Kazoo,
+    /// `WriteLock`, of ZooKeeper's own recipes.
+    WriteLock,
+    /// A client that names its nodes as zklock does, and writes other data to them; or a node that was made by hand, or
+    /// restored.
+    Lookalike,
+    /// Any other client.
+    Unknown,
+}
+
+/// A contender of another client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Foreign {
+    /// The name of its node, in the lock's directory.
+    pub name: String,
+    /// Whose it seems to be.
+    pub client: ForeignClient,
+    /// The session that its node lives with; `None` if the node is not ours to read, or no session's.
+    pub session: Option<i64>,
+}
+
+/// What a child of a lock's directory is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Child {
+    /// A contender, if its data is zklock's.
+    Contender(Sequence),
+    /// A contender of another client, if its node is ephemeral.
+    Suspect(ForeignClient),
+    /// No contender: the server numbers the nodes of every recipe, and this one has no number.
+    Other,
+}
+
+impl Child {
+    /// The child of this name.
+    pub fn of(name: &str) -> Self {
+        match (Sequence::parse(name), stem(name)) {
+            (Some(sequence), _) => Self::Contender(sequence),
+            (None, Some(stem)) => Self::Suspect(client(stem)),
+            (None, None) => Self::Other,
+        }
+    }
+}
+
+/// The session that a node lives with, from the `ephemeralOwner` of its stat; `None` if the node is not ephemeral.
+///
+/// A container's owner is `i64::MIN`, a TTL node's is `0xff0000` and its TTL in 40 bits (`EphemeralType` of the server).
+pub fn session(ephemeral_owner: i64) -> Option<i64> {
+    let persistent = ephemeral_owner == 0 || ephemeral_owner == i64::MIN;
+    let has_ttl = ephemeral_owner.cast_unsigned() >> 40 == 0xff_0000;
+    (!persistent && !has_ttl).then_some(ephemeral_owner)
+}
+
+/// The name without the number that the server appended (`%010d`, of an `i32`), if it ends with one.
+fn stem(name: &str) -> Option<&str> {
+    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    match name.len().checked_sub(10)? {
+        end if digits >= 10 => name.get(..end),
+        // Servers older than 3.9 go on with negative numbers at the end.
+        end if digits == 9 && name.as_bytes().get(end) == Some(&b'-') => name.get(..end),
+        _ => None,
+    }
+}
+
+fn client(stem: &str) -> ForeignClient {
+    let is_hex =
+        |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_uuid = |text: &str| text.len() == 36 && is_hex(&text.replace('-', ""), 32);
+    if let Some(protected) = stem.strip_prefix("_c_") {
+        return match (protected.get(..36), protected.get(36..), protected.split_once('-')) {
+            (Some(id), Some("-__READ__" | "-__WRIT__"), _) if is_uuid(id) => ForeignClient::CuratorReadWrite,
+            (Some(id), ..) if is_uuid(id) => ForeignClient::Curator,
+            (_, _, Some((id, _))) if is_hex(id, 32) => ForeignClient::Go,
+            _ => ForeignClient::Unknown,
+        };
+    }
+    let kazoo = stem.strip_suffix("__lock__").or_else(|| stem.strip_suffix("__rlock__"));
+    if kazoo.is_some_and(|id| is_hex(id, 32)) {
+        return ForeignClient::Kazoo;
+    }
+    let session = stem.strip_prefix("x-").and_then(|rest| rest.strip_suffix('-'));
+    if session.is_some_and(|session| session.parse::<i64>().is_ok()) {
+        return ForeignClient::WriteLock;
+    }
+    ForeignClient::Unknown
+}
+
+impl fmt::Display for ForeignClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Curator => "Apache Curator, or a client with its names",
+            Self::CuratorReadWrite => "Apache Curator's read-write lock",
+            Self::Go => "a Go client (go-zookeeper)",
+            Self::Kazoo => "kazoo (Python)",
+            Self::WriteLock => "ZooKeeper's WriteLock (Java)",
+            Self::Lookalike => "a client with names like zklock's",
+            Self::Unknown => "an unknown client",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contender_is_ours_by_its_name() {
+        assert_eq!(Child::of("lock-0000000042"), Child::Contender(Sequence(42)));
+    }
+
+    #[test]
+    fn suspects_have_a_number_and_seem_to_be_somebodys() {
+        for (name, client) in [
+            ("_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-lock-0000000001", ForeignClient::Curator),
+            ("_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-latch-0000000001", ForeignClient::Curator),
+            ("_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-lease-0000000001", ForeignClient::Curator),
+            ("_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-__READ__0000000007", ForeignClient::CuratorReadWrite),
+            ("_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-__WRIT__0000000008", ForeignClient::CuratorReadWrite),
+            ("_c_1ef3b5a40e4f4cd59a397a9d3a6b7f10-lock-0000000001", ForeignClient::Go),
+            ("1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__0000000003", ForeignClient::Kazoo),
+            ("1ef3b5a40e4f4cd59a397a9d3a6b7f10__rlock__0000000003", ForeignClient::Kazoo),
+            ("x-72057670035767296-0000000000", ForeignClient::WriteLock),
+            ("x--72057670035767296-0000000000", ForeignClient::WriteLock),
+            ("n_0000000000", ForeignClient::Unknown),
+            ("0000000000", ForeignClient::Unknown),
+            ("_c_\u{e9}-lock-0000000001", ForeignClient::Unknown),
+            ("\u{8def}0000000001", ForeignClient::Unknown),
+            // Ours, but not in the server's own spelling.
+            ("lock-00000000001", ForeignClient::Unknown),
+            // What a server from before 3.9 writes after 2,147,483,647.
+            ("_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-lock--2147483648", ForeignClient::Curator),
+            ("1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__-000000001", ForeignClient::Kazoo),
+        ] {
+            assert_eq!(Child::of(name), Child::Suspect(client), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_number_is_no_contender() {
+        for name in
+            ["", "notes", "lock-", "lock-7", "lock-000000000x", "a000000001", "-00000001", "2026-11-22"]
+        {
+            assert_eq!(Child::of(name), Child::Other, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn containers_and_nodes_with_a_ttl_are_no_sessions() {
+        for owner in
+            [0, i64::MIN, 0xff00_0000_0000_0001_u64.cast_signed(), 0xff00_00ff_ffff_ffff_u64.cast_signed()]
+        {
+            assert_eq!(session(owner), None, "{owner:x}");
+        }
+        // Of the servers with number 1, 128 and 255.
+        for owner in [0x0100_001c_4e6f_0000, 0x8000_001c_4e6f_0000_u64, 0xff19_a1b2_c3d4_0000] {
+            assert_eq!(session(owner.cast_signed()), Some(owner.cast_signed()), "{owner:x}");
+        }
+    }
+}

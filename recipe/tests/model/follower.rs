@@ -1,0 +1,188 @@
+//! A follower: it has the leader's transactions some time later, and answers reads from what it has.
+//!
+//! One stream leads from it to the leader and one back, and each takes any time. So a follower that is cut off is one
+//! whose streams stand still for long.
+
+use zklock_recipe::Sequence;
+
+use crate::findings::Witness;
+use crate::requests::{Change, Message, Sent};
+use crate::run::Run;
+use crate::server::{Make, Party, Server};
+use crate::setup::Flaw;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Follower {
+    /// As of the last transaction that it has applied.
+    pub(crate) server: Server,
+    /// Under way to the leader, in order.
+    pub(crate) up: Vec<Up>,
+    /// Under way from the leader, in order.
+    pub(crate) down: Vec<Down>,
+    /// With a clock: nothing arrives at the leader, or from it.
+    pub(crate) stalled: Streams,
+    /// The sessions that it was touched by since its last report; a bit each.
+    touched: u8,
+}
+
+/// Something of both streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Streams {
+    pub(crate) up: bool,
+    pub(crate) down: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Up {
+    /// A client's write, or a sync.
+    Forward(usize, Sent),
+    /// A client wants to resume this session.
+    Revalidate(usize),
+    /// These sessions were touched.
+    Report(u8),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Down {
+    Transaction(Effect),
+    /// To what was forwarded for this session. Nothing, if a read answers it.
+    Answer(usize, Option<(Party, Message)>),
+    /// The session may be resumed.
+    Revalidated(usize),
+    Ping,
+}
+
+/// What a transaction changes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Effect {
+    Directory(bool),
+    Created(Party, Make),
+    Written(Sequence),
+    Removed(Sequence, Change),
+    /// The session has ended, and with it the nodes of its contenders.
+    Over(usize),
+}
+
+impl Follower {
+    pub(crate) fn new(server: Server) -> Self {
+        Self { server, up: Vec::new(), down: Vec::new(), stalled: Streams::default(), touched: 0 }
+    }
+
+    /// Whether something of this session is on its way to the leader, or back.
+    pub(crate) fn is_asking(&self, session: usize) -> bool {
+        self.up.iter().any(|up| matches!(up, Up::Forward(of, _) | Up::Revalidate(of) if *of == session))
+            || self
+                .down
+                .iter()
+                .any(|down| matches!(down, Down::Answer(of, _) | Down::Revalidated(of) if *of == session))
+    }
+
+    pub(crate) fn is_behind(&self) -> bool {
+        self.down.iter().any(|down| matches!(down, Down::Transaction(_)))
+    }
+
+    pub(crate) fn touch(&mut self, session: usize) {
+        self.touched |= 1 << session;
+    }
+
+    /// The connection is lost: what is answered finds nobody.
+    pub(crate) fn hang_up(&mut self, session: usize) {
+        self.down.retain(|down| !matches!(down, Down::Answer(of, _) if *of == session));
+        for up in &mut self.up {
+            if let Up::Forward(of, sent) = up
+                && *of == session
+            {
+                sent.awaited = false;
+            }
+        }
+    }
+
+    /// The session has moved to another server: the leader takes nothing of it from here any more.
+    pub(crate) fn moved(&mut self, session: usize) {
+        self.up.retain(|up| !matches!(up, Up::Forward(of, _) if *of == session));
+    }
+}
+
+impl<W: Fn(Witness)> Run<'_, W> {
+    /// Tells the follower, if there is one, of what the leader has changed.
+    pub(crate) fn replicate(&mut self, effect: Effect) {
+        if let Some(follower) = &mut self.world.follower {
+            follower.down.push(Down::Transaction(effect));
+        }
+    }
+
+    /// The leader hears what the follower sent next.
+    pub(crate) fn hear_follower(&mut self) {
+        let Some(follower) = &mut self.world.follower else { return };
+        match follower.up.remove(0) {
+            Up::Forward(session, sent) => {
+                if self.world.sessions[session].alive {
+                    self.settle_strays(session);
+                    self.serve(session, sent);
+                }
+            }
+            Up::Revalidate(session) => {
+                let barrier = self.setup.flaw != Some(Flaw::ReadsOvertakeTheBarrier);
+                let behind = if barrier { follower.down.len() } else { 0 };
+                follower.down.insert(behind, Down::Revalidated(session));
+                self.touch(session, false);
+            }
+            Up::Report(touched) => {
+                for session in (0..self.world.sessions.len()).filter(|session| touched >> session & 1 == 1) {
+                    self.touch(session, false);
+                }
+            }
+        }
+    }
+
+    /// The follower hears what the leader sent next. The answer to a write comes with it.
+    pub(crate) fn hear_leader(&mut self) {
+        let Some(follower) = &mut self.world.follower else { return };
+        match follower.down.remove(0) {
+            Down::Transaction(effect) => {
+                self.apply_effect(effect);
+                let next = self.world.follower.as_ref().and_then(|follower| follower.down.first());
+                if matches!(next, Some(Down::Answer(..))) {
+                    self.hear_leader();
+                }
+            }
+            Down::Answer(session, answer) => {
+                self.world.sessions[session].down.extend(answer);
+            }
+            Down::Revalidated(session) => self.revalidated(session),
+            Down::Ping => {
+                let report = std::mem::take(&mut follower.touched);
+                follower.up.push(Up::Report(report));
+            }
+        }
+    }
+
+    fn apply_effect(&mut self, effect: Effect) {
+        let Some(follower) = &mut self.world.follower else { return };
+        match effect {
+            Effect::Directory(there) => follower.server.directory = there.then_some(0),
+            Effect::Created(party, make) => drop(follower.server.create(party, make)),
+            Effect::Written(sequence) => {
+                let watches = follower.server.write(sequence);
+                self.notify(watches, sequence, Change::Written);
+            }
+            Effect::Removed(sequence, change) => {
+                let watches = follower.server.remove(sequence);
+                self.notify(watches, sequence, change);
+            }
+            Effect::Over(session) => {
+                for party in self.world.members(session) {
+                    while let Some(follower) = &mut self.world.follower
+                        && let Some(sequence) = follower.server.node_of(party).map(|node| node.own.sequence)
+                    {
+                        let watches = follower.server.remove(sequence);
+                        self.notify(watches, sequence, Change::Deleted);
+                    }
+                }
+                if self.world.sessions[session].follows {
+                    self.disconnect(session);
+                }
+            }
+        }
+    }
+}

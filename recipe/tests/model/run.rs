@@ -1,0 +1,143 @@
+//! What each step does: the choice among them, and the operator; the rest is with those who act.
+
+use zklock_recipe::{Event, SessionEnd};
+
+use crate::contender::Caller;
+use crate::findings::Witness;
+use crate::follower::{Down, Effect};
+use crate::requests::{Change, Request};
+use crate::session::Assurance;
+use crate::setup::Setup;
+use crate::step::Step;
+use crate::world::World;
+
+impl World {
+    /// Takes one step.
+    pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
+        let mut run = Run { world: self, setup, witness, lost: false };
+        run.take(step);
+    }
+}
+
+/// One step under way.
+pub(crate) struct Run<'a, W> {
+    pub(crate) world: &'a mut World,
+    pub(crate) setup: &'a Setup,
+    pub(crate) witness: &'a W,
+    /// What is handled is the loss of a request with its connection.
+    pub(crate) lost: bool,
+}
+
+impl<W: Fn(Witness)> Run<'_, W> {
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Begin(party, look) => {
+                self.world.contenders[party].caller = Caller::Waiting;
+                self.handle(party, Event::Begin(look));
+            }
+            Step::GiveUp(party) => self.give_up(party),
+            Step::Neglect(party) => {
+                self.world.faults.neglects -= 1;
+                self.world.contenders[party].neglected = true;
+            }
+            Step::Poll(party) => self.poll(party),
+            Step::Overdue(party) => self.evict(party),
+            Step::LetGo(party) => self.let_go(party),
+            Step::Settle(party) => {
+                self.world.contenders[party].settled = true;
+                self.handle(party, Event::Settled);
+            }
+            Step::DelayOver(party) => {
+                self.world.contenders[party].pending = None;
+                self.handle(party, Event::Delayed);
+            }
+            Step::Apply(session) => self.apply(session),
+            Step::Doubt(session) => self.doubt(session),
+            Step::ApplyStray(session) => {
+                let stray = self.world.sessions[session].strays.remove(0);
+                if matches!(stray.request, Request::Create(_)) {
+                    (self.witness)(Witness::StrayCreate);
+                }
+                self.serve(session, stray);
+            }
+            Step::Deliver(party) => self.deliver(party),
+            Step::Break { session, kept } => self.break_connection(session, kept),
+            Step::Reconnect(session) => self.reconnect_to_leader(session),
+            Step::ReconnectToFollower(session) => self.reconnect_to_follower(session),
+            Step::HearFollower => self.hear_follower(),
+            Step::HearLeader => self.hear_leader(),
+            Step::Stall(streams) => {
+                self.world.faults.stalls -= 1;
+                self.world.follower.iter_mut().for_each(|follower| follower.stalled = streams);
+            }
+            Step::Ping => {
+                self.world.pinged = self.world.leader_time();
+                self.world.follower.iter_mut().for_each(|follower| follower.down.push(Down::Ping));
+            }
+            Step::Tick => self.tick(),
+            Step::Gain => {
+                self.world.faults.gains -= 1;
+                self.world.ahead += 1;
+            }
+            Step::ResumeByHalf(session) => self.resume_by_half(session),
+            Step::HearHalf(session) => self.hear_half(session),
+            Step::Take(session) => {
+                self.world.faults.races -= 1;
+                self.world.sessions[session].taken = Some(self.world.leader_time());
+            }
+            Step::Beat(session) => {
+                self.world.faults.beats -= 1;
+                self.beat(session, Request::Sync(self.world.now));
+            }
+            Step::Lapse(session) => {
+                self.world.faults.lapses -= 1;
+                self.lapse(session);
+            }
+            Step::Renew(session) => {
+                self.world.sessions[session].assurance = Assurance::Given(true);
+                for party in self.world.members(session) {
+                    if self.world.is_assured(party) && !self.world.contenders[party].neglected {
+                        self.renewed(party);
+                    }
+                }
+            }
+            Step::Expire(session) => {
+                if !self.world.sessions[session].over && self.setup.clock.is_none() {
+                    self.world.faults.expiries -= 1;
+                }
+                self.expire(session);
+            }
+            Step::Evict(session) => {
+                self.world.faults.evictions -= 1;
+                self.expire(session);
+            }
+            Step::Told(session) => self.over(session, SessionEnd::Expired),
+            Step::Close(session) => {
+                self.world.faults.closings -= 1;
+                self.disconnect(session);
+                self.over(session, SessionEnd::Closed);
+            }
+            Step::ForeignerEnters(index) => self.foreigner_enters(index),
+            Step::ForeignerHolds(index) => self.foreigner_holds(index),
+            Step::ForeignerLeaves(index) => self.foreigner_leaves(index),
+            Step::Reap => {
+                self.world.faults.reaps -= 1;
+                self.world.server.directory = None;
+                self.replicate(Effect::Directory(false));
+            }
+            Step::OperatorDeletes(sequence) => {
+                self.world.faults.deletions -= 1;
+                self.remove(sequence, Change::Deleted);
+            }
+            Step::Write(sequence) => {
+                self.world.faults.writes -= 1;
+                self.write(sequence);
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        self.world.now += 1;
+        self.end_terms();
+    }
+}

@@ -1,0 +1,319 @@
+//! Sessions: their connections, which break and come back, their leases and their ends.
+
+use std::time::Duration;
+
+use zklock_recipe::{Event, SessionEnd};
+use zklock_recipe::{Lease, Moment, Reckoning, Term};
+
+use crate::contender::{Caller, Pending};
+use crate::findings::Witness;
+use crate::follower::{Effect, Up};
+use crate::requests::{Change, Message, Request, Sent};
+use crate::run::Run;
+use crate::server::Party;
+use crate::setup::{Clock, Flaw, Setup};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Session {
+    /// On the server.
+    pub(crate) alive: bool,
+    /// The client knows, and has told its contenders.
+    pub(crate) over: bool,
+    pub(crate) assurance: Assurance,
+    pub(crate) connected: bool,
+    /// The server that it is connected to, or was last, is the follower.
+    pub(crate) follows: bool,
+    /// The follower has been asked to resume it.
+    pub(crate) resuming: bool,
+    /// When the leader expires it.
+    pub(crate) expiry: u8,
+    /// When the leader took it from its queue, to expire it.
+    pub(crate) taken: Option<u8>,
+    /// The leader has yet to hear of a request to resume it that was given up.
+    pub(crate) half: bool,
+    /// Requests under way, in order.
+    pub(crate) up: Vec<Sent>,
+    /// Writes under way on connections before, which the client knows nothing of any more.
+    pub(crate) strays: Vec<Sent>,
+    /// Replies and changes under way, in order.
+    pub(crate) down: Vec<(Party, Message)>,
+}
+
+/// What a guard's validity rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Assurance {
+    /// A lease of which nothing is known but that it lapses before the session ends.
+    Given(bool),
+    /// The production lease.
+    Kept(Box<Lease>),
+}
+
+impl Assurance {
+    fn new(setup: &Setup, follows: bool) -> Self {
+        let Some(clock) = setup.clock.filter(|_| follows) else { return Self::Given(true) };
+        let drift_ppm = if setup.flaw == Some(Flaw::DriftIsIgnored) { 0 } else { clock.drift_ppm };
+        let reckoning = Reckoning { tick: seconds(Clock::TICK), drift_ppm };
+        let lease = Lease::established(reckoning, seconds(clock.timeout), at(0));
+        Self::Kept(Box::new(lease.expect("a session timeout that heartbeats can keep")))
+    }
+
+    pub(crate) fn is_valid(&self, now: u8) -> bool {
+        match self {
+            Self::Given(valid) => *valid,
+            Self::Kept(lease) => lease.term(at(now)).is_ok(),
+        }
+    }
+
+    fn end(&mut self, end: SessionEnd) {
+        match self {
+            Self::Given(valid) => *valid = false,
+            Self::Kept(lease) => lease.ended(end),
+        }
+    }
+
+    /// Has the lease hear of something; a given one needs no news.
+    pub(crate) fn hears(&mut self, news: impl FnOnce(&mut Lease)) {
+        if let Self::Kept(lease) = self {
+            news(lease);
+        }
+    }
+}
+
+/// Model time as the lease has it. That the clients have two clocks is not modelled.
+pub(crate) fn at(time: u8) -> Moment {
+    Moment::new(seconds(time), seconds(time))
+}
+
+fn seconds(number: u8) -> Duration {
+    Duration::from_secs(number.into())
+}
+
+impl Session {
+    pub(crate) fn new(setup: &Setup, index: usize) -> Self {
+        Self {
+            alive: true,
+            over: false,
+            assurance: Assurance::new(setup, setup.following.contains(&index)),
+            connected: true,
+            follows: setup.following.contains(&index),
+            resuming: false,
+            expiry: setup.clock.map_or(0, |clock| clock.timeout),
+            taken: None,
+            half: false,
+            up: Vec::new(),
+            strays: Vec::new(),
+            down: Vec::new(),
+        }
+    }
+}
+
+impl<W: Fn(Witness)> Run<'_, W> {
+    pub(crate) fn break_connection(&mut self, session: usize, kept: usize) {
+        self.world.faults.breaks -= 1;
+        self.world.sessions[session].down.truncate(kept);
+        self.disconnect(session);
+        self.fail(session);
+    }
+
+    /// The client tells its contenders that the connection was lost: requests that were not answered fail, and watches
+    /// that stood are lost.
+    fn fail(&mut self, session: usize) {
+        for party in self.world.members(session) {
+            let contender = &self.world.contenders[party];
+            let asked = matches!(contender.pending, Some(Pending::Request | Pending::Created(_)));
+            let down = &mut self.world.sessions[session].down;
+            let answered = down.iter().any(|(to, message)| {
+                *to == party && !matches!(message, Message::Created(_)) && !message.is_of_a_watch()
+            });
+            let watched =
+                |(to, message): &(Party, Message)| *to == party && matches!(message, Message::Watched(..));
+            let lost = contender.watch.is_some() || down.iter().any(watched);
+            if asked && !answered {
+                down.push((party, Message::Failed));
+            }
+            if lost && self.setup.flaw != Some(Flaw::WatchesAreForgotten) {
+                down.push((party, Message::WatchLost));
+            }
+        }
+    }
+
+    pub(crate) fn disconnect(&mut self, session: usize) {
+        for party in self.world.members(session) {
+            self.world.server_of_mut(session).forget_watches(party);
+        }
+        if let Some(follower) = self.world.follower.as_mut().filter(|_| self.world.sessions[session].follows)
+        {
+            follower.hang_up(session);
+        }
+        let session = &mut self.world.sessions[session];
+        if self.setup.flaw != Some(Flaw::SearchesOutliveConnections) {
+            for (_, message) in &mut session.down {
+                if let Message::Found(_, before) = message {
+                    *before = None;
+                }
+            }
+        }
+        session.connected = false;
+        session.assurance.hears(Lease::disconnected);
+        session.down.retain(|(_, message)| !message.is_heartbeat());
+        session.strays.append(&mut session.up);
+        session.strays.retain(|sent| {
+            matches!(
+                sent.request,
+                Request::Create(_) | Request::CreateDirectory | Request::Release(_) | Request::Delete(_)
+            )
+        });
+        session.strays.iter_mut().for_each(|stray| stray.awaited = false);
+    }
+
+    /// Resumes the session at the leader.
+    pub(crate) fn reconnect_to_leader(&mut self, index: usize) {
+        if let Some(follower) = &mut self.world.follower {
+            follower.moved(index);
+        }
+        if self.world.sessions[index].follows {
+            (self.witness)(Witness::MovedToLeader);
+        }
+        self.world.sessions[index].follows = false;
+        self.attempt(index, true);
+        self.touch(index, true);
+        self.reconnect(index);
+    }
+
+    /// Asks the leader to resume the session, and gives that up; the leader has yet to hear of it.
+    pub(crate) fn resume_by_half(&mut self, index: usize) {
+        self.world.faults.halves -= 1;
+        self.world.sessions[index].half = true;
+        if self.setup.flaw != Some(Flaw::HalvesAreForgotten) {
+            self.attempt(index, true);
+            self.world.sessions[index].assurance.hears(Lease::attempt_failed);
+        }
+    }
+
+    /// The leader hears of a request that was given up.
+    pub(crate) fn hear_half(&mut self, index: usize) {
+        (self.witness)(Witness::ResumedLate);
+        self.world.sessions[index].half = false;
+        self.touch(index, true);
+    }
+
+    /// The leader hears of the session, by the leader's own word or by the follower's.
+    pub(crate) fn touch(&mut self, index: usize, leads: bool) {
+        let expiry = self.world.leader_time() + self.timeout(leads);
+        self.world.sessions[index].expiry = expiry;
+    }
+
+    fn timeout(&self, leads: bool) -> u8 {
+        self.setup.clock.map_or(0, |clock| if leads { clock.lower } else { clock.timeout })
+    }
+
+    /// The timeout of a connection, as far as the lease is told.
+    fn granted(&self, leads: bool) -> Duration {
+        seconds(self.timeout(leads && self.setup.flaw != Some(Flaw::LimitsAreIgnored)))
+    }
+
+    fn attempt(&mut self, index: usize, leads: bool) {
+        let (now, floor) = (at(self.world.now), self.granted(leads));
+        self.world.sessions[index].assurance.hears(|lease| lease.attempting(now, floor));
+        self.end_terms();
+    }
+
+    /// Asks the follower to resume the session, which asks the leader. What was sent before is forgotten.
+    pub(crate) fn reconnect_to_follower(&mut self, index: usize) {
+        self.attempt(index, false);
+        let session = &mut self.world.sessions[index];
+        session.resuming = true;
+        if let Some(follower) = &mut self.world.follower {
+            follower.up.push(Up::Revalidate(index));
+        }
+    }
+
+    /// The leader has told the follower to resume the session. That comes behind all that the leader had done by then, as
+    /// does the answer to the write that a client sends before it reads on a new connection.
+    pub(crate) fn revalidated(&mut self, index: usize) {
+        let session = &mut self.world.sessions[index];
+        session.resuming = false;
+        if session.alive && !session.over {
+            if !session.follows {
+                (self.witness)(Witness::MovedToFollower);
+            }
+            session.follows = true;
+            self.reconnect(index);
+        }
+    }
+
+    fn reconnect(&mut self, index: usize) {
+        let granted = self.granted(!self.world.sessions[index].follows);
+        let session = &mut self.world.sessions[index];
+        session.connected = true;
+        session.assurance.hears(|lease| {
+            lease.resumed(granted).expect("a session timeout that heartbeats can keep");
+        });
+    }
+
+    /// Sends a heartbeat, or its second half.
+    pub(crate) fn beat(&mut self, session: usize, request: Request) {
+        let Some(party) = self.world.members(session).next() else { return };
+        self.world.sessions[session].up.push(Sent { party, request, awaited: true });
+    }
+
+    /// Loss is final: a guard that is lost here stays lost when the lease comes back.
+    pub(crate) fn lapse(&mut self, session: usize) {
+        self.world.sessions[session].assurance = Assurance::Given(false);
+        self.invalidate(session, |_| false);
+    }
+
+    /// Time has passed: guards end with the terms that they were granted in.
+    pub(crate) fn end_terms(&mut self) {
+        for session in 0..self.world.sessions.len() {
+            let now = at(self.world.now);
+            if let Assurance::Kept(lease) = self.world.sessions[session].assurance.clone() {
+                self.invalidate(session, |term| lease.check(term, now).is_ok());
+            }
+        }
+    }
+
+    fn invalidate(&mut self, session: usize, lasts: impl Fn(Term) -> bool) {
+        for party in self.world.members(session) {
+            let contender = &mut self.world.contenders[party];
+            let lasts = contender.term.is_some_and(&lasts);
+            if contender.caller == (Caller::Holding { valid: true }) && !lasts {
+                (self.witness)(Witness::GuardLost);
+                contender.caller = Caller::Holding { valid: false };
+            }
+        }
+    }
+
+    /// The leader ends the session. A follower that serves it goes on until it hears of that.
+    pub(crate) fn expire(&mut self, session: usize) {
+        if !self.world.sessions[session].follows {
+            self.disconnect(session);
+        }
+        self.world.sessions[session].alive = false;
+        self.world.sessions[session].taken = None;
+        self.world.sessions[session].half = false;
+        self.world.sessions[session].strays.clear();
+        for party in self.world.members(session) {
+            while let Some(node) = self.world.server.node_of(party) {
+                let sequence = node.own.sequence;
+                let watches = self.world.server.remove(sequence);
+                self.notify(watches, sequence, Change::Deleted);
+            }
+        }
+        self.replicate(Effect::Over(session));
+    }
+
+    pub(crate) fn over(&mut self, index: usize, end: SessionEnd) {
+        let session = &mut self.world.sessions[index];
+        session.over = true;
+        session.down.clear();
+        session.up.clear();
+        session.assurance.end(end);
+        self.invalidate(index, |_| false);
+        for party in self.world.members(index) {
+            if self.world.contenders[party].caller != Caller::Idle {
+                self.handle(party, Event::SessionOver(end));
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Every step that the world can take, and which of them it can take now.
+
+use zklock_recipe::{Look, Sequence};
+
+use crate::contender::{Caller, Contender, Pending};
+use crate::follower::{Down, Streams, Up};
+use crate::requests::{Request, Sent};
+use crate::server::Party;
+use crate::session::{Assurance, Session};
+use crate::setup::{Clock, Flaw, Setup};
+use crate::world::World;
+
+/// One step; most name a contender or a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Begin(Party, Look),
+    GiveUp(Party),
+    /// The caller does not poll its acquisition any more.
+    Neglect(Party),
+    /// It does again.
+    Poll(Party),
+    /// An acquisition that has asked to be polled, and was not for long, gives its place up.
+    Overdue(Party),
+    /// The holder is done, or drops a guard that it has lost.
+    LetGo(Party),
+    Settle(Party),
+    /// The takeover delay is over.
+    DelayOver(Party),
+    /// The server applies the session's next request.
+    Apply(usize),
+    /// As `Apply` with a create, whose answer says nothing.
+    Doubt(usize),
+    /// The server applies what it had received before the connection broke.
+    ApplyStray(usize),
+    /// The contender takes in what the network brings it next.
+    Deliver(Party),
+    /// The connection breaks; so much of what was under way had reached the client.
+    Break {
+        session: usize,
+        kept: usize,
+    },
+    Reconnect(usize),
+    ReconnectToFollower(usize),
+    /// The leader takes in what the follower sent next.
+    HearFollower,
+    /// The follower takes in what the leader sent next.
+    HearLeader,
+    /// One of the streams between the two stands still from now on, both or none.
+    Stall(Streams),
+    Ping,
+    /// Time passes.
+    Tick,
+    /// Time passes by the leader's clock alone.
+    Gain,
+    /// The client asks the leader to resume its session, and gives that up.
+    ResumeByHalf(usize),
+    /// The leader hears of that.
+    HearHalf(usize),
+    /// The leader takes a session from its queue, and has yet to expire it.
+    Take(usize),
+    Beat(usize),
+    Lapse(usize),
+    Renew(usize),
+    /// The server ends the session.
+    Expire(usize),
+    /// An operator ends the session.
+    Evict(usize),
+    /// The client learns it.
+    Told(usize),
+    Close(usize),
+    /// A contender of another client, by its number.
+    ForeignerEnters(usize),
+    ForeignerHolds(usize),
+    ForeignerLeaves(usize),
+    Reap,
+    OperatorDeletes(Sequence),
+    /// Somebody writes to a node.
+    Write(Sequence),
+}
+
+impl Step {
+    /// Nobody need ever do this. All other steps happen sooner or later.
+    pub(crate) fn is_voluntary(self, world: &World) -> bool {
+        match self {
+            Self::Begin(..)
+            | Self::GiveUp(_)
+            | Self::Neglect(_)
+            | Self::Poll(_)
+            | Self::Settle(_)
+            | Self::ApplyStray(_)
+            | Self::Doubt(_)
+            | Self::Break { .. }
+            | Self::Lapse(_)
+            | Self::Beat(_)
+            | Self::Stall(_)
+            | Self::Gain
+            | Self::ResumeByHalf(_)
+            | Self::HearHalf(_)
+            | Self::Take(_)
+            | Self::Evict(_)
+            | Self::Close(_)
+            | Self::ForeignerEnters(_)
+            | Self::Reap
+            | Self::OperatorDeletes(_)
+            | Self::Write(_) => true,
+            Self::Expire(session) => !world.sessions[session].over,
+            Self::ForeignerLeaves(index) => !world.foreigners[index].holds(),
+            Self::LetGo(_)
+            | Self::Overdue(_)
+            | Self::ForeignerHolds(_)
+            | Self::DelayOver(_)
+            | Self::Apply(_)
+            | Self::Deliver(_)
+            | Self::Reconnect(_)
+            | Self::ReconnectToFollower(_)
+            | Self::HearFollower
+            | Self::HearLeader
+            | Self::Ping
+            | Self::Tick
+            | Self::Renew(_)
+            | Self::Told(_) => false,
+        }
+    }
+}
+
+impl World {
+    /// Every step that can be taken now.
+    pub(crate) fn steps(&self, setup: &Setup, steps: &mut Vec<Step>) {
+        // With a clock, whatever is under way arrives before time passes, unless it is held back.
+        if setup.clock.is_some()
+            && let Some(step) = self.arrival()
+        {
+            return steps.push(step);
+        }
+        for (party, contender) in self.contenders.iter().enumerate() {
+            let session = &self.sessions[contender.session];
+            match contender.caller {
+                Caller::Idle if !session.over && !self.has_idle_twin_before(party) => {
+                    steps.extend(setup.looks.iter().map(|look| Step::Begin(party, *look)));
+                }
+                Caller::Waiting if setup.giving_up => steps.push(Step::GiveUp(party)),
+                Caller::Holding { .. } => {
+                    steps.push(Step::LetGo(party));
+                    if setup.settling && !contender.settled {
+                        steps.push(Step::Settle(party));
+                    }
+                }
+                Caller::Idle | Caller::Waiting | Caller::Gone => {}
+            }
+            let delayed = contender.pending == Some(Pending::Delay) && self.is_delay_over(contender, setup);
+            let hears = session.down.iter().any(|(to, _)| *to == party);
+            if contender.neglected {
+                steps.extend((self.faults.returns > 0).then_some(Step::Poll(party)));
+                let asks = delayed || hears || self.is_assured(party);
+                if asks && setup.flaw != Some(Flaw::NobodyIsEvicted) {
+                    steps.push(Step::Overdue(party));
+                }
+                continue;
+            }
+            if self.faults.neglects > 0 && contender.caller == Caller::Waiting {
+                steps.push(Step::Neglect(party));
+            }
+            if delayed {
+                steps.push(Step::DelayOver(party));
+            }
+            if hears {
+                steps.push(Step::Deliver(party));
+            }
+        }
+        self.foreigner_steps(steps);
+        for (index, session) in self.sessions.iter().enumerate() {
+            self.session_steps(index, session, setup, steps);
+        }
+        if let Some(follower) = self.follower.as_ref().filter(|_| setup.clock.is_none()) {
+            steps.extend((!follower.up.is_empty()).then_some(Step::HearFollower));
+            steps.extend((!follower.down.is_empty()).then_some(Step::HearLeader));
+        }
+        if let Some(clock) = setup.clock {
+            self.clock_steps(clock, steps);
+        }
+        if self.faults.reaps > 0 && self.server.nodes.is_empty() && self.server.directory > Some(0) {
+            steps.push(Step::Reap);
+        }
+        let nodes = || self.server.nodes.iter().map(|node| node.own.sequence);
+        if self.faults.deletions > 0 {
+            steps.extend(nodes().map(Step::OperatorDeletes));
+        }
+        if self.faults.writes > 0 {
+            steps.extend(nodes().map(Step::Write));
+        }
+    }
+
+    /// Whether everybody in other sessions waits in the queue: a takeover delay covers nobody who comes later.
+    fn others_wait(&self, index: usize) -> bool {
+        self.contenders.iter().all(|contender| contender.session == index || contender.watch.is_some())
+    }
+
+    /// With a clock, the delay is a session timeout; without, it may take any time.
+    fn is_delay_over(&self, contender: &Contender, setup: &Setup) -> bool {
+        setup.clock.is_none_or(|clock| {
+            let shorter = if setup.flaw == Some(Flaw::DelayIsTooShort) { 1 } else { 0 };
+            self.now >= contender.asked + clock.timeout - shorter
+        })
+    }
+
+    fn session_steps(&self, index: usize, session: &Session, setup: &Setup, steps: &mut Vec<Step>) {
+        if session.alive && !session.strays.is_empty() {
+            steps.push(Step::ApplyStray(index));
+        }
+        if session.alive && session.over {
+            steps.push(Step::Expire(index));
+        }
+        if session.over {
+            return;
+        }
+        // A follower that has not heard of the end yet goes on.
+        let goes_on = session.connected && session.follows;
+        if !session.alive && !goes_on {
+            steps.push(Step::Told(index));
+            return;
+        }
+        // What happens to a session that nobody uses is of no interest.
+        let busy = self.members(index).any(|party| {
+            self.contenders[party].caller != Caller::Idle && !self.contenders[party].machine.is_ended()
+        });
+        if session.connected {
+            if !session.up.is_empty() && !self.waits(index) {
+                steps.push(Step::Apply(index));
+                let creates = |sent: &Sent| sent.awaited && matches!(sent.request, Request::Create(_));
+                if self.faults.doubts > 0 && creates(&session.up[0]) {
+                    steps.push(Step::Doubt(index));
+                }
+            }
+            if self.faults.breaks > 0 && busy {
+                steps.extend((0..=session.down.len()).map(|kept| Step::Break { session: index, kept }));
+            }
+        } else if !session.resuming {
+            if self.faults.halves > 0 && session.alive && !session.half {
+                steps.push(Step::ResumeByHalf(index));
+            }
+            steps.push(Step::Reconnect(index));
+            if self.follower.is_some() {
+                steps.push(Step::ReconnectToFollower(index));
+            }
+        }
+        if !session.alive {
+            return;
+        }
+        match &session.assurance {
+            Assurance::Given(lease) => {
+                if !lease && session.connected {
+                    steps.push(Step::Renew(index));
+                }
+                if *lease && self.faults.lapses > 0 && busy {
+                    steps.push(Step::Lapse(index));
+                }
+                let expirable = !lease || setup.flaw == Some(Flaw::LeaseIsTooLong);
+                if expirable && self.faults.expiries > 0 && busy {
+                    steps.push(Step::Expire(index));
+                }
+            }
+            Assurance::Kept(_) => {
+                if session.half {
+                    steps.push(Step::HearHalf(index));
+                }
+                let due = self.leader_time() >= session.expiry;
+                if (due || session.taken.is_some()) && busy {
+                    steps.push(Step::Expire(index));
+                }
+                if due && session.taken.is_none() && self.faults.races > 0 && busy {
+                    steps.push(Step::Take(index));
+                }
+                if session.connected && self.faults.beats > 0 && !self.is_beating(index) {
+                    steps.push(Step::Beat(index));
+                }
+            }
+        }
+        if self.faults.evictions > 0 && busy && (setup.clock.is_none() || self.others_wait(index)) {
+            steps.push(Step::Evict(index));
+        }
+        if self.faults.closings > 0 && busy {
+            steps.push(Step::Close(index));
+        }
+    }
+
+    /// What arrives next.
+    pub(crate) fn arrival(&self) -> Option<Step> {
+        if let Some(follower) = &self.follower {
+            if !follower.up.is_empty() && !follower.stalled.up {
+                return Some(Step::HearFollower);
+            }
+            if !follower.down.is_empty() && !follower.stalled.down {
+                return Some(Step::HearLeader);
+            }
+        }
+        let reaches = |index: &usize| {
+            let session = &self.sessions[*index];
+            session.connected && !session.up.is_empty() && !self.waits(*index)
+        };
+        let arrives = |party: &usize| {
+            let session = &self.sessions[self.contenders[*party].session];
+            session.down.iter().any(|(to, _)| to == party)
+        };
+        let applied = (0..self.sessions.len()).find(reaches).map(Step::Apply);
+        applied.or_else(|| (0..self.contenders.len()).find(arrives).map(Step::Deliver))
+    }
+
+    /// What a follower answers behind a write waits for that.
+    fn waits(&self, index: usize) -> bool {
+        self.sessions[index].follows
+            && self.follower.as_ref().is_some_and(|follower| follower.is_asking(index))
+    }
+
+    /// The leader pings every half tick, and is late by a quarter at most.
+    fn clock_steps(&self, clock: Clock, steps: &mut Vec<Step>) {
+        let now = self.leader_time();
+        let silence = now - self.pinged;
+        let mut overdue = false;
+        if let Some(follower) = &self.follower {
+            if silence >= Clock::TICK / 2 {
+                steps.push(Step::Ping);
+            }
+            overdue = silence + 1 > Clock::TICK / 2 + Clock::TICK / 4;
+            if self.faults.stalls > 0 {
+                let all = [(false, false), (false, true), (true, false), (true, true)];
+                let all = all.map(|(up, down)| Streams { up, down });
+                steps.extend(all.into_iter().filter(|it| *it != follower.stalled).map(Step::Stall));
+            }
+        }
+        // The leader marks what it took from its queue within a lag.
+        let marking = |session: &Session| session.taken.is_some_and(|taken| now > taken);
+        if now < clock.end && !overdue && !self.sessions.iter().any(marking) {
+            steps.push(Step::Tick);
+            if self.faults.gains > 0 {
+                steps.push(Step::Gain);
+            }
+        }
+    }
+
+    /// A heartbeat is under way.
+    fn is_beating(&self, index: usize) -> bool {
+        let session = &self.sessions[index];
+        let forwarded =
+            |up: &Up| matches!(up, Up::Forward(of, sent) if *of == index && sent.request.is_heartbeat());
+        let answered = |down: &Down| matches!(down, Down::Answer(of, Some((_, message))) if *of == index && message.is_heartbeat());
+        session.up.iter().any(|sent| sent.request.is_heartbeat())
+            || session.down.iter().any(|(_, message)| message.is_heartbeat())
+            || self.follower.as_ref().is_some_and(|follower| {
+                follower.up.iter().any(forwarded) || follower.down.iter().any(answered)
+            })
+    }
+
+    /// True if there is no step left that must happen.
+    pub(crate) fn is_quiet(&self, setup: &Setup) -> bool {
+        let mut steps = Vec::new();
+        self.steps(setup, &mut steps);
+        steps.iter().all(|step| step.is_voluntary(self))
+    }
+
+    /// Contenders that cannot be told apart begin in their order, so that the same is not looked at twice.
+    fn has_idle_twin_before(&self, party: Party) -> bool {
+        let Some(before) = party.checked_sub(1) else { return false };
+        let (one, other) = (&self.contenders[before], &self.contenders[party]);
+        let alone = |contender: &Contender| self.members(contender.session).count() == 1;
+        one.caller == Caller::Idle
+            && one.patience == other.patience
+            && (one.session == other.session || (alone(one) && alone(other)))
+    }
+}

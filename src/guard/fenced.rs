@@ -1,0 +1,120 @@
+//! The requests that stand or fall with a holder's node: is it there, write only while it is.
+
+use std::sync::Arc;
+
+use zklock_recipe::{Event, Own};
+use zookeeper_client as zk;
+use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
+
+use super::operation::{Applied, NodeOptions, Operation, Task};
+use super::transaction_error::ConditionProblem;
+use crate::requests::{HELD_VERSION, confirm_version, failure};
+
+/// Asks the quorum whether the holder's node is there, untouched.
+pub(super) async fn confirm(client: &Client, node: &str, own: Own) -> Event {
+    confirm_version(client, node, own, HELD_VERSION).await
+}
+
+/// What became of a transaction.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It was committed.
+    Committed(Vec<Applied>),
+    /// The holder's node is gone, or somebody else wrote to it. Nothing was written.
+    NotHeld,
+    /// The caller's operation of this index could not be done. Nothing was written.
+    Failed(usize, ConditionProblem),
+    /// The server refused the whole. Nothing was written.
+    Refused(String),
+    /// No definite answer.
+    Unknown,
+}
+
+/// Sends a transaction that begins with a check of the holder's node, and is committed whole or not at all.
+pub(super) async fn commit(client: Arc<Client>, node: String, operations: Vec<Operation>) -> Verdict {
+    let mut transaction = client.new_multi_writer();
+    let mut built = transaction.add_check_version(&node, HELD_VERSION);
+    for operation in &operations {
+        built = built.and_then(|()| add(&mut transaction, operation));
+    }
+    if let Err(error) = built {
+        return Verdict::Refused(error.to_string());
+    }
+    match transaction.commit().await {
+        Ok(results) => {
+            let applied = results.into_iter().skip(1).map(applied).collect::<Option<Vec<_>>>();
+            // A reply that does not fit the request: it was committed, but in which words nobody knows.
+            applied
+                .filter(|applied| applied.len() == operations.len())
+                .map_or(Verdict::Unknown, Verdict::Committed)
+        }
+        Err(MultiWriteError::OperationFailed { index: 0, source: Error::NoNode | Error::BadVersion }) => {
+            Verdict::NotHeld
+        }
+        Err(MultiWriteError::OperationFailed { index, source }) if is_definite(&source) => {
+            match index.checked_sub(1) {
+                Some(operation) => Verdict::Failed(operation, problem(source)),
+                None => Verdict::Refused(format!("the holder's own node: {source}")),
+            }
+        }
+        // A server does nothing about a request that it throttles.
+        Err(MultiWriteError::RequestFailed { source })
+            if is_definite(&source) || source == Error::Throttled =>
+        {
+            Verdict::Refused(source.to_string())
+        }
+        Err(_) => Verdict::Unknown,
+    }
+}
+
+fn add(transaction: &mut zk::MultiWriter<'_>, operation: &Operation) -> Result<(), Error> {
+    let path = operation.path.as_str();
+    match &operation.task {
+        Task::Create { data, options } => {
+            let acls = options.acl.to_client();
+            transaction.add_create(path, data, &mode(options).with_acls(zk::Acls::new(&acls)))
+        }
+        Task::Set { data, version } => transaction.add_set_data(path, data, *version),
+        Task::Delete { version } => transaction.add_delete(path, *version),
+        // What `None` is on the wire: any version will do.
+        Task::Check { version } => transaction.add_check_version(path, version.unwrap_or(-1)),
+    }
+}
+
+fn mode(options: &NodeOptions) -> CreateMode {
+    match (options.ephemeral, options.sequential) {
+        (false, false) => CreateMode::Persistent,
+        (false, true) => CreateMode::PersistentSequential,
+        (true, false) => CreateMode::Ephemeral,
+        (true, true) => CreateMode::EphemeralSequential,
+    }
+}
+
+fn applied(result: MultiWriteResult) -> Option<Applied> {
+    match result {
+        MultiWriteResult::Create { path, .. } => Some(Applied::Created { path }),
+        MultiWriteResult::SetData { stat } => Some(Applied::Set { version: stat.version }),
+        MultiWriteResult::Delete => Some(Applied::Deleted),
+        MultiWriteResult::Check => Some(Applied::Checked),
+        _ => None,
+    }
+}
+
+/// Whether an error is a server's own word.
+fn is_definite(error: &Error) -> bool {
+    matches!(failure(error.clone()), Event::Refused(_))
+}
+
+fn problem(error: Error) -> ConditionProblem {
+    match error {
+        Error::NoNode => ConditionProblem::NoNode,
+        Error::NodeExists => ConditionProblem::NodeExists,
+        Error::BadVersion => ConditionProblem::BadVersion,
+        Error::NotEmpty => ConditionProblem::NotEmpty,
+        Error::NoChildrenForEphemerals => ConditionProblem::EphemeralParent,
+        Error::NoAuth => ConditionProblem::NotAuthorized,
+        Error::InvalidAcl => ConditionProblem::InvalidAcl,
+        Error::QuotaExceeded => ConditionProblem::QuotaExceeded,
+        error => ConditionProblem::Other(error.to_string()),
+    }
+}

@@ -1,0 +1,98 @@
+//! How a guard ends.
+
+use std::fmt;
+
+use zklock_recipe::{Lapse, SessionEnd};
+
+/// The guard no longer holds its lock, or can no longer be sure that it does: stop what it protects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the lock at {path} is lost ({reason}); stop what it protects and acquire it again")]
+#[non_exhaustive]
+pub struct Lost {
+    /// The lock's path.
+    pub path: String,
+    /// What happened.
+    pub reason: LostReason,
+}
+
+/// Why a guard was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// No quorum confirmed the session in time, so that it may have ended unnoticed; or none showed the holder's node in time
+    /// after a reconnection.
+    Unconfirmed,
+    /// ZooKeeper expired the session.
+    SessionExpired,
+    /// The session was closed, or its runtime is shutting down.
+    SessionClosed,
+    /// ZooKeeper rejected the session's credentials.
+    AuthFailed,
+    /// Somebody else wrote to the holder's node, or deleted it.
+    NodeDeleted,
+    /// The guard was released or dropped; only [`Guard::lost`](crate::Guard::lost) in another task gets to see it.
+    Released,
+}
+
+impl From<SessionEnd> for LostReason {
+    fn from(end: SessionEnd) -> Self {
+        match end {
+            SessionEnd::Expired => Self::SessionExpired,
+            SessionEnd::Closed => Self::SessionClosed,
+            SessionEnd::AuthFailed => Self::AuthFailed,
+        }
+    }
+}
+
+impl From<Lapse> for LostReason {
+    fn from(lapse: Lapse) -> Self {
+        match lapse {
+            Lapse::Unconfirmed => Self::Unconfirmed,
+            Lapse::Ended(end) => end.into(),
+        }
+    }
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unconfirmed => "ZooKeeper did not confirm the session in time",
+            Self::SessionExpired => "ZooKeeper expired the session",
+            Self::SessionClosed => "the session was closed",
+            Self::AuthFailed => "ZooKeeper rejected the session's credentials",
+            Self::NodeDeleted => "somebody else touched the holder's node",
+            Self::Released => "it was released",
+        })
+    }
+}
+
+/// Why a release is not confirmed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// The guard was lost before the release took effect. If the node is still there it is removed in the
+    /// background.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// ZooKeeper did not confirm the release before the guard's lease ended, or the release was not polled in time. It goes on
+    /// in the background.
+    #[error(
+        "the release of {path} was not seen to be confirmed in time; it goes on in the background, and at the latest the \
+         lock is free when the session expires"
+    )]
+    Unconfirmed {
+        /// The lock's path.
+        path: String,
+    },
+    /// The server refuses to delete the node; it stays until the session ends.
+    #[error(
+        "the server refused to delete the holder's node at {path} ({cause}); have the directory's ACL grant DELETE, and \
+         close the session to give the lock away"
+    )]
+    Refused {
+        /// The lock's path.
+        path: String,
+        /// In the server's words.
+        cause: String,
+    },
+}

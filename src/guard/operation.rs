@@ -1,0 +1,128 @@
+//! What a transaction does.
+
+use zklock_recipe::PREFIX;
+
+use crate::acl::Acl;
+use crate::path::{LockPath, check_node};
+
+/// Options of a node that a [`Transaction`](crate::Transaction) creates.
+///
+/// ```
+/// use zklock::{Acl, NodeOptions};
+///
+/// let options = NodeOptions::new().acl(Acl::creator_only()).sequential();
+/// # drop(options);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "options do nothing until they are given to `Transaction::create_with`"]
+pub struct NodeOptions {
+    pub(crate) acl: Acl,
+    pub(crate) ephemeral: bool,
+    pub(crate) sequential: bool,
+}
+
+/// What one operation of a committed [`Transaction`](crate::Transaction) did.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Applied {
+    /// It created a node.
+    Created {
+        /// The node's path, from the chroot, with the number of a sequential one.
+        path: String,
+    },
+    /// It set a node's data.
+    Set {
+        /// The node's version since.
+        version: i32,
+    },
+    /// It deleted a node.
+    Deleted,
+    /// It found a node as it was to be.
+    Checked,
+}
+
+/// One operation, as the caller asked for it.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) path: String,
+    pub(crate) task: Task,
+}
+
+/// What is to be done to its path.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Create { data: Vec<u8>, options: NodeOptions },
+    Set { data: Vec<u8>, version: Option<i32> },
+    Delete { version: Option<i32> },
+    Check { version: Option<i32> },
+}
+
+impl NodeOptions {
+    /// A persistent node with an open ACL.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The node's ACL. The default is [`Acl::open`].
+    pub fn acl(mut self, acl: Acl) -> Self {
+        self.acl = acl;
+        self
+    }
+
+    /// Makes the node go with the guard's session (not with the guard).
+    pub fn ephemeral(mut self) -> Self {
+        self.ephemeral = true;
+        self
+    }
+
+    /// Has the server append a number of ten digits to the path. The path may then end with `/`.
+    pub fn sequential(mut self) -> Self {
+        self.sequential = true;
+        self
+    }
+}
+
+impl Operation {
+    /// What is wrong with it, if anything is.
+    pub(super) fn validate(&self, lock: &LockPath) -> Result<(), String> {
+        let is_sequential = matches!(&self.task, Task::Create { options, .. } if options.sequential);
+        let path = match self.path.strip_suffix('/') {
+            // The number becomes the name.
+            Some(parent) if is_sequential && !parent.is_empty() => parent,
+            _ => &self.path,
+        };
+        check_node(path).map_err(|problem| problem.to_string())?;
+        let is_check = matches!(self.task, Task::Check { .. });
+        if !is_check && lock.child(&self.path).is_some_and(|name| name.starts_with(PREFIX)) {
+            return Err(
+                "it is a contender of the lock itself, and would break its queue; release the guard instead"
+                    .into(),
+            );
+        }
+        match self.task {
+            Task::Create { ref options, .. }
+                if options.ephemeral
+                    && options.sequential
+                    && lock.child(&self.path).is_some() =>
+            {
+                Err("an ephemeral node with a number, in the lock's directory, looks like another client's contender; \
+                     use another directory"
+                    .into())
+            }
+            Task::Set { .. } if path == lock.as_str() => {
+                Err("it is the lock's directory, whose data zklock overwrites; use a node of your own".into())
+            }
+            // With a chroot, a sequential one would end up beside it.
+            Task::Delete { .. } | Task::Create { .. } if path == "/" => {
+                Err("it is the root, which always is there; name a node below it".into())
+            }
+            // On the wire it would mean any version.
+            Task::Set { version: Some(-1), .. }
+            | Task::Delete { version: Some(-1) }
+            | Task::Check { version: Some(-1) } => {
+                Err("no node has the version -1; say `None` if any will do".into())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Who is in a lock's queue.
+
+use std::time::SystemTime;
+
+use zklock_recipe::ForeignClient;
+
+use crate::fence::FencingToken;
+
+/// One contender in a lock's queue, as [`Lock::contenders`](crate::Lock::contenders) saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contender {
+    /// Its place in the queue: 0 holds the lock, or is about to.
+    pub position: usize,
+    /// Its node's path.
+    pub path: String,
+    /// Its owner text; `None` if the node's data is not ours to read, or not zklock's.
+    pub owner: Option<String>,
+    /// Its extra data, if it has any.
+    pub data: Option<String>,
+    /// When it began to contend, by its own wall clock.
+    pub since: Option<SystemTime>,
+    /// The id of its ZooKeeper session; `None` if the node is not ours to read.
+    pub session: Option<i64>,
+    /// The fencing token it has, or will have, as the holder; `None` if the node is not ours to read.
+    pub token: Option<FencingToken>,
+}
+
+/// A contender of another client in a lock's directory, as [`Lock::foreign_contenders`](crate::Lock::foreign_contenders) saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForeignContender {
+    /// Its node's path.
+    pub path: String,
+    /// Whose it seems to be, by its name.
+    pub client: ForeignClient,
+    /// The id of its ZooKeeper session; `None` if the node is not ours to read, or not ephemeral.
+    pub session: Option<i64>,
+}

@@ -1,0 +1,130 @@
+//! Watches: on the predecessor, whose end may be a release, and on the own node.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{pending, ready};
+use zklock_recipe::{Event, Own, Sequence, SessionEnd};
+use zookeeper_client::{Client, Error, EventType, OneshotWatcher, WatchedEvent};
+
+use super::foreign::{judge, lookalike};
+use super::read::{is, is_there};
+use super::reply::{Reply, end, failure};
+use crate::settings::Settings;
+
+/// Watches the predecessor for its end, and for how it ends: by two watches, both sent in one poll.
+///
+/// A read, and not `exists`: a server with ZOOKEEPER-4799 (3.8.4, 3.9.2) takes the watch of a session that may not read
+/// the node, and never fires it, so a waiter would wait for ever. A read is refused in time. Nor does a read leave a watch
+/// on a node that is gone.
+pub(crate) async fn watch_predecessor(
+    client: Arc<Client>,
+    lock: Arc<Settings>,
+    predecessor: Sequence,
+    own: Own,
+) -> Reply {
+    let path = lock.path.contender(predecessor);
+    let (data, children) = (client.get_and_watch_data(&path), client.get_and_watch_children(&path));
+    let (bytes, stat, data) = match data.await {
+        Ok(read) => read,
+        // Without waiting for the other answer, which says the same.
+        Err(Error::NoNode) => return Event::PredecessorWatched(false).into(),
+        Err(error) => return failure(error).into(),
+    };
+    if stat.czxid > own.czxid {
+        // A lower number, but a later creation: the directory was made again since, and our node went with it.
+        return match is_there(&client, &lock.path.contender(own.sequence), own).await {
+            Ok(false) => Event::OwnTouched,
+            // Or somebody gave it a name that the servers did not.
+            Ok(true) => Event::Foreign(lookalike(&predecessor.name(), &stat)),
+            Err(failure) => failure,
+        }
+        .into();
+    }
+    if let Some(foreign) = judge(&predecessor.name(), Some((&bytes, &stat))) {
+        return Event::Foreign(foreign).into();
+    }
+    let watch = match children.await {
+        Ok((_, _, children)) => end_of(data, children).boxed(),
+        // It went while one watch stood.
+        Err(Error::NoNode) => ready(Event::PredecessorDeleted).boxed(),
+        Err(error) => return failure(error).into(),
+    };
+    Reply { watch: Some(watch), ..Event::PredecessorWatched(true).into() }
+}
+
+/// Resolves once the predecessor is gone. The watch of its data fires when it is written to, that of its children, of
+/// which it has none, when it is deleted. Only a release does both in one transaction. Whoever may write to the directory
+/// can write to a waiter's node, and that waiter may give up later: that grants nobody.
+async fn end_of(data: OneshotWatcher, children: OneshotWatcher) -> Event {
+    let gone = match change(children).await {
+        Ok(gone) => gone,
+        Err(end) => return Event::SessionOver(end),
+    };
+    // The event of a write is always here before that of the deletion, so nothing is waited for: a server may have
+    // withheld it, as one that does not let us read the node any more.
+    match change(data).now_or_never() {
+        Some(Ok(written)) if is_release(&written, &gone) => Event::PredecessorReleased,
+        _ => Event::PredecessorDeleted,
+    }
+}
+
+/// Whether a write and a deletion were one transaction. Servers before 3.9 do not say (ZOOKEEPER-4655).
+fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
+    (written.event_type, gone.event_type) == (EventType::NodeDataChanged, EventType::NodeDeleted)
+        && written.zxid == gone.zxid
+        && gone.zxid != WatchedEvent::NO_ZXID
+}
+
+/// Watches our own node.
+pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
+    match client.get_and_watch_data(&lock.path.contender(own.sequence)).await {
+        Ok((_, stat, watcher)) => Reply {
+            watch: Some(
+                change(watcher)
+                    .map(|change| change.map_or_else(Event::SessionOver, |_| Event::OwnTouched))
+                    .boxed(),
+            ),
+            ..Event::OwnWatched(is(Some(&stat), own)).into()
+        },
+        Err(Error::NoNode) => Event::OwnWatched(false).into(),
+        // A node that is not ours to read is there all the same, and is asked for again on the next connection.
+        Err(Error::NoAuth) => Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() },
+        Err(error) => failure(error).into(),
+    }
+}
+
+/// Resolves when the watch fires, or at the session's end.
+async fn change(watcher: OneshotWatcher) -> Result<WatchedEvent, SessionEnd> {
+    // The watcher panics if the client's task has died of a panic. Then this is taken back with the connection.
+    match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
+        Ok(event) if event.event_type == EventType::Session => {
+            Err(end(event.session_state).unwrap_or(SessionEnd::Closed))
+        }
+        Ok(event) => Ok(event),
+        Err(_) => pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_a_write_and_a_deletion_of_one_transaction() {
+        let event =
+            |event_type, zxid| WatchedEvent::new(event_type, "/lock/a/lock-0000000001").with_zxid(zxid);
+        let (written, deleted) = (EventType::NodeDataChanged, EventType::NodeDeleted);
+        assert!(is_release(&event(written, 7), &event(deleted, 7)));
+        for (first, last) in [
+            (event(written, 7), event(deleted, 8)),
+            (event(deleted, 7), event(deleted, 7)),
+            (event(written, 7), event(EventType::NodeChildrenChanged, 7)),
+            // As a server before 3.9 tells them, and any server that sets a lost watch again.
+            (event(written, WatchedEvent::NO_ZXID), event(deleted, WatchedEvent::NO_ZXID)),
+        ] {
+            assert!(!is_release(&first, &last), "{first:?} {last:?}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Does a holder's claim stand?
+
+use std::sync::Arc;
+
+use futures::future::join;
+use zklock_recipe::{Event, Refusal};
+use zookeeper_client::{Client, Error};
+
+use super::error::SequencerError;
+use crate::fence::Sequencer;
+use crate::requests::{HELD_VERSION, check_version, failure};
+use crate::zk::{Answer, Succession};
+
+/// Asks the quorum whether a claim stands.
+pub(super) async fn verify_sequencer(
+    succession: &Succession,
+    sequencer: &Sequencer,
+) -> Result<(), SequencerError> {
+    let claim = sequencer.clone();
+    let answer =
+        succession.patiently(succession.present().requester().request(|wire| look(wire.client, claim))).await;
+    let sequencer = sequencer.clone();
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(waited) => return Err(SequencerError::Unanswered { sequencer, waited }),
+    };
+    Err(match answer {
+        Answer::Given(Event::Confirmed, _) => return Ok(()),
+        Answer::Given(Event::OwnTouched, _) => SequencerError::Outdated { sequencer },
+        Answer::Given(Event::Refused(Refusal::NotAuthorized), _) => {
+            SequencerError::NotAuthorized { sequencer }
+        }
+        Answer::Given(Event::Refused(refusal), _) => {
+            SequencerError::Refused { sequencer, cause: refusal.to_string() }
+        }
+        _ if succession.event().state.is_final() => SequencerError::SessionOver { sequencer },
+        _ => SequencerError::Disconnected { sequencer },
+    })
+}
+
+/// The check is a write, which only a quorum acknowledges, but knows the node by name and version only. The read
+/// behind it tells the node from an earlier or later one of that name. A server takes one session's requests in their
+/// order, and a session never goes to a server that knows less than it has seen, so the read is not older than the
+/// check.
+async fn look(client: Arc<Client>, sequencer: Sequencer) -> Event {
+    // A clone at the root always is a good one: "/" is a valid path.
+    let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
+    let node = sequencer.node();
+    let read = async { root.get_data(&node).await };
+    match join(check_version(&root, &node, HELD_VERSION), read).await {
+        (Event::Confirmed, Ok((_, stat))) => {
+            let stands = stat.czxid == sequencer.token().as_i64()
+                && stat.ephemeral_owner == sequencer.session()
+                && stat.version == HELD_VERSION;
+            if stands { Event::Confirmed } else { Event::OwnTouched }
+        }
+        (Event::Confirmed, Err(Error::NoNode)) => Event::OwnTouched,
+        (Event::Confirmed, Err(error)) => failure(error),
+        (unconfirmed, _) => unconfirmed,
+    }
+}

@@ -1,0 +1,58 @@
+//! The background task of one ZooKeeper session, which finishes what callers left behind.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+use zklock_recipe::SessionEnd;
+
+use super::shared_lease::SharedLease;
+
+/// The way to the task.
+#[derive(Clone)]
+pub(crate) struct Background(mpsc::UnboundedSender<BoxFuture<'static, ()>>);
+
+impl Background {
+    /// The way, and the task's end of it.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// Has the task finish something nobody awaits any more. Never blocks, spawns or panics; once the session or its
+    /// runtime is gone there is nothing left to finish.
+    pub(crate) fn finish(&self, future: BoxFuture<'static, ()>) {
+        drop(self.0.send(future));
+    }
+}
+
+/// Runs until the session is over, or until nobody uses it any more and everything is finished. What is left when the
+/// session is over has no node any more, and is dropped.
+pub(crate) async fn run(mut queue: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>, lease: Arc<SharedLease>) {
+    // Without this task no heartbeat is sent: its runtime is shutting down, or nobody uses the session.
+    let _lifeline = Lifeline(lease.clone());
+    let mut kept = FuturesUnordered::new();
+    let mut over = std::pin::pin!(lease.over());
+    let mut used = true;
+    while used || !kept.is_empty() {
+        tokio::select! {
+            _ = &mut over => return,
+            future = queue.recv(), if used => match future {
+                Some(future) => kept.push(future),
+                None => used = false,
+            },
+            Some(()) = kept.next(), if !kept.is_empty() => {}
+        }
+    }
+}
+
+/// Ends the lease with this task.
+struct Lifeline(Arc<SharedLease>);
+
+impl Drop for Lifeline {
+    fn drop(&mut self) {
+        self.0.ended(SessionEnd::Closed);
+    }
+}

@@ -1,0 +1,190 @@
+//! One connection to one server, with zookeeper-client's task in our hands.
+//!
+//! A zookeeper-client connects again by itself, to whichever server it is told, and resumes its session there. Then
+//! nobody knows which session timeout that server granted, or on which connection a request was answered. So each
+//! client here serves one connection only. Its task is caught when it is spawned, and polled by [`Serving`]. The poll
+//! in which the client reports the loss of its connection is the last one: in the same poll it can begin to connect
+//! again, but it cannot send anything before the next.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use spawns_core::{Spawn, Task};
+use tracing::warn;
+use zookeeper_client::{Client, Error, SessionState, StateWatcher};
+
+use super::revocable::{Registry, Revocable};
+
+/// A connection on which a session was established or resumed.
+pub(crate) struct Connection {
+    number: u64,
+    /// Gone once the connection is.
+    client: Mutex<Option<Arc<Client>>>,
+    slots: Arc<Registry>,
+}
+
+/// A connection as a request uses it.
+pub(crate) struct Wire {
+    pub(crate) client: Arc<Client>,
+    slots: Arc<Registry>,
+}
+
+impl Wire {
+    /// Starts a request. It is sent when it is first polled, and resolves to `None` once the connection is gone.
+    pub(crate) fn request<T, F>(self, request: impl FnOnce(Self) -> F) -> Revocable<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let slots = self.slots.clone();
+        slots.register(request(self).boxed())
+    }
+
+    /// Keeps a watch for as long as the connection lasts; then it resolves to `None`.
+    pub(crate) fn keep<T: Send + 'static>(&self, watch: BoxFuture<'static, T>) -> Revocable<T> {
+        self.slots.register(watch)
+    }
+}
+
+impl Connection {
+    /// The session's connection of this number.
+    pub(crate) fn new(number: u64, client: Arc<Client>) -> Arc<Self> {
+        Arc::new(Self { number, client: Mutex::new(Some(client)), slots: Arc::default() })
+    }
+
+    /// Which of the session's connections this is.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The way to its server, unless it is gone.
+    pub(crate) fn wire(&self) -> Option<Wire> {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(Wire { client, slots: self.slots.clone() })
+    }
+
+    /// Takes every request and every watch back, and gives the client up. A client whose connection still stands then
+    /// closes the session.
+    pub(crate) fn give_up(&self) {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.slots.revoke();
+        // Requests held the only other clones, so this is the last one.
+        drop(client);
+    }
+}
+
+/// Has zookeeper-client connect, and takes over its task.
+pub(crate) async fn open(
+    connecting: impl Future<Output = Result<Client, Error>>,
+) -> Result<(Client, Serving), Error> {
+    let spawned = Catch::default();
+    let mut connecting = pin!(connecting);
+    let client = std::future::poll_fn(|cx| {
+        let _scope = spawns_core::enter(&spawned);
+        let polled = catch_unwind(AssertUnwindSafe(|| connecting.as_mut().poll(cx)));
+        polled.unwrap_or_else(|_| {
+            Poll::Ready(Err(Error::UnexpectedError("zookeeper-client has panicked".to_owned())))
+        })
+    })
+    .await?;
+    let task = spawned.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Some(task) = task else {
+        return Err(Error::UnexpectedError("zookeeper-client has spawned no task".to_owned()));
+    };
+    let serving =
+        Serving { task: Box::into_pin(task.future), states: client.state_watcher(), connection: None };
+    Ok((client, serving))
+}
+
+/// Where zookeeper-client's task goes.
+#[derive(Default)]
+struct Catch(Mutex<Option<Task>>);
+
+impl Spawn for Catch {
+    fn spawn(&self, task: Task) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(task);
+    }
+}
+
+/// The task of one client, for as long as its first connection lasts. Resolves to the client's last state:
+/// `Disconnected` if the connection was lost, `Closed` once the server has closed the session, or what else the
+/// server said. Dropping it cuts the connection.
+pub(crate) struct Serving {
+    task: Pin<Box<dyn Future<Output = ()> + Send>>,
+    states: StateWatcher,
+    connection: Option<Arc<Connection>>,
+}
+
+impl Serving {
+    /// Takes the requests on this connection back when the task ends.
+    pub(crate) fn with(mut self, connection: Arc<Connection>) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+}
+
+impl Future for Serving {
+    type Output = SessionState;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<SessionState> {
+        let polled = catch_unwind(AssertUnwindSafe(|| self.task.as_mut().poll(cx)));
+        match (polled, self.states.peek_state()) {
+            (Ok(Poll::Pending), SessionState::SyncConnected) => Poll::Pending,
+            (Ok(Poll::Pending), state) => Poll::Ready(state),
+            // It ends by itself in a final state only.
+            (Ok(Poll::Ready(())) | Err(_), SessionState::SyncConnected) => {
+                warn!("zookeeper-client's task has died");
+                Poll::Ready(SessionState::Disconnected)
+            }
+            (Ok(Poll::Ready(())) | Err(_), state) => Poll::Ready(state),
+        }
+    }
+}
+
+impl Drop for Serving {
+    /// Before the task is dropped: a watch that outlives the task panics when it is polled.
+    fn drop(&mut self) {
+        if let Some(connection) = &self.connection {
+            connection.give_up();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zklock_testcontainers::ZooKeeper;
+
+    use super::*;
+
+    /// On a real connection, whose task is then replaced by one that dies.
+    #[tokio::test]
+    async fn a_client_whose_task_dies_is_a_lost_connection() {
+        let server = ZooKeeper::builder().start().await.unwrap();
+        let servers = server.connect_string();
+        let (client, mut serving) = open(Client::connector().connect(&servers)).await.unwrap();
+        let connection = Connection::new(0, Arc::new(client));
+        serving.task = Box::pin(async { panic!("a defect of the client") });
+        let asked = connection.wire().unwrap().request(|wire| async move { wire.client.sync("/").await });
+        let watch = connection.wire().unwrap().keep(std::future::pending::<()>().boxed());
+        assert_eq!(serving.with(connection.clone()).await, SessionState::Disconnected);
+        assert_eq!(asked.await, None);
+        assert_eq!(watch.await, None);
+        assert!(connection.wire().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_given_up_closes_its_session() {
+        let server = ZooKeeper::builder().start().await.unwrap();
+        let servers = server.connect_string();
+        let (client, serving) = open(Client::connector().connect(&servers)).await.unwrap();
+        let connection = Connection::new(0, Arc::new(client));
+        let serving = serving.with(connection.clone());
+        connection.give_up();
+        assert_eq!(serving.await, SessionState::Closed);
+    }
+}

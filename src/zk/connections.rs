@@ -1,0 +1,229 @@
+//! The connections of one ZooKeeper session, one after the other.
+//!
+//! This task holds the present connection, resumes the session on another server when it is lost, and closes the
+//! session in the end. Before anybody else uses a new connection, a quorum write passes on it. That confirms that the
+//! server which resumed the session belongs to a quorum. And it has the server catch up, so that no later read on this
+//! connection is older than what the session has seen before: a client that resumes a session does not tell the server
+//! how far it has read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+use zklock_recipe::SessionEnd;
+use zookeeper_client::{Error, SessionInfo, SessionState};
+
+use super::connection::Connection;
+use super::dialer::{Dialer, Opened, ROUNDS};
+use super::link::Link;
+use super::shared_lease::{Sent, SharedLease};
+use crate::{clock, requests};
+
+/// The pause after each server was asked in vain for the first time; each further one is twice as long.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause is this part of the session timeout, and as much again by chance: an outage may end shortly before
+/// the session does.
+const PAUSES: u32 = 40;
+
+/// Who says that a session is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// The server that closed it, so its nodes are gone.
+    Confirmed,
+    /// Its client, or a server that need not know.
+    Unconfirmed,
+}
+
+/// The task that holds the connections.
+pub(crate) struct Connections {
+    pub(crate) session: SessionInfo,
+    pub(crate) dialer: Arc<Dialer>,
+    pub(crate) lease: Arc<SharedLease>,
+    pub(crate) link: watch::Sender<Link>,
+    pub(crate) over: watch::Sender<Option<Closing>>,
+}
+
+/// A connection that is served in a task of its own.
+struct Served {
+    connection: Arc<Connection>,
+    task: JoinHandle<SessionState>,
+}
+
+impl Served {
+    fn start(number: u64, opened: Opened) -> Self {
+        let connection = Connection::new(number, Arc::new(opened.client));
+        let task = tokio::spawn(opened.serving.with(connection.clone()));
+        Self { connection, task }
+    }
+
+    /// The client's last state, once the connection is gone.
+    async fn gone(&mut self) -> SessionState {
+        // Only a runtime that shuts down ends the task early.
+        (&mut self.task).await.unwrap_or(SessionState::Disconnected)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // At once: a client that is given up while it is connected would close the session.
+        self.task.abort();
+    }
+}
+
+impl Connections {
+    /// Runs until the session is over: by a server's word, because it was closed, or because it is given up.
+    pub(crate) async fn run(self, first: Opened) {
+        let mut served = Served::start(0, first);
+        let closing = loop {
+            self.link.send_replace(Link::Up(served.connection.clone()));
+            let state = tokio::select! {
+                state = served.gone() => state,
+                end = self.lease.over() => break self.finish(end, Some(served)).await,
+            };
+            warn!("the connection to ZooKeeper is lost");
+            self.link.send_replace(Link::Down);
+            self.lease.disconnected();
+            drop(served);
+            if let Some(end @ (SessionEnd::Expired | SessionEnd::AuthFailed)) = requests::end(state) {
+                break self.ended(end);
+            }
+            served = tokio::select! {
+                resumed = self.resume() => match resumed {
+                    Ok(served) => served,
+                    Err(closing) => break closing,
+                },
+                end = self.lease.over() => break self.finish(end, None).await,
+            };
+            info!("connected to ZooKeeper");
+        };
+        self.over.send_replace(Some(closing));
+    }
+
+    /// Takes in a server's word that the session is over. Only one that has closed it has asked a quorum: a leader that is
+    /// cut off expires the sessions that it does not hear of.
+    fn ended(&self, end: SessionEnd) -> Closing {
+        self.lease.ended(end);
+        match end {
+            SessionEnd::Closed => Closing::Confirmed,
+            SessionEnd::Expired | SessionEnd::AuthFailed => Closing::Unconfirmed,
+        }
+    }
+
+    /// Ends what is left of a session whose end is known here.
+    async fn finish(&self, end: SessionEnd, served: Option<Served>) -> Closing {
+        self.link.send_replace(Link::Over(end));
+        match end {
+            SessionEnd::Closed => self.close(served).await,
+            // A server's word, which a request or a heartbeat brought.
+            end => self.ended(end),
+        }
+    }
+
+    /// Has a server close the session. After a session timeout it has expired by itself.
+    async fn close(&self, mut served: Option<Served>) -> Closing {
+        let closing = async {
+            loop {
+                let mut present = match served.take() {
+                    Some(served) => served,
+                    None => match self.ask().await {
+                        // Nobody asks for anything on this connection, so its number is of no use.
+                        Ok(opened) => Served::start(u64::MAX, opened),
+                        Err(end) => return self.ended(end),
+                    },
+                };
+                // A client that is given up asks its server to close the session.
+                present.connection.give_up();
+                match requests::end(present.gone().await) {
+                    Some(end) => return self.ended(end),
+                    None => drop(present),
+                }
+            }
+        };
+        timeout(self.lease.lengths().timeout, closing).await.unwrap_or(Closing::Unconfirmed)
+    }
+
+    /// Resumes the session. A session that no server has resumed for a session timeout after its connection was lost is
+    /// given up: the ensemble has expired it by then, or is away altogether.
+    async fn resume(&self) -> Result<Served, Closing> {
+        match timeout(self.lease.lengths().timeout, self.reconnect()).await {
+            Ok(Ok(served)) => Ok(served),
+            Ok(Err(end)) => Err(self.ended(end)),
+            Err(_) => {
+                warn!("no server has resumed the ZooKeeper session for a session timeout; it is given up");
+                self.lease.ended(SessionEnd::Expired);
+                Err(Closing::Unconfirmed)
+            }
+        }
+    }
+
+    /// Resumes the session on a server that answers a quorum write.
+    async fn reconnect(&self) -> Result<Served, SessionEnd> {
+        loop {
+            let opened = self.ask().await?;
+            let Ok(number) = self.lease.resumed(opened.granted) else {
+                // Heartbeats cannot keep a lease in this session any more, on whatever server. The next session may
+                // find one that grants more, or tells the user what is wrong.
+                warn!(granted = ?opened.granted, "the server grants too short a session timeout to keep a lease");
+                return Err(SessionEnd::Expired);
+            };
+            let mut served = Served::start(number, opened);
+            let sent = clock::now();
+            let barrier = async {
+                let wire = served.connection.wire()?;
+                wire.request(|wire| requests::heartbeat(wire.client, "/".to_owned())).await
+            };
+            if let Ok(Some(Some(_))) = timeout(self.dialer.silence(), barrier).await {
+                self.lease.confirmed(Sent { connection: number, at: sent });
+                return Ok(served);
+            }
+            self.lease.disconnected();
+            let state = timeout(Duration::ZERO, served.gone()).await;
+            if let Some(end @ (SessionEnd::Expired | SessionEnd::AuthFailed)) =
+                state.ok().and_then(requests::end)
+            {
+                return Err(end);
+            }
+            drop(served);
+            sleep(SHORTEST_PAUSE).await;
+        }
+    }
+
+    /// Asks one server after the other, again and again, until one resumes the session.
+    async fn ask(&self) -> Result<Opened, SessionEnd> {
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(SHORTEST_PAUSE)
+            .with_max_delay(SHORTEST_PAUSE.max(self.lease.lengths().timeout / PAUSES))
+            .without_max_times()
+            .with_jitter();
+        let mut pauses = pauses.build();
+        let mut round = 0;
+        loop {
+            for server in self.dialer.shuffled() {
+                // From here on the request may reach the server, which may grant less than the one before.
+                self.lease.attempting(self.dialer.least_grant());
+                match self.dialer.resume(server, &self.session, round).await {
+                    Ok(opened) => return Ok(opened),
+                    Err(Error::SessionExpired) => return Err(SessionEnd::Expired),
+                    Err(Error::AuthFailed) => return Err(SessionEnd::AuthFailed),
+                    Err(_) => self.lease.attempt_failed(),
+                }
+            }
+            sleep(pauses.next().unwrap_or(SHORTEST_PAUSE)).await;
+            round = (round + 1) % ROUNDS;
+        }
+    }
+}
+
+impl Drop for Connections {
+    /// Without this task nobody holds a connection any more: the session is over, or its runtime is shutting down.
+    fn drop(&mut self) {
+        self.lease.ended(SessionEnd::Closed);
+        let end = self.lease.end().unwrap_or(SessionEnd::Closed);
+        self.link.send_replace(Link::Over(end));
+    }
+}

@@ -1,0 +1,230 @@
+//! How a connection to one of the servers is made, and what the servers were found to grant.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+use zklock_recipe::{Lease, Lengths, Moment, Reckoning};
+use zookeeper_client::{Client, Connector, Error, SessionInfo};
+
+use super::connection::{Serving, open};
+use super::error::ConnectError;
+use super::servers::{Server, Servers};
+use crate::clock;
+
+/// The pause after the first round that failed; each further one is twice as long.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause between two rounds, without its jitter.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// The least time that a server has for its answer to a request to resume a session.
+const SHORTEST_PATIENCE: Duration = Duration::from_millis(500);
+
+/// In each further round of so many, each server has twice the time for its answer.
+pub(crate) const ROUNDS: u32 = 3;
+
+/// Whom to ask for a session, and for which.
+pub(crate) struct Dialer {
+    pub(crate) servers: Servers,
+    /// The session timeout to ask for.
+    pub(crate) timeout: Duration,
+    /// Whether no other session timeout will do.
+    pub(crate) exact: bool,
+    /// What the servers' tick is, and how far clocks drift.
+    pub(crate) reckoning: Reckoning,
+    /// The least session timeout that any server grants, by the user's word.
+    pub(crate) least: Option<Duration>,
+    pub(crate) connector: Connector,
+    /// The least session timeout that any server was seen to grant.
+    pub(crate) seen: Mutex<Option<Duration>>,
+}
+
+/// A connection that was just made, and what its server grants.
+pub(crate) struct Opened {
+    pub(crate) client: Client,
+    pub(crate) serving: Serving,
+    /// When it was asked for.
+    pub(crate) asked: Moment,
+    pub(crate) granted: Duration,
+}
+
+/// Why no server has given a new session.
+pub(crate) struct Refused {
+    pub(crate) error: ConnectError,
+    /// Whether each server has refused, rather than not answered.
+    unanimous: bool,
+}
+
+impl Opened {
+    /// Has the server close the session; if it does not within this time, the session expires.
+    async fn close(self, patience: Duration) {
+        drop(self.client);
+        let _state = timeout(patience, self.serving).await;
+    }
+}
+
+/// A ZooKeeper session that was just established.
+pub(crate) struct Established {
+    pub(crate) opened: Opened,
+    pub(crate) lease: Lease,
+}
+
+impl Dialer {
+    /// Every server, in an order of chance.
+    pub(crate) fn shuffled(&self) -> Vec<&Server> {
+        self.servers.shuffled()
+    }
+
+    /// How long a server may keep silent before another one is asked, by the rule of ZooKeeper's clients: two fifths of
+    /// the session timeout.
+    pub(crate) fn silence(&self) -> Duration {
+        self.timeout * 2 / 5
+    }
+
+    /// Asks each server for a new session, once. A server that refuses for good says more than one that is not there.
+    pub(crate) async fn dial(&self) -> Result<Established, Refused> {
+        let (mut refusal, mut unanimous) = (None, true);
+        for server in self.shuffled() {
+            match self.establish(server).await {
+                Ok(established) => return Ok(established),
+                Err(error @ ConnectError::AuthFailed) => return Err(Refused { error, unanimous: true }),
+                Err(ConnectError::Unreachable { .. }) => unanimous = false,
+                Err(error) => refusal = Some(error),
+            }
+        }
+        Err(Refused { error: refusal.unwrap_or_else(|| self.unreachable()), unanimous })
+    }
+
+    async fn establish(&self, server: &Server) -> Result<Established, ConnectError> {
+        let opened = self.open(server, self.timeout, None, self.silence()).await;
+        let opened = opened.map_err(|error| self.failure(error))?;
+        self.learn(opened.granted);
+        let granted = opened.granted;
+        let lease = match Lease::established(self.reckoning, granted, opened.asked) {
+            _ if self.exact && granted != self.timeout => {
+                Err(ConnectError::TimeoutNotGranted { asked: self.timeout, granted })
+            }
+            lease => lease.map_err(too_short),
+        };
+        match lease {
+            Ok(lease) => Ok(Established { opened, lease }),
+            Err(error) => {
+                opened.close(self.silence()).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks one server to resume a session, in this one of [`ROUNDS`].
+    ///
+    /// The session does not live for long, so a server that is silent at first is soon left for the next one: a packet
+    /// that was lost may be sent again late. But a server may be far away, so now and then each has more time.
+    pub(crate) async fn resume(
+        &self,
+        server: &Server,
+        session: &SessionInfo,
+        round: u32,
+    ) -> Result<Opened, Error> {
+        let share = self.timeout / 2_u32.pow(ROUNDS - round);
+        let patience = share.max(SHORTEST_PATIENCE).min(self.silence());
+        let opened = self.open(server, self.timeout, Some(session), patience).await?;
+        self.learn(opened.granted);
+        Ok(opened)
+    }
+
+    /// Asks one server for a session timeout, in a session that is given up at once.
+    pub(crate) async fn probe(&self, server: &Server, timeout: Duration) -> Result<Duration, Error> {
+        let opened = self.open(server, timeout, None, self.silence()).await?;
+        let granted = opened.granted;
+        opened.close(self.silence()).await;
+        Ok(granted)
+    }
+
+    async fn open(
+        &self,
+        server: &Server,
+        ask: Duration,
+        resume: Option<&SessionInfo>,
+        patience: Duration,
+    ) -> Result<Opened, Error> {
+        let asked = clock::now();
+        let mut connector = self.connector.clone().with_session_timeout(ask).with_fail_eagerly();
+        if let Some(session) = resume {
+            connector = connector.with_session(session.clone());
+        }
+        let connecting = open(server.connect(connector));
+        let (client, serving) = timeout(patience, connecting).await.map_err(|_| Error::Timeout)??;
+        Ok(Opened { granted: client.session_timeout(), client, serving, asked })
+    }
+
+    /// Remembers what a server grants.
+    pub(crate) fn learn(&self, granted: Duration) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = Some(seen.map_or(granted, |least| least.min(granted)));
+    }
+
+    /// The least session timeout that a server may grant, as far as is known.
+    pub(crate) fn least_grant(&self) -> Duration {
+        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        self.least.into_iter().chain(seen).min().unwrap_or(self.timeout)
+    }
+
+    /// Asks every server, again and again, with longer and longer pauses, until there is a session. The pauses are
+    /// jittered, so that those who lost their sessions together do not come back together.
+    ///
+    /// `Err` says why there will never be one: the credentials are rejected, or for a session timeout each of the servers has
+    /// refused for good.
+    pub(crate) async fn redial(&self) -> Result<Established, ConnectError> {
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(SHORTEST_PAUSE)
+            .with_max_delay(LONGEST_PAUSE)
+            .without_max_times()
+            .with_jitter();
+        let mut pauses = pauses.build();
+        let mut refused_since = None;
+        loop {
+            let Refused { error, unanimous } = match self.dial().await {
+                Ok(established) => return Ok(established),
+                Err(Refused { error: error @ ConnectError::AuthFailed, .. }) => return Err(error),
+                Err(refused) => refused,
+            };
+            if !unanimous {
+                refused_since = None;
+            } else if refused_since.get_or_insert_with(Instant::now).elapsed() >= self.timeout {
+                return Err(error);
+            }
+            let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+            warn!(%error, ?pause, "ZooKeeper gives no new session");
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    pub(crate) fn unreachable(&self) -> ConnectError {
+        ConnectError::Unreachable { servers: self.servers.to_string(), timeout: self.timeout }
+    }
+
+    pub(crate) fn failure(&self, error: Error) -> ConnectError {
+        match error {
+            Error::BadArguments(cause) => {
+                ConnectError::Servers { servers: self.servers.to_string(), cause: (*cause).to_owned() }
+            }
+            Error::AuthFailed => ConnectError::AuthFailed,
+            Error::Timeout | Error::NoHosts | Error::ConnectionLoss | Error::SessionExpired => {
+                self.unreachable()
+            }
+            error => ConnectError::Client { cause: error.to_string() },
+        }
+    }
+}
+
+pub(crate) fn too_short(lengths: Lengths) -> ConnectError {
+    ConnectError::LeaseTooShort {
+        timeout: lengths.timeout,
+        lag: lengths.lag,
+        margin: lengths.margin,
+        heartbeat: lengths.heartbeat,
+    }
+}

@@ -1,0 +1,30 @@
+//! ZooKeeper sessions: one after the other, each by one connection after the other.
+
+mod background;
+mod connection;
+mod connections;
+pub(crate) mod dialer;
+mod error;
+mod guards;
+mod late_creates;
+mod link;
+mod polled;
+mod revocable;
+pub(crate) mod servers;
+mod session;
+mod shared_lease;
+mod state;
+mod succession;
+pub(crate) mod survey;
+
+pub(crate) use connection::Wire;
+pub(crate) use connections::Closing;
+pub use error::ConnectError;
+pub(crate) use guards::{Holder, SETTLING};
+pub(crate) use link::Answer;
+pub(crate) use polled::{LOOKS, Looked};
+pub(crate) use revocable::Revocable;
+pub(crate) use session::{Holding, ZkSession};
+pub(crate) use shared_lease::{Sent, SharedLease};
+pub use state::{SessionEvent, SessionState};
+pub(crate) use succession::{Over, Succession};

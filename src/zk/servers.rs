@@ -1,0 +1,160 @@
+//! The servers of a connect string, and the words that one may ask them without a session.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zookeeper_client::{Client, Connector, Error};
+
+use super::error::ConnectError;
+
+/// Connects without TLS.
+const PLAIN: &str = "tcp://";
+
+/// Connects by TLS.
+const TLS: &str = "tcp+tls://";
+
+/// No answer to a word that matters here is longer, in bytes.
+const LONGEST_ANSWER: u64 = 16 * 1024;
+
+/// A connect string: `host:port,host:port/chroot`.
+pub(crate) struct Servers {
+    text: String,
+    servers: Vec<Server>,
+}
+
+/// One server of a connect string.
+pub(crate) struct Server {
+    /// `host:port`, or how the user spelt that.
+    address: String,
+    chroot: String,
+    tls: bool,
+}
+
+impl Servers {
+    /// Reads a connect string. With TLS options every server is reached by TLS: one that says otherwise is an error, so
+    /// that nothing is ever sent in clear text by mistake.
+    pub(crate) fn parse(text: String, tls: bool) -> Result<Self, ConnectError> {
+        let malformed =
+            |cause: &str| ConnectError::Servers { servers: text.clone(), cause: cause.to_owned() };
+        let (mut servers, mut chroot) = (Vec::new(), String::new());
+        let count = text.split(',').count();
+        for (index, server) in text.split(',').enumerate() {
+            let (scheme, rest) = match (server.strip_prefix(PLAIN), server.strip_prefix(TLS)) {
+                (Some(rest), _) => (PLAIN, rest),
+                (None, Some(rest)) => (TLS, rest),
+                (None, None) => (if tls { TLS } else { PLAIN }, server),
+            };
+            if tls && scheme == PLAIN {
+                return Err(malformed(
+                    "tcp:// asks for clear text, but TLS options are set; write tcp+tls:// or no scheme",
+                ));
+            }
+            if !tls && scheme == TLS {
+                return Err(malformed(
+                    "tcp+tls:// needs TLS options; set them, or write tcp:// or no scheme",
+                ));
+            }
+            let (address, below) = match rest.find('/') {
+                Some(slash) => rest.split_at(slash),
+                None => (rest, ""),
+            };
+            if address.is_empty() {
+                return Err(malformed("a server has no address"));
+            }
+            if !below.is_empty() && index + 1 < count {
+                return Err(malformed("a chroot stands behind the last server only"));
+            }
+            chroot = below.to_owned();
+            servers.push(Server { address: address.to_owned(), chroot: String::new(), tls: scheme == TLS });
+        }
+        for server in &mut servers {
+            server.chroot.clone_from(&chroot);
+        }
+        Ok(Self { text, servers })
+    }
+
+    /// Each of them, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter()
+    }
+
+    /// Each of them, in an order of chance, so that clients spread over the servers.
+    pub(crate) fn shuffled(&self) -> Vec<&Server> {
+        let mut servers = self.servers.iter().collect::<Vec<_>>();
+        fastrand::shuffle(&mut servers);
+        servers
+    }
+
+    /// Whether one of these servers says that it takes only reads. A server that can come to that answers `isro` without
+    /// being told to (`FourLetterCommands` whitelists it then).
+    pub(crate) async fn any_is_read_only(&self) -> bool {
+        let answers = self
+            .iter()
+            .map(|server| async { server.word("isro").await.is_ok_and(|answer| answer.trim() == "ro") });
+        futures::future::join_all(answers).await.contains(&true)
+    }
+}
+
+impl fmt::Display for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Server {
+    /// Has zookeeper-client connect to this server alone.
+    pub(crate) async fn connect(&self, connector: Connector) -> Result<Client, Error> {
+        let scheme = if self.tls { TLS } else { PLAIN };
+        connector.connect(&format!("{scheme}{}{}", self.address, self.chroot)).await
+    }
+
+    /// The server's answer to a four-letter word. A server with TLS is not asked: the word would go out in clear text.
+    async fn word(&self, word: &str) -> Result<String, ErrorKind> {
+        if self.tls {
+            return Err(ErrorKind::Unsupported);
+        }
+        let mut connection = TcpStream::connect(self.socket_address()).await.map_err(|error| error.kind())?;
+        connection.write_all(word.as_bytes()).await.map_err(|error| error.kind())?;
+        let mut answer = String::new();
+        connection.take(LONGEST_ANSWER).read_to_string(&mut answer).await.map_err(|error| error.kind())?;
+        Ok(answer)
+    }
+
+    /// With a port: 2181 unless it has one.
+    fn socket_address(&self) -> String {
+        let has_port = self.address.rsplit_once(':').is_some_and(|(host, port)| {
+            !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':')
+        });
+        match has_port {
+            true => self.address.clone(),
+            false => format!("{}:2181", self.address.trim_end_matches(':')),
+        }
+    }
+
+    /// What the server says of its configuration, where it is told to answer `conf`.
+    pub(crate) async fn settings(&self) -> Option<Settings> {
+        let answer = self.word("conf").await.ok()?;
+        let number = |key: &str| {
+            let value = answer.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
+            value.trim().parse().ok().map(Duration::from_millis)
+        };
+        Some(Settings {
+            tick: number("tickTime")?,
+            shortest: number("minSessionTimeout")?,
+            longest: number("maxSessionTimeout")?,
+        })
+    }
+}
+
+/// What a server's configuration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) tick: Duration,
+    /// The shortest session timeout that it grants.
+    pub(crate) shortest: Duration,
+    /// The longest one.
+    pub(crate) longest: Duration,
+}

@@ -1,0 +1,214 @@
+//! One ZooKeeper session: its lease, its requests, and what it does in the background.
+
+use std::future::Future;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Either, select};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::Sleep;
+use uuid::Uuid;
+use zklock_recipe::{Lengths, SessionEnd};
+
+use super::background::{self, Background};
+use super::connections::{Closing, Connections};
+use super::dialer::{Dialer, Established};
+use super::guards::{self, Guards, Holder};
+use super::late_creates::{self, LateCreates};
+use super::link::{Link, Requester};
+use super::polled::{self, Looked, Polled};
+use super::shared_lease::SharedLease;
+use crate::clock;
+use crate::requests::Searches;
+use crate::settings::Settings;
+
+/// One ZooKeeper session. Drivers and guards share it; when the last of them and the [`Session`](crate::Session)
+/// are gone, it is closed.
+pub(crate) struct ZkSession {
+    id: i64,
+    chroot: String,
+    runtime: Handle,
+    requester: Requester,
+    lease: Arc<SharedLease>,
+    over: watch::Receiver<Option<Closing>>,
+    background: Background,
+    guards: Arc<Guards>,
+    polled: Arc<Polled>,
+    late: Arc<LateCreates>,
+    searches: Arc<Searches>,
+}
+
+impl ZkSession {
+    /// Takes over a session that was just established, on this runtime.
+    pub(crate) fn start(established: Established, dialer: Arc<Dialer>, runtime: Handle) -> Arc<Self> {
+        let Established { opened, lease } = established;
+        let client = &opened.client;
+        let (id, chroot) = (client.session_id().0, client.path().trim_end_matches('/').to_owned());
+        let info = client.session().clone();
+        let lease = Arc::new(SharedLease::new(lease));
+        let (link_sender, link) = watch::channel(Link::Down);
+        let (ended, over) = watch::channel(None);
+        let (background, queue) = Background::new();
+        let connections =
+            Connections { session: info, dialer, lease: lease.clone(), link: link_sender, over: ended };
+        runtime.spawn(connections.run(opened));
+        runtime.spawn(background::run(queue, lease.clone()));
+        let (guards, polled) = (Guards::new(background.clone()), Arc::<Polled>::default());
+        let requester = Requester::new(link);
+        background.finish(guards::beat(Arc::downgrade(&guards), lease.clone(), requester.clone()).boxed());
+        background.finish(polled::patrol(Arc::downgrade(&polled), lease.clone()).boxed());
+        let (late, searches) = (Arc::default(), Arc::default());
+        Arc::new(Self {
+            id,
+            chroot,
+            runtime,
+            requester,
+            lease,
+            over,
+            background,
+            guards,
+            polled,
+            late,
+            searches,
+        })
+    }
+
+    /// The session id, as the server gave it.
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// The connect string's chroot; empty if it has none.
+    pub(crate) fn chroot(&self) -> &str {
+        &self.chroot
+    }
+
+    /// The session timeout that may be in force, and what follows from it.
+    pub(crate) fn lengths(&self) -> Lengths {
+        self.lease.lengths()
+    }
+
+    /// The way to the servers.
+    pub(crate) fn requester(&self) -> &Requester {
+        &self.requester
+    }
+
+    /// The searches for lost nodes that are under way.
+    pub(crate) fn searches(&self) -> &Arc<Searches> {
+        &self.searches
+    }
+
+    /// What is known about the session's life.
+    pub(crate) fn lease(&self) -> &SharedLease {
+        &self.lease
+    }
+
+    /// Registers a guard and its node, so that heartbeats are quorum writes until the result is dropped.
+    pub(crate) fn hold(
+        self: &Arc<Self>,
+        node: String,
+        holder: Weak<dyn Holder>,
+        stop_margin: Duration,
+    ) -> Holding {
+        let key = self.guards.insert(node, holder);
+        if !self.lease.is_ample(stop_margin) {
+            self.guards.hurry();
+        }
+        Holding { session: self.clone(), key }
+    }
+
+    /// A pause that can be awaited outside a runtime, too.
+    pub(crate) fn sleep(&self, pause: Duration) -> Sleep {
+        let _entered = self.runtime.enter();
+        tokio::time::sleep(pause)
+    }
+
+    /// A pause that the session's end cuts short, and then tells. Without a runtime there is no timer either; the lease
+    /// ends before that. Over by each clock that the lease is reckoned with.
+    pub(crate) fn pause(
+        &self,
+        length: Duration,
+    ) -> impl Future<Output = Option<SessionEnd>> + Send + 'static + use<> {
+        let (began, runtime, lease) = (clock::now(), self.runtime.clone(), self.lease.clone());
+        let sleep = move |pause| {
+            let _entered = runtime.enter();
+            tokio::time::sleep(pause)
+        };
+        async move {
+            loop {
+                let left = clock::now().left_of(length, began);
+                if left.is_zero() {
+                    return None;
+                }
+                let (over, timer) = (std::pin::pin!(lease.over()), std::pin::pin!(sleep(left)));
+                if let Either::Left((end, _)) = select(over, timer).await {
+                    return Some(end);
+                }
+            }
+        }
+    }
+
+    /// Has the background task finish something nobody awaits any more.
+    pub(crate) fn finish(&self, future: BoxFuture<'static, ()>) {
+        self.background.finish(future);
+    }
+
+    /// Has the background task look after a guard once it has been held for a while.
+    pub(crate) fn finish_settled(&self, guard: Weak<dyn Holder>) {
+        if self.guards.insert_young(guard) {
+            self.finish(guards::settle(Arc::downgrade(&self.guards)).boxed());
+        }
+    }
+
+    /// Looks at a driver now and then, until it is over.
+    pub(crate) fn look_after(&self, driver: Weak<dyn Looked>) {
+        self.polled.insert(driver);
+    }
+
+    /// Looks for a node again, for as long as it may yet come to be, and deletes it: its create was not answered, and no node
+    /// was found.
+    pub(crate) fn expect_late(&self, lock: Arc<Settings>, id: Uuid) {
+        if self.late.insert(lock, id) {
+            let late = Arc::downgrade(&self.late);
+            self.finish(late_creates::sweep(late, self.lease.clone(), self.requester.clone()).boxed());
+        }
+    }
+
+    /// Ends the session: every guard is lost at once, and then every request, and the server is told.
+    pub(crate) fn close(&self) {
+        self.lease.ended(SessionEnd::Closed);
+    }
+
+    /// Resolves once the session is over: who says so, or `None` if its runtime is gone and nobody can tell.
+    pub(crate) async fn over(&self) -> Option<Closing> {
+        let mut over = self.over.clone();
+        over.wait_for(Option::is_some).await.ok().and_then(|end| *end)
+    }
+}
+
+impl Drop for ZkSession {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A guard's node, for as long as it is held.
+pub(crate) struct Holding {
+    session: Arc<ZkSession>,
+    key: usize,
+}
+
+impl Holding {
+    /// The session it is held in.
+    pub(crate) fn session(&self) -> &Arc<ZkSession> {
+        &self.session
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.session.guards.remove(self.key);
+    }
+}

@@ -1,0 +1,202 @@
+//! What the servers are asked before locks rest on it: their tick, and the session timeouts that they grant.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::{join, join_all};
+use futures::stream::FuturesUnordered;
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::{debug, warn};
+use zklock_recipe::{Lengths, Reckoning};
+use zookeeper_client::Error;
+
+use super::dialer::Dialer;
+use super::error::ConnectError;
+use super::servers::{Server, Settings};
+
+/// Shorter than two ticks, for every tick above half a second. zookeeper-client takes the session timeout that it asks
+/// for as its patience, too, so it cannot be much shorter.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// Longer than twenty ticks, for every tick below three minutes.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What a server with default limits grants at least, in ticks (`ZooKeeperServer.getMinSessionTimeout`).
+const LEAST_TICKS: u32 = 2;
+
+/// What it grants at most.
+const MOST_TICKS: u32 = 20;
+
+/// So long the other servers have for their answers once the first has answered.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How a tick is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tick {
+    /// Both limits follow from it, or the server says so.
+    Known(Duration),
+    /// One limit or both were set by hand. The tick is one of these, if either is a default.
+    Between { shorter: Duration, longer: Duration },
+}
+
+impl Tick {
+    /// What two servers say together: the longer one, unless one of them says for sure which of the other's it is.
+    fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Known(one), Self::Known(another)) => {
+                if one != another {
+                    warn!(?one, ?another, "the servers have different ticks; taking the longest one");
+                }
+                Self::Known(one.max(another))
+            }
+            (Self::Known(known), Self::Between { shorter, longer })
+            | (Self::Between { shorter, longer }, Self::Known(known)) => {
+                if known == shorter || known >= longer {
+                    Self::Known(known)
+                } else {
+                    Self::Between { shorter: known, longer }
+                }
+            }
+            (Self::Between { longer: one, .. }, Self::Between { longer: another, .. }) => {
+                if one >= another {
+                    self
+                } else {
+                    other
+                }
+            }
+        }
+    }
+}
+
+/// Learns the servers' tick: the longest one of those that answer soon. A longer tick than the true one costs some of the
+/// lease; a shorter one makes it unsound.
+pub(crate) async fn tick(dialer: &Dialer) -> Result<Duration, ConnectError> {
+    let mut asked = dialer.servers.iter().map(|server| ask(dialer, server)).collect::<FuturesUnordered<_>>();
+    let (mut tick, mut last) = (None::<Tick>, dialer.unreachable());
+    let mut others = None;
+    loop {
+        let answer = match others {
+            None => asked.next().await,
+            Some(until) => timeout_at(until, asked.next()).await.ok().flatten(),
+        };
+        match answer {
+            Some(Ok(another)) => {
+                tick = Some(tick.map_or(another, |tick| tick.with(another)));
+                others.get_or_insert_with(|| Instant::now() + GRACE);
+            }
+            Some(Err(Error::AuthFailed)) => return Err(ConnectError::AuthFailed),
+            Some(Err(Error::Timeout | Error::NoHosts | Error::ConnectionLoss)) => {}
+            Some(Err(error)) => last = dialer.failure(error),
+            None => break,
+        }
+    }
+    match tick.ok_or(last)? {
+        Tick::Known(tick) => Ok(tick),
+        Tick::Between { shorter, longer } => {
+            Lengths::new(dialer.timeout, &Reckoning { tick: longer, ..dialer.reckoning })
+                .map_err(|_| ConnectError::TickUnknown { shorter, longer })?;
+            warn!(
+                ?shorter,
+                ?longer,
+                "the servers' tick cannot be told from their limits; taking the longer one"
+            );
+            Ok(longer)
+        }
+    }
+}
+
+async fn ask(dialer: &Dialer, server: &Server) -> Result<Tick, Error> {
+    if let Some(settings) = settings(dialer, server).await {
+        return Ok(Tick::Known(settings.tick));
+    }
+    let (short, long) = join(dialer.probe(server, SHORT), dialer.probe(server, LONG)).await;
+    Ok(infer(short?, long?))
+}
+
+/// What the limits say of the tick: a server was asked for [`SHORT`] and for [`LONG`], and granted these.
+fn infer(short: Duration, long: Duration) -> Tick {
+    let (by_short, by_long) = (short / LEAST_TICKS, long / MOST_TICKS);
+    if by_short == by_long {
+        return Tick::Known(by_long);
+    }
+    // Two ticks may be less than what was asked for, and then it was granted as it was: half of it is the most that a tick
+    // can be there, if the lower limit is the default.
+    Tick::Between { shorter: by_short.min(by_long), longer: by_short.max(by_long) }
+}
+
+/// Learns what each server grants, so that it is known before the session moves there. Those that cannot be asked now are
+/// learned of when the session gets there.
+pub(crate) async fn grants(dialer: &Dialer) {
+    let ask = async |server| {
+        let granted = match settings(dialer, server).await {
+            Some(settings) => {
+                if settings.tick > dialer.reckoning.tick {
+                    let reckoned = dialer.reckoning.tick;
+                    warn!(tick = ?settings.tick, ?reckoned, "a server has a longer tick than leases are reckoned with; set `tick`");
+                }
+                Ok(dialer.timeout.clamp(settings.shortest, settings.longest.max(settings.shortest)))
+            }
+            None => dialer.probe(server, dialer.timeout).await,
+        };
+        match granted {
+            Ok(granted) => dialer.learn(granted),
+            Err(error) => debug!(%error, "a server does not say which session timeout it grants"),
+        }
+    };
+    join_all(dialer.servers.iter().map(ask)).await;
+}
+
+async fn settings(dialer: &Dialer, server: &Server) -> Option<Settings> {
+    timeout(dialer.silence(), server.settings()).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn default_limits_tell_the_tick() {
+        for tick in [500, 501, 2_000, 5_000, 180_000] {
+            assert_eq!(infer(ms(2 * tick).max(SHORT), ms(20 * tick)), Tick::Known(ms(tick)));
+        }
+    }
+
+    #[test]
+    fn servers_that_differ_have_the_longest_tick() {
+        let known = |tick| Tick::Known(ms(tick));
+        let between = |shorter, longer| Tick::Between { shorter: ms(shorter), longer: ms(longer) };
+        for (one, another, both) in [
+            (known(2_000), known(2_000), known(2_000)),
+            (known(2_000), known(3_000), known(3_000)),
+            // One of them has a limit that was set by hand.
+            (known(2_000), between(2_000, 30_000), known(2_000)),
+            (known(2_000), between(500, 2_000), known(2_000)),
+            (known(2_000), between(500, 1_000), known(2_000)),
+            (known(2_000), between(1_000, 3_000), between(2_000, 3_000)),
+            (between(500, 2_000), between(1_000, 3_000), between(1_000, 3_000)),
+        ] {
+            assert_eq!((one.with(another), another.with(one)), (both, both), "{one:?} {another:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_granted_as_it_was_asked_for_leaves_two_ticks() {
+        // Ticks of 100 ms, or of half a second and a longest session timeout of two.
+        assert_eq!(infer(SHORT, ms(2_000)), Tick::Between { shorter: ms(100), longer: ms(500) });
+    }
+
+    #[test]
+    fn a_limit_that_was_set_leaves_two_ticks() {
+        let between = |shorter, longer| Tick::Between { shorter: ms(shorter), longer: ms(longer) };
+        // A tick of 2 s, and a longest session timeout of ten minutes.
+        assert_eq!(infer(ms(4_000), ms(600_000)), between(2_000, 30_000));
+        // A tick of 2 s, and a shortest session timeout below a second.
+        assert_eq!(infer(SHORT, ms(40_000)), between(500, 2_000));
+        // As long as what was asked for, or longer.
+        assert_eq!(infer(ms(4_000), LONG), between(2_000, 180_000));
+    }
+}
