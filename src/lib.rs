@@ -108,6 +108,7 @@
 //!
 //! Needs ZooKeeper 3.6 or later, and a tokio runtime with I/O and time enabled.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
 
 mod acl;
@@ -138,9 +139,16 @@ pub use path::PathProblem;
 pub use session::Session;
 pub use session::builder::SessionBuilder;
 pub use session::error::{CloseError, SequencerError};
-pub use zk::{ConnectError, SessionEvent, SessionState};
+pub use session::locks::{HeldLock, LocksBelow};
+pub use zk::{ConnectError, ServerFailure, ServerProblem, SessionEvent, SessionEvents, SessionState};
 #[doc(inline)]
 pub use zklock_recipe::ForeignClient;
+#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+#[doc(no_inline)]
+pub use zookeeper_client::SaslOptions;
+#[cfg(feature = "tls")]
+#[doc(no_inline)]
+pub use zookeeper_client::TlsOptions;
 
 /// Has the examples of these pages compiled.
 #[cfg(doctest)]

@@ -133,8 +133,21 @@ impl Lease {
     /// The lease of a session that was asked for at `connecting`, and established since with the timeout `granted`. Its
     /// connection has the number 0. `Err` if heartbeats cannot keep it.
     pub fn established(reckoning: Reckoning, granted: Duration, connecting: Moment) -> Result<Self, Lengths> {
-        let lengths = Lengths::new(granted, &reckoning)?;
-        Ok(Self {
+        Ok(Self::new(reckoning, Lengths::new(granted, &reckoning)?, connecting))
+    }
+
+    /// The lease of a session that no server has established, and none will: over, with the lengths for this timeout.
+    pub fn unopened(reckoning: Reckoning, timeout: Duration, now: Moment) -> Self {
+        let lengths = Lengths::new(timeout, &reckoning).unwrap_or_else(|short| short);
+        Self {
+            connection: Connection::Down,
+            end: Some(SessionEnd::Expired),
+            ..Self::new(reckoning, lengths, now)
+        }
+    }
+
+    fn new(reckoning: Reckoning, lengths: Lengths, connecting: Moment) -> Self {
+        Self {
             reckoning,
             lengths,
             connection: Connection::Up,
@@ -147,7 +160,7 @@ impl Lease {
             deadline: connecting.plus(lengths.validity()),
             term: Term(0),
             end: None,
-        })
+        }
     }
 
     /// The lengths for the smallest timeout that may be in force.

@@ -157,7 +157,10 @@ impl Held {
         }
         let remaining = self.remaining();
         // Whoever is told winds down, so from here on nothing prolongs it.
-        (remaining <= margin).then(|| self.lose_from(LostReason::Unconfirmed, clock::now().plus(remaining)))
+        (remaining <= margin).then(|| {
+            self.lose_from(LostReason::Unconfirmed, clock::now().plus(remaining));
+            LostReason::Ending { left: remaining }
+        })
     }
 
     /// Resolves once the guard is lost, or will be before there is more time than this margin.

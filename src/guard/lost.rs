@@ -1,12 +1,13 @@
 //! How a guard ends.
 
 use std::fmt;
+use std::time::Duration;
 
 use zklock_recipe::{Lapse, SessionEnd};
 
 /// The guard no longer holds its lock, or can no longer be sure that it does: stop what it protects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the lock at {path} is lost ({reason}); stop what it protects and acquire it again")]
+#[error("the lock at {path} {}", self.fate())]
 #[non_exhaustive]
 pub struct Lost {
     /// The lock's path.
@@ -15,13 +16,32 @@ pub struct Lost {
     pub reason: LostReason,
 }
 
-/// Why a guard was lost.
+impl Lost {
+    fn fate(&self) -> String {
+        match self.reason {
+            LostReason::Ending { left } => {
+                format!(
+                    "ends in {left:.1?}, for ZooKeeper does not confirm the session; stop what it protects now"
+                )
+            }
+            reason => format!("is lost ({reason}); stop what it protects and acquire it again"),
+        }
+    }
+}
+
+/// Why a guard was lost, or is about to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
     /// No quorum confirmed the session in time, so that it may have ended unnoticed; or none showed the holder's node in time
     /// after a reconnection.
     Unconfirmed,
+    /// The guard is still held, for so long at most: its [stop margin](crate::LockOptions::stop_margin) has begun. Nothing
+    /// prolongs it any more, and once it is over the reason is [`Unconfirmed`](Self::Unconfirmed).
+    Ending {
+        /// The time that was left when this was said.
+        left: Duration,
+    },
     /// ZooKeeper expired the session.
     SessionExpired,
     /// The session was closed, or its runtime is shutting down.
@@ -56,6 +76,9 @@ impl From<Lapse> for LostReason {
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Ending { left } => {
+                return write!(f, "ZooKeeper does not confirm the session, and the lease ends in {left:.1?}");
+            }
             Self::Unconfirmed => "ZooKeeper did not confirm the session in time",
             Self::SessionExpired => "ZooKeeper expired the session",
             Self::SessionClosed => "the session was closed",

@@ -95,6 +95,40 @@ impl Guard {
         self.held.clone().lost(self.held.stop_margin)
     }
 
+    /// A token that is cancelled when [`lost`](Self::lost) resolves: for several tasks that all stop when the lock is lost.
+    /// It is cancelled by the release, too, so await the tasks first.
+    ///
+    /// ```no_run
+    /// # async fn ship() {}
+    /// # async fn example(lock: zklock::Lock) -> Result<(), Box<dyn std::error::Error>> {
+    /// use tokio_util::task::TaskTracker;
+    ///
+    /// let guard = lock.acquire().await?;
+    /// let (lost, tasks) = (guard.cancellation_token(), TaskTracker::new());
+    /// for _ in 0..3 {
+    ///     let lost = lost.clone();
+    ///     tasks.spawn(async move { lost.run_until_cancelled(ship()).await });
+    /// }
+    /// tasks.close();
+    /// // All of them have ended, or have been stopped, before another holder can come by this release.
+    /// tasks.wait().await;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "cancellation-token")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "cancellation-token")))]
+    pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
+        let token = tokio_util::sync::CancellationToken::new();
+        let (lost, cancelled) = (self.lost(), token.clone());
+        self.held.session().finish(Box::pin(async move {
+            // Also if the session's background task ends first, and drops this.
+            let _cancelled = cancelled.drop_guard();
+            lost.await;
+        }));
+        token
+    }
+
     /// Runs `future` for as long as the lock is held. The moment the guard is lost, or a
     /// [`stop_margin`](crate::LockOptions::stop_margin) before the end of its lease, `future` is dropped, unfinished. `Ok`
     /// means that `future` finished while the guard was valid.
@@ -179,6 +213,35 @@ impl Guard {
     ///
     /// Safe: the release goes on in the background. So does one that was polled and is then kept, after half a session timeout.
     pub async fn release(self) -> Result<(), ReleaseError> {
+        self.release_shared().await
+    }
+
+    /// As [`release`](Self::release), for a guard that several tasks share in an [`Arc`]: it is released for all of them. To
+    /// the others the guard is lost from then on ([`LostReason::Released`]), so stop them first.
+    ///
+    /// # Errors
+    ///
+    /// As [`release`](Self::release); [`ReleaseError::Lost`] also if it was released before.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`release`](Self::release).
+    ///
+    /// ```no_run
+    /// # async fn example(lock: zklock::Lock) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    ///
+    /// let guard = Arc::new(lock.acquire().await?);
+    /// let task = tokio::spawn({
+    ///     let guard = guard.clone();
+    ///     async move { guard.run(async { /* what must not happen twice */ }).await }
+    /// });
+    /// task.await??;
+    /// guard.release_shared().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release_shared(&self) -> Result<(), ReleaseError> {
         self.check()?;
         let Some(mut driver) = self.held.take() else {
             // Only a driver that has ended is gone before its guard, and then the guard is lost.

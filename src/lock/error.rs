@@ -33,8 +33,8 @@ pub enum InvalidLock {
     },
     /// Guards would have to wind down though nothing is wrong.
     #[error(
-        "a stop margin of {stop_margin:?} for {path} is too long: with this session timeout a lease may fall to \
-         {longest:?} between heartbeats; shorten it, or ask for a longer session timeout"
+        "a stop margin of {stop_margin:?} for {path} is too long: with the session timeout of {timeout:?} that the servers \
+         granted, a lease may fall to {longest:?} between heartbeats; shorten it, or ask for a longer session timeout"
     )]
     StopMargin {
         /// The lock's path.
@@ -43,6 +43,8 @@ pub enum InvalidLock {
         stop_margin: Duration,
         /// The longest it may be in this session.
         longest: Duration,
+        /// The session timeout that may be in force.
+        timeout: Duration,
     },
 }
 
@@ -175,6 +177,19 @@ impl AcquireError {
         Self::SequenceExhausted { path, sequence: sequence.0 }
     }
 
+    /// True if the same call may succeed later on, with nothing changed by hand: the node was deleted, ZooKeeper did not
+    /// answer, is read-only, or another client's contender is there. False if somebody must act first: on the session, the
+    /// permissions, the path or the directory.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            Self::NodeDeleted { .. }
+                | Self::Unanswered { .. }
+                | Self::ReadOnly { .. }
+                | Self::ForeignContender { .. }
+        )
+    }
+
     /// True if the session is over, so that only a new one can help.
     pub fn is_session_over(&self) -> bool {
         matches!(self, Self::SessionClosed { .. } | Self::AuthFailed { .. } | Self::SessionFailed { .. })
@@ -185,6 +200,14 @@ impl AcquireError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
+    /// The path is not one that can be asked about.
+    #[error("the path {path:?} cannot be used: {problem}")]
+    Path {
+        /// As it was given.
+        path: String,
+        /// What is wrong with it.
+        problem: PathProblem,
+    },
     /// An ACL forbids it.
     #[error("no permission to list {path}; authenticate the session, or have the directory's ACL grant READ")]
     NotAuthorized {

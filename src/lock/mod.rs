@@ -3,6 +3,7 @@
 pub(crate) mod contender;
 pub(crate) mod error;
 pub(crate) mod options;
+pub(crate) mod query;
 
 use std::fmt;
 use std::future::Future;
@@ -10,20 +11,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::warn;
-use zklock_recipe::{Arrival, End, Event, Foreign, Patience, Refusal};
+use zklock_recipe::{Arrival, End, Event, Foreign, Patience};
 
 use contender::{Contender, ForeignContender};
 use error::{AcquireError, InvalidLock, QueryError};
 use options::LockOptions;
+use query::query;
 
 use crate::contender::{Attended, Driver, Finish};
-use crate::fence::FencingToken;
 use crate::guard::Guard;
-use crate::node::NodeData;
 use crate::path::LockPath;
 use crate::requests::{self, Node};
 use crate::settings::Settings;
-use crate::zk::{Answer, Over, Succession, Wire};
+use crate::zk::{Over, Succession};
 
 /// A lock of one session: a directory in ZooKeeper in which contenders queue. Cheap to clone; clones, like locks at
 /// the same path in other sessions and processes, contend with each other.
@@ -45,7 +45,7 @@ impl Lock {
         let present = succession.present();
         let path = LockPath::parse(path, present.chroot())
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        let settings = options.settings(path, present.lengths().longest_stop_margin())?;
+        let settings = options.settings(path, present.lengths())?;
         Ok(Self { succession, settings: Arc::new(settings) })
     }
 
@@ -150,18 +150,10 @@ impl Lock {
     /// Safe; nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
         let settings = self.settings.clone();
-        let nodes = self.ask(|wire| requests::contenders(wire.client, settings)).await?;
+        let nodes =
+            query(&self.succession, self.path(), |wire| requests::contenders(wire.client, settings)).await?;
         let contender = |(position, node): (usize, Node)| {
-            let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
-            Contender {
-                position,
-                path: self.settings.path.contender(node.sequence),
-                since: data.as_ref().and_then(NodeData::since),
-                owner: data.as_ref().map(|data| data.owner.clone()),
-                data: data.and_then(|data| data.data),
-                session: node.seen.as_ref().map(|seen| seen.session),
-                token: node.seen.map(|seen| FencingToken::new(seen.czxid)),
-            }
+            Contender::new(position, self.settings.path.contender(node.sequence), node)
         };
         Ok(nodes.into_iter().enumerate().map(contender).collect())
     }
@@ -178,34 +170,14 @@ impl Lock {
     /// Safe; nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
         let settings = self.settings.clone();
-        let found = self.ask(|wire| requests::foreigners(wire.client, settings)).await?;
+        let found =
+            query(&self.succession, self.path(), |wire| requests::foreigners(wire.client, settings)).await?;
         let contender = |Foreign { name, client, session }| ForeignContender {
             path: format!("{}/{name}", self.path()),
             client,
             session,
         };
         Ok(found.into_iter().map(contender).collect())
-    }
-
-    /// The answer to a query, or why there is none.
-    async fn ask<T, F>(&self, query: impl FnOnce(Wire) -> F + Send + 'static) -> Result<T, QueryError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, Event>> + Send + 'static,
-    {
-        let path = self.settings.path.to_string();
-        Err(match self.succession.patiently(self.succession.present().requester().request(query)).await {
-            Ok(Answer::Given(Ok(found), _)) => return Ok(found),
-            Ok(Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _)) => {
-                QueryError::NotAuthorized { path }
-            }
-            Ok(Answer::Given(Err(Event::Refused(refusal)), _)) => {
-                QueryError::Refused { path, cause: refusal.to_string() }
-            }
-            Ok(_) if self.succession.event().state.is_final() => QueryError::SessionOver { path },
-            Ok(_) => QueryError::Disconnected { path },
-            Err(waited) => QueryError::Unanswered { path, waited },
-        })
     }
 
     /// Contends until the lock is held, or something ends it: in one ZooKeeper session after the other.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zklock_recipe::Lengths;
+
 use super::error::InvalidLock;
 use crate::acl::Acl;
 use crate::path::LockPath;
@@ -103,11 +105,12 @@ impl LockOptions {
         self
     }
 
-    /// The settings of the lock at `path`, if these options can be. `longest` is the longest stop margin.
-    pub(super) fn settings(self, path: LockPath, longest: Duration) -> Result<Settings, InvalidLock> {
-        if self.stop_margin > longest {
-            let stop_margin = self.stop_margin;
-            return Err(InvalidLock::StopMargin { path: path.to_string(), stop_margin, longest });
+    /// The settings of the lock at `path`, if these options can be in a session with these lengths.
+    pub(super) fn settings(self, path: LockPath, lengths: Lengths) -> Result<Settings, InvalidLock> {
+        let (stop_margin, longest) = (self.stop_margin, lengths.longest_stop_margin());
+        if stop_margin > longest {
+            let (path, timeout) = (path.to_string(), lengths.timeout);
+            return Err(InvalidLock::StopMargin { path, stop_margin, longest, timeout });
         }
         let checked = |option: &'static str, text: &str, longest: usize| {
             (text.len() <= longest).then_some(()).ok_or_else(|| InvalidLock::TooLong {

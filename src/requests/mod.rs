@@ -10,6 +10,7 @@ mod own;
 mod queue;
 mod read;
 mod reply;
+mod tree;
 mod watch;
 
 pub(crate) use enter::{create_directory, enter};
@@ -21,4 +22,5 @@ pub(crate) use own::{
 pub(crate) use queue::{contenders, list};
 pub(crate) use read::Node;
 pub(crate) use reply::{Reply, end, failure};
+pub(crate) use tree::{Branch, Holding, branch, is_suspect};
 pub(crate) use watch::{watch_own, watch_predecessor};

@@ -1,18 +1,19 @@
 //! The options of a session, and its beginning.
 
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout_at};
-use zklock_recipe::{DEFAULT_DRIFT_PPM, Reckoning};
+use zklock_recipe::DEFAULT_DRIFT_PPM;
 use zookeeper_client::{Client, Connector};
 
 use super::Session;
-use crate::zk::dialer::{Dialer, Established};
+use crate::zk::dialer::Dialer;
+use crate::zk::establish::establish;
 use crate::zk::servers::Servers;
-use crate::zk::{ConnectError, Succession, survey};
+use crate::zk::{ConnectError, Succession};
 
 /// The session timeout unless told otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -82,6 +83,9 @@ impl Session {
 }
 
 impl SessionBuilder {
+    /// The [`clock_drift`](Self::clock_drift) unless told otherwise, in parts per million: 9%.
+    pub const DEFAULT_CLOCK_DRIFT: u32 = DEFAULT_DRIFT_PPM;
+
     fn new(servers: String) -> Self {
         Self {
             servers,
@@ -154,7 +158,8 @@ impl SessionBuilder {
     /// Connects by TLS, with zookeeper-client's options, to every server. An address that begins with `tcp://` is an error
     /// then, so nothing is ever sent in clear text.
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, options: zookeeper_client::TlsOptions) -> Self {
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    pub fn tls(mut self, options: crate::TlsOptions) -> Self {
         self.connector = self.connector.with_tls(options);
         self.tls = true;
         self
@@ -162,7 +167,8 @@ impl SessionBuilder {
 
     /// Authenticates the connection by SASL, with zookeeper-client's options.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-    pub fn sasl(mut self, options: impl Into<zookeeper_client::SaslOptions>) -> Self {
+    #[cfg_attr(docsrs, doc(cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))))]
+    pub fn sasl(mut self, options: impl Into<crate::SaslOptions>) -> Self {
         self.connector = self.connector.with_sasl(options);
         self
     }
@@ -177,6 +183,66 @@ impl SessionBuilder {
     ///
     /// Safe. A session that the server has established by then is left to expire; it owns no nodes.
     pub async fn connect(self) -> Result<Session, ConnectError> {
+        let patience = self.connect_timeout;
+        let (dialer, runtime) = self.dialer()?;
+        let patience = patience.unwrap_or(dialer.timeout);
+        let started = Instant::now();
+        let diagnosis = LONGEST_DIAGNOSIS.min(patience / 5);
+        let far = started + Duration::from_secs(86_400 * 365);
+        let deadline = started.checked_add(patience - diagnosis).unwrap_or(far);
+        let established = timeout_at(deadline, async {
+            loop {
+                match establish(&dialer).await.map_err(|refused| refused.error) {
+                    Err(ConnectError::Unreachable { .. }) if Instant::now() < deadline => sleep(PAUSE).await,
+                    result => return result,
+                }
+            }
+        });
+        match established.await {
+            Ok(Ok(established)) => Ok(Session::new(Succession::start(Some(established), dialer, runtime))),
+            Err(_) | Ok(Err(ConnectError::Unreachable { .. })) => {
+                let servers = dialer.servers.to_string();
+                let asked = started.elapsed();
+                let diagnosis = dialer.servers.diagnose(started.checked_add(patience).unwrap_or(far)).await;
+                Err(if diagnosis.any_is_read_only {
+                    ConnectError::ReadOnly { servers }
+                } else {
+                    ConnectError::Unreachable { servers, timeout: asked, causes: diagnosis.causes }
+                })
+            }
+            Ok(Err(error)) => Err(error),
+        }
+    }
+
+    /// A session at once, whether or not a server can be reached: the first ZooKeeper session is opened in the background, as
+    /// every later one is. A service that starts while ZooKeeper is away so comes up, and its acquisitions wait.
+    ///
+    /// Until then the session is [`SessionState::Connecting`](crate::SessionState::Connecting), its
+    /// [`id`](Session::id) is 0, and its lengths are those of the session timeout that was asked for and a tick of 2 seconds.
+    /// A lock's stop margin is checked against them, and cut later on if the servers allow less. Servers that refuse such a
+    /// session for as long as a session timeout make it [`Failed`](crate::SessionState::Failed).
+    ///
+    /// ```no_run
+    /// # fn example() -> Result<(), zklock::ConnectError> {
+    /// use zklock::Session;
+    ///
+    /// let session = Session::builder("zk1:2181,zk2:2181,zk3:2181").connect_lazy()?;
+    /// # drop(session);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] for what no server can mend: a malformed connect string, a session timeout out of range, no tokio
+    /// runtime.
+    pub fn connect_lazy(self) -> Result<Session, ConnectError> {
+        let (dialer, runtime) = self.dialer()?;
+        Ok(Session::new(Succession::start(None, dialer, runtime)))
+    }
+
+    /// Checks the options.
+    fn dialer(self) -> Result<(Dialer, Handle), ConnectError> {
         let runtime = Handle::try_current().map_err(|_| ConnectError::NoRuntime)?;
         let asked = self.session_timeout.unwrap_or(DEFAULT_TIMEOUT);
         if !(SHORTEST_TIMEOUT..=LONGEST_TIMEOUT).contains(&asked) {
@@ -186,54 +252,18 @@ impl SessionBuilder {
                 longest: LONGEST_TIMEOUT,
             });
         }
-        let patience = self.connect_timeout.unwrap_or(asked);
-        let servers = Servers::parse(self.servers, self.tls)?;
-        let mut dialer = Dialer {
-            servers,
+        let dialer = Dialer {
+            servers: Servers::parse(self.servers, self.tls)?,
             timeout: asked,
             exact: self.session_timeout.is_some(),
-            reckoning: Reckoning { tick: self.tick.unwrap_or_default(), drift_ppm: self.drift },
+            tick: self.tick.map_or_else(OnceLock::new, OnceLock::from),
+            drift_ppm: self.drift,
             least: self.least_grant,
             connector: self.connector,
             seen: Mutex::default(),
         };
-        let started = Instant::now();
-        let diagnosis = LONGEST_DIAGNOSIS.min(patience / 5);
-        let far = started + Duration::from_secs(86_400 * 365);
-        let deadline = started.checked_add(patience - diagnosis).unwrap_or(far);
-        let mut tick = self.tick;
-        let established = timeout_at(deadline, async {
-            loop {
-                match establish(&mut dialer, &mut tick).await {
-                    Err(ConnectError::Unreachable { .. }) if Instant::now() < deadline => sleep(PAUSE).await,
-                    result => return result,
-                }
-            }
-        });
-        match established.await {
-            Ok(Ok(established)) => Ok(Session::new(Succession::start(established, dialer, runtime))),
-            Err(_) | Ok(Err(ConnectError::Unreachable { .. })) => {
-                let servers = dialer.servers.to_string();
-                let deadline = started.checked_add(patience).unwrap_or(far);
-                let read_only = timeout_at(deadline, dialer.servers.any_is_read_only()).await;
-                Err(if read_only == Ok(true) {
-                    ConnectError::ReadOnly { servers }
-                } else {
-                    ConnectError::Unreachable { servers, timeout: patience }
-                })
-            }
-            Ok(Err(error)) => Err(error),
-        }
+        Ok((dialer, runtime))
     }
-}
-
-/// Establishes the first session, once the tick is known that its lease is reckoned with.
-async fn establish(dialer: &mut Dialer, tick: &mut Option<Duration>) -> Result<Established, ConnectError> {
-    dialer.reckoning.tick = match *tick {
-        Some(tick) => tick,
-        None => *tick.insert(survey::tick(dialer).await?),
-    };
-    dialer.dial().await.map_err(|refused| refused.error)
 }
 
 impl fmt::Debug for SessionBuilder {

@@ -3,21 +3,22 @@
 pub(crate) mod builder;
 mod claim;
 pub(crate) mod error;
+pub(crate) mod locks;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::Stream;
 use tokio::time::Instant;
 
 use error::{CloseError, SequencerError};
+use locks::LocksBelow;
 
 use crate::fence::Sequencer;
 use crate::lock::Lock;
-use crate::lock::error::InvalidLock;
+use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
-use crate::zk::{Closing, ConnectError, SessionEvent, SessionState, Succession};
+use crate::zk::{Closing, ConnectError, SessionEvents, SessionState, Succession};
 
 /// A session with ZooKeeper, which any number of locks share. Cheap to clone; every clone is the same session.
 ///
@@ -104,6 +105,29 @@ impl Session {
         claim::verify_sequencer(&self.succession, sequencer).await
     }
 
+    /// The locks at `root` and below it that somebody holds. For operators: by the time it is read it may have changed.
+    /// Reads each node of the tree once, 64 at a time.
+    ///
+    /// # Errors
+    ///
+    /// See [`QueryError`]. Each request waits half a session timeout at most.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    ///
+    /// ```no_run
+    /// # async fn example(session: zklock::Session) -> Result<(), zklock::QueryError> {
+    /// for lock in session.locks_below("/lock").await?.locks {
+    ///     println!("{}: {:?}, {} waiting", lock.path, lock.holder.owner, lock.waiting);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn locks_below(&self, root: &str) -> Result<LocksBelow, QueryError> {
+        locks::below(&self.succession, root).await
+    }
+
     /// The present ZooKeeper session's id, as `cons` and `dump` show it in hexadecimal; that of the last one, while there
     /// is none.
     pub fn id(&self) -> i64 {
@@ -137,6 +161,12 @@ impl Session {
         self.succession.present().lengths().longest_stop_margin()
     }
 
+    /// The longest that a guard stays valid once ZooKeeper has fallen silent: the session timeout, less the part of it that
+    /// allows for clocks. The shortest is [`longest_stop_margin`](Self::longest_stop_margin).
+    pub fn longest_validity(&self) -> Duration {
+        self.succession.present().lengths().validity()
+    }
+
     /// Where the session stands, as far as is known here.
     pub fn state(&self) -> SessionState {
         self.succession.event().state
@@ -149,17 +179,13 @@ impl Session {
     ///
     /// ```no_run
     /// # async fn example(session: zklock::Session) {
-    /// use std::pin::pin;
-    ///
-    /// use futures::StreamExt;
-    ///
-    /// let mut events = pin!(session.events());
+    /// let mut events = session.events();
     /// while let Some(event) = events.next().await {
     ///     println!("{} (session {:#x})", event.state, event.id);
     /// }
     /// # }
     /// ```
-    pub fn events(&self) -> impl Stream<Item = SessionEvent> + Send + Sync + 'static + use<> {
+    pub fn events(&self) -> SessionEvents {
         self.succession.events()
     }
 

@@ -1,11 +1,9 @@
 //! How a connection to one of the servers is made, and what the servers were found to grant.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBuilder};
-use tokio::time::{Instant, timeout};
-use tracing::warn;
+use tokio::time::timeout;
 use zklock_recipe::{Lease, Lengths, Moment, Reckoning};
 use zookeeper_client::{Client, Connector, Error, SessionInfo};
 
@@ -14,11 +12,8 @@ use super::error::ConnectError;
 use super::servers::{Server, Servers};
 use crate::clock;
 
-/// The pause after the first round that failed; each further one is twice as long.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-
-/// The longest pause between two rounds, without its jitter.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// `tickTime` in the configuration that comes with ZooKeeper.
+const DEFAULT_TICK: Duration = Duration::from_secs(2);
 
 /// The least time that a server has for its answer to a request to resume a session.
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(500);
@@ -33,8 +28,10 @@ pub(crate) struct Dialer {
     pub(crate) timeout: Duration,
     /// Whether no other session timeout will do.
     pub(crate) exact: bool,
-    /// What the servers' tick is, and how far clocks drift.
-    pub(crate) reckoning: Reckoning,
+    /// The servers' tick, once it is known.
+    pub(crate) tick: OnceLock<Duration>,
+    /// How far clocks drift.
+    pub(crate) drift_ppm: u32,
     /// The least session timeout that any server grants, by the user's word.
     pub(crate) least: Option<Duration>,
     pub(crate) connector: Connector,
@@ -55,7 +52,7 @@ pub(crate) struct Opened {
 pub(crate) struct Refused {
     pub(crate) error: ConnectError,
     /// Whether each server has refused, rather than not answered.
-    unanimous: bool,
+    pub(crate) unanimous: bool,
 }
 
 impl Opened {
@@ -76,6 +73,11 @@ impl Dialer {
     /// Every server, in an order of chance.
     pub(crate) fn shuffled(&self) -> Vec<&Server> {
         self.servers.shuffled()
+    }
+
+    /// What leases are reckoned with. Until the tick is known it is taken for ZooKeeper's default.
+    pub(crate) fn reckoning(&self) -> Reckoning {
+        Reckoning { tick: *self.tick.get().unwrap_or(&DEFAULT_TICK), drift_ppm: self.drift_ppm }
     }
 
     /// How long a server may keep silent before another one is asked, by the rule of ZooKeeper's clients: two fifths of
@@ -103,7 +105,7 @@ impl Dialer {
         let opened = opened.map_err(|error| self.failure(error))?;
         self.learn(opened.granted);
         let granted = opened.granted;
-        let lease = match Lease::established(self.reckoning, granted, opened.asked) {
+        let lease = match Lease::established(self.reckoning(), granted, opened.asked) {
             _ if self.exact && granted != self.timeout => {
                 Err(ConnectError::TimeoutNotGranted { asked: self.timeout, granted })
             }
@@ -172,38 +174,9 @@ impl Dialer {
         self.least.into_iter().chain(seen).min().unwrap_or(self.timeout)
     }
 
-    /// Asks every server, again and again, with longer and longer pauses, until there is a session. The pauses are
-    /// jittered, so that those who lost their sessions together do not come back together.
-    ///
-    /// `Err` says why there will never be one: the credentials are rejected, or for a session timeout each of the servers has
-    /// refused for good.
-    pub(crate) async fn redial(&self) -> Result<Established, ConnectError> {
-        let pauses = ExponentialBuilder::new()
-            .with_min_delay(SHORTEST_PAUSE)
-            .with_max_delay(LONGEST_PAUSE)
-            .without_max_times()
-            .with_jitter();
-        let mut pauses = pauses.build();
-        let mut refused_since = None;
-        loop {
-            let Refused { error, unanimous } = match self.dial().await {
-                Ok(established) => return Ok(established),
-                Err(Refused { error: error @ ConnectError::AuthFailed, .. }) => return Err(error),
-                Err(refused) => refused,
-            };
-            if !unanimous {
-                refused_since = None;
-            } else if refused_since.get_or_insert_with(Instant::now).elapsed() >= self.timeout {
-                return Err(error);
-            }
-            let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-            warn!(%error, ?pause, "ZooKeeper gives no new session");
-            tokio::time::sleep(pause).await;
-        }
-    }
-
     pub(crate) fn unreachable(&self) -> ConnectError {
-        ConnectError::Unreachable { servers: self.servers.to_string(), timeout: self.timeout }
+        let servers = self.servers.to_string();
+        ConnectError::Unreachable { servers, timeout: self.timeout, causes: Vec::new() }
     }
 
     pub(crate) fn failure(&self, error: Error) -> ConnectError {

@@ -1,5 +1,6 @@
 //! Why there is no session.
 
+use std::fmt;
 use std::time::Duration;
 
 /// Why a session could not be established. Nothing is left behind.
@@ -65,14 +66,17 @@ pub enum ConnectError {
     },
     /// No server established a session in time.
     #[error(
-        "no server of {servers:?} established a session within {timeout:?}; check that they run, have a quorum, \
-         and can be reached from here"
+        "no server of {servers:?} established a session within {timeout:?}{}; check that they run, have a quorum, \
+         and can be reached from here",
+        listed(causes)
     )]
     Unreachable {
         /// The connect string.
         servers: String,
-        /// The connect timeout.
+        /// How long they were asked: the connect timeout, less up to a second for finding the causes.
         timeout: Duration,
+        /// What a TCP connection to each server came to afterwards, as far as that was known in time.
+        causes: Vec<ServerFailure>,
     },
     /// The only servers to be reached have lost their ensemble and take only reads.
     #[error(
@@ -94,4 +98,53 @@ pub enum ConnectError {
         /// In zookeeper-client's words.
         cause: String,
     },
+}
+
+/// Why one server gives no session; see [`ConnectError::Unreachable`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerFailure {
+    /// Its address, as in the connect string.
+    pub server: String,
+    /// What is known of the cause.
+    pub cause: ServerProblem,
+}
+
+/// What is known of a server that gives no session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerProblem {
+    /// Its name cannot be resolved, or no TCP connection to it can be made: the operating system's word.
+    NoConnection(String),
+    /// It takes TCP connections, but established no session: it has no quorum, or is no ZooKeeper server, or only one side
+    /// uses TLS.
+    NoSession,
+    /// It takes TCP connections, but established no session by TLS: mostly the certificates, or it expects clear text.
+    NoTlsSession,
+}
+
+impl fmt::Display for ServerFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.server, self.cause)
+    }
+}
+
+impl fmt::Display for ServerProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoConnection(cause) => f.write_str(cause),
+            Self::NoSession => f.write_str(
+                "it takes connections but gives no session; look at its quorum, and whether it expects TLS",
+            ),
+            Self::NoTlsSession => f.write_str(
+                "it takes connections but gives no session by TLS; look at the certificates and its quorum",
+            ),
+        }
+    }
+}
+
+/// The causes, in brackets.
+fn listed(causes: &[ServerFailure]) -> String {
+    let causes = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    if causes.is_empty() { causes } else { format!(" ({causes})") }
 }

@@ -5,6 +5,8 @@ mod connection;
 mod connections;
 pub(crate) mod dialer;
 mod error;
+pub(crate) mod establish;
+mod events;
 mod guards;
 mod late_creates;
 mod link;
@@ -19,7 +21,8 @@ pub(crate) mod survey;
 
 pub(crate) use connection::Wire;
 pub(crate) use connections::Closing;
-pub use error::ConnectError;
+pub use error::{ConnectError, ServerFailure, ServerProblem};
+pub use events::SessionEvents;
 pub(crate) use guards::{Holder, SETTLING};
 pub(crate) use link::Answer;
 pub(crate) use polled::{LOOKS, Looked};

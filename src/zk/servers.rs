@@ -4,11 +4,13 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use futures::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
-use super::error::ConnectError;
+use super::error::{ConnectError, ServerFailure, ServerProblem};
 
 /// Connects without TLS.
 const PLAIN: &str = "tcp://";
@@ -31,6 +33,19 @@ pub(crate) struct Server {
     address: String,
     chroot: String,
     tls: bool,
+}
+
+/// Why no server gives a session.
+pub(crate) struct Diagnosis {
+    pub(crate) causes: Vec<ServerFailure>,
+    pub(crate) any_is_read_only: bool,
+}
+
+/// Why one server gives none.
+#[derive(PartialEq)]
+enum Finding {
+    ReadOnly,
+    Problem(ServerProblem),
 }
 
 impl Servers {
@@ -88,13 +103,26 @@ impl Servers {
         servers
     }
 
-    /// Whether one of these servers says that it takes only reads. A server that can come to that answers `isro` without
-    /// being told to (`FourLetterCommands` whitelists it then).
-    pub(crate) async fn any_is_read_only(&self) -> bool {
-        let answers = self
-            .iter()
-            .map(|server| async { server.word("isro").await.is_ok_and(|answer| answer.trim() == "ro") });
-        futures::future::join_all(answers).await.contains(&true)
+    /// Why none of these servers gives a session, as far as that shows by this time.
+    pub(crate) async fn diagnose(&self, deadline: Instant) -> Diagnosis {
+        let each = self.iter().map(|server| async move {
+            timeout_at(deadline, server.diagnose()).await.unwrap_or_else(|_| {
+                Finding::Problem(ServerProblem::NoConnection("it does not answer in time".to_owned()))
+            })
+        });
+        let findings = join_all(each).await;
+        let causes = self.iter().zip(&findings).filter_map(|(server, finding)| match finding {
+            Finding::Problem(cause) => {
+                Some(ServerFailure { server: server.address.clone(), cause: cause.clone() })
+            }
+            Finding::ReadOnly => None,
+        });
+        Diagnosis { causes: causes.collect(), any_is_read_only: findings.contains(&Finding::ReadOnly) }
+    }
+
+    /// The connect string's chroot; empty if it has none.
+    pub(crate) fn chroot(&self) -> &str {
+        self.servers.first().map_or("", |server| server.chroot.trim_end_matches('/'))
     }
 }
 
@@ -109,6 +137,19 @@ impl Server {
     pub(crate) async fn connect(&self, connector: Connector) -> Result<Client, Error> {
         let scheme = if self.tls { TLS } else { PLAIN };
         connector.connect(&format!("{scheme}{}{}", self.address, self.chroot)).await
+    }
+
+    /// Why this server gives no session. A server that can come to take only reads answers `isro` without being told to
+    /// (`FourLetterCommands` whitelists it then).
+    async fn diagnose(&self) -> Finding {
+        if let Err(error) = TcpStream::connect(self.socket_address()).await {
+            return Finding::Problem(ServerProblem::NoConnection(error.to_string()));
+        }
+        match self.word("isro").await {
+            Ok(answer) if answer.trim() == "ro" => Finding::ReadOnly,
+            _ if self.tls => Finding::Problem(ServerProblem::NoTlsSession),
+            _ => Finding::Problem(ServerProblem::NoSession),
+        }
     }
 
     /// The server's answer to a four-letter word. A server with TLS is not asked: the word would go out in clear text.

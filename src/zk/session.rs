@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Sleep;
 use uuid::Uuid;
-use zklock_recipe::{Lengths, SessionEnd};
+use zklock_recipe::{Lease, Lengths, SessionEnd};
 
 use super::background::{self, Background};
 use super::connections::{Closing, Connections};
@@ -55,24 +55,46 @@ impl ZkSession {
             Connections { session: info, dialer, lease: lease.clone(), link: link_sender, over: ended };
         runtime.spawn(connections.run(opened));
         runtime.spawn(background::run(queue, lease.clone()));
-        let (guards, polled) = (Guards::new(background.clone()), Arc::<Polled>::default());
-        let requester = Requester::new(link);
-        background.finish(guards::beat(Arc::downgrade(&guards), lease.clone(), requester.clone()).boxed());
-        background.finish(polled::patrol(Arc::downgrade(&polled), lease.clone()).boxed());
-        let (late, searches) = (Arc::default(), Arc::default());
-        Arc::new(Self {
+        let session = Self::new(id, chroot, runtime, link, lease, over, background);
+        let (guards, polled) = (Arc::downgrade(&session.guards), Arc::downgrade(&session.polled));
+        session.finish(guards::beat(guards, session.lease.clone(), session.requester.clone()).boxed());
+        session.finish(polled::patrol(polled, session.lease.clone()).boxed());
+        Arc::new(session)
+    }
+
+    /// What stands for a session before there is the first: it is over.
+    pub(super) fn unopened(dialer: &Dialer, runtime: Handle) -> Arc<Self> {
+        let lease = Lease::unopened(dialer.reckoning(), dialer.timeout, clock::now());
+        let (_, link) = watch::channel(Link::Over(SessionEnd::Expired));
+        let (_, over) = watch::channel(Some(Closing::Confirmed));
+        let (background, _) = Background::new();
+        let chroot = dialer.servers.chroot().to_owned();
+        let lease = Arc::new(SharedLease::new(lease));
+        Arc::new(Self::new(0, chroot, runtime, link, lease, over, background))
+    }
+
+    fn new(
+        id: i64,
+        chroot: String,
+        runtime: Handle,
+        link: watch::Receiver<Link>,
+        lease: Arc<SharedLease>,
+        over: watch::Receiver<Option<Closing>>,
+        background: Background,
+    ) -> Self {
+        Self {
             id,
             chroot,
             runtime,
-            requester,
+            requester: Requester::new(link),
             lease,
             over,
+            guards: Guards::new(background.clone()),
             background,
-            guards,
-            polled,
-            late,
-            searches,
-        })
+            polled: Arc::default(),
+            late: Arc::default(),
+            searches: Arc::default(),
+        }
     }
 
     /// The session id, as the server gave it.

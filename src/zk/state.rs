@@ -12,6 +12,9 @@ use zklock_recipe::{Lease, SessionEnd};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
+    /// No server has established the first ZooKeeper session yet: only after
+    /// [`connect_lazy`](crate::SessionBuilder::connect_lazy).
+    Connecting,
     /// There is a connection to a server.
     Connected,
     /// The connection is lost. The ZooKeeper session may live; its places in the queues are kept as long as it does.
@@ -49,6 +52,7 @@ impl SessionState {
 impl fmt::Display for SessionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Connecting => "connecting",
             Self::Connected => "connected",
             Self::Disconnected => "disconnected",
             Self::Expired => "expired",

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::{Stream, stream};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, Timeout};
@@ -14,9 +13,10 @@ use zklock_recipe::{Lease, SessionEnd};
 
 use super::dialer::{Dialer, Established};
 use super::error::ConnectError;
+use super::events::SessionEvents;
 use super::session::ZkSession;
 use super::state::{SessionEvent, SessionState};
-use super::survey;
+use super::{establish, survey};
 
 /// The ZooKeeper sessions that were opened one after the other, of which only the last one can live. When all who use
 /// them are gone, so is the last one.
@@ -43,16 +43,22 @@ pub(crate) enum Over {
 }
 
 impl Succession {
-    /// Takes over the first session, and has this runtime open the next ones by the same dialer.
-    pub(crate) fn start(first: Established, dialer: Dialer, runtime: Handle) -> Arc<Self> {
+    /// Takes over the first session, and has this runtime open the next ones by the same dialer. Without a first one, it
+    /// is opened in the background, too.
+    pub(crate) fn start(first: Option<Established>, dialer: Dialer, runtime: Handle) -> Arc<Self> {
         let dialer = Arc::new(dialer);
-        let first = ZkSession::start(first, dialer.clone(), runtime.clone());
-        let event = SessionEvent { state: SessionState::Connected, generation: 0, id: first.id() };
-        let life = first.lease().changes();
+        let (state, first, life) = match first {
+            Some(established) => {
+                let first = ZkSession::start(established, dialer.clone(), runtime.clone());
+                let life = first.lease().changes();
+                (SessionState::Connected, first, Some(life))
+            }
+            None => (SessionState::Connecting, ZkSession::unopened(&dialer, runtime.clone()), None),
+        };
         let succession = Arc::new(Self {
             runtime: runtime.clone(),
+            news: watch::Sender::new(SessionEvent { state, generation: 0, id: first.id() }),
             present: Mutex::new(first),
-            news: watch::Sender::new(event),
             requeued: AtomicU64::new(0),
             dialer: dialer.clone(),
             failure: OnceLock::new(),
@@ -101,7 +107,7 @@ impl Succession {
 
     /// The tick that leases are reckoned with.
     pub(crate) fn tick(&self) -> Duration {
-        self.dialer.reckoning.tick
+        self.dialer.reckoning().tick
     }
 
     /// Counts an acquisition that has to queue again.
@@ -120,15 +126,8 @@ impl Succession {
     }
 
     /// The last event, and each later one; skips what a later one has overtaken, and ends with the final one.
-    pub(crate) fn events(&self) -> impl Stream<Item = SessionEvent> + Send + Sync + use<> {
-        let mut news = self.news.subscribe();
-        news.mark_changed();
-        stream::unfold(Some(news), |news| async {
-            let mut news = news?;
-            news.changed().await.ok()?;
-            let event = *news.borrow_and_update();
-            Some((event, (!event.state.is_final()).then_some(news)))
-        })
+    pub(crate) fn events(&self) -> SessionEvents {
+        SessionEvents::new(self.news.subscribe())
     }
 
     /// How long a call that only asks waits for ZooKeeper: half a session timeout. A server that is silent is given up
@@ -191,7 +190,10 @@ impl Succession {
         self.tell(|event| {
             *event = SessionEvent {
                 state: SessionState::Connected,
-                generation: event.generation + 1,
+                generation: match event.state {
+                    SessionState::Connecting => event.generation,
+                    _ => event.generation + 1,
+                },
                 id: next.id(),
             };
         });
@@ -206,8 +208,16 @@ struct Successor {
 }
 
 impl Successor {
-    /// Runs until the session is over, or nobody uses it any more. `life` is that of the first ZooKeeper session.
-    async fn run(self, mut life: watch::Receiver<Lease>) {
+    /// Runs until the session is over, or nobody uses it any more. `life` is that of the first ZooKeeper session, if there is
+    /// one yet.
+    async fn run(self, life: Option<watch::Receiver<Lease>>) {
+        let mut life = match life {
+            Some(life) => life,
+            None => match self.open().await {
+                Some(first) => first.lease().changes(),
+                None => return,
+            },
+        };
         let survey = tokio::spawn({
             let dialer = self.dialer.clone();
             async move { survey::grants(&dialer).await }
@@ -256,7 +266,7 @@ impl Successor {
         let established = tokio::select! {
             // Whether it is over, or there is nobody left to say so.
             _ = news.wait_for(|event| event.state.is_final()) => return None,
-            established = self.dialer.redial() => established,
+            established = establish::redial(&self.dialer) => established,
         };
         let established = match established {
             Ok(established) => established,

@@ -93,7 +93,7 @@ pub(crate) async fn tick(dialer: &Dialer) -> Result<Duration, ConnectError> {
     match tick.ok_or(last)? {
         Tick::Known(tick) => Ok(tick),
         Tick::Between { shorter, longer } => {
-            Lengths::new(dialer.timeout, &Reckoning { tick: longer, ..dialer.reckoning })
+            Lengths::new(dialer.timeout, &Reckoning { tick: longer, ..dialer.reckoning() })
                 .map_err(|_| ConnectError::TickUnknown { shorter, longer })?;
             warn!(
                 ?shorter,
@@ -130,8 +130,8 @@ pub(crate) async fn grants(dialer: &Dialer) {
     let ask = async |server| {
         let granted = match settings(dialer, server).await {
             Some(settings) => {
-                if settings.tick > dialer.reckoning.tick {
-                    let reckoned = dialer.reckoning.tick;
+                let reckoned = dialer.reckoning().tick;
+                if settings.tick > reckoned {
                     warn!(tick = ?settings.tick, ?reckoned, "a server has a longer tick than leases are reckoned with; set `tick`");
                 }
                 Ok(dialer.timeout.clamp(settings.shortest, settings.longest.max(settings.shortest)))

@@ -1,0 +1,33 @@
+//! A question to ZooKeeper, for which a caller waits half a session timeout at most.
+
+use std::future::Future;
+
+use zklock_recipe::{Event, Refusal};
+
+use super::error::QueryError;
+use crate::zk::{Answer, Succession, Wire};
+
+/// The answer to a question about this path, or why there is none.
+pub(crate) async fn query<T, F>(
+    succession: &Succession,
+    path: &str,
+    question: impl FnOnce(Wire) -> F + Send + 'static,
+) -> Result<T, QueryError>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Event>> + Send + 'static,
+{
+    let path = path.to_owned();
+    Err(match succession.patiently(succession.present().requester().request(question)).await {
+        Ok(Answer::Given(Ok(found), _)) => return Ok(found),
+        Ok(Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _)) => {
+            QueryError::NotAuthorized { path }
+        }
+        Ok(Answer::Given(Err(Event::Refused(refusal)), _)) => {
+            QueryError::Refused { path, cause: refusal.to_string() }
+        }
+        Ok(_) if succession.event().state.is_final() => QueryError::SessionOver { path },
+        Ok(_) => QueryError::Disconnected { path },
+        Err(waited) => QueryError::Unanswered { path, waited },
+    })
+}

@@ -1,0 +1,88 @@
+//! Looking for locks in a tree of nodes.
+
+use std::sync::Arc;
+
+use zklock_recipe::{Child, Event, Sequence};
+use zookeeper_client::{Client, Error};
+
+use super::foreign::judge;
+use super::read::{Node, Seen};
+use super::reply::failure;
+use crate::node::NodeData;
+
+/// What a node turned out to be.
+pub(crate) enum Branch {
+    /// A node with these children.
+    Listed {
+        /// The one that holds the lock of this directory.
+        holder: Option<Holding>,
+        /// The names of all that are no contenders.
+        children: Vec<String>,
+    },
+    /// A contender of another client.
+    Foreign,
+    /// Not ours to list.
+    Hidden,
+    /// Not there.
+    Gone,
+}
+
+/// The first contender of a lock's directory.
+pub(crate) struct Holding {
+    pub(crate) node: Node,
+    /// How many wait behind it.
+    pub(crate) waiting: usize,
+    /// It is not zklock's.
+    pub(crate) is_lookalike: bool,
+}
+
+/// Whether a node of this name is a contender of another client if it is ephemeral.
+pub(crate) fn is_suspect(path: &str) -> bool {
+    matches!(Child::of(name(path)), Child::Suspect(_))
+}
+
+/// Looks at one node. Contenders have no children.
+pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, Event> {
+    let (names, stat) = match client.get_children(&path).await {
+        Ok(listed) => listed,
+        Err(Error::NoNode) => return Ok(Branch::Gone),
+        Err(Error::NoAuth) => return Ok(Branch::Hidden),
+        Err(error) => return Err(failure(error)),
+    };
+    if is_suspect(&path) && zklock_recipe::session(stat.ephemeral_owner).is_some() {
+        return Ok(Branch::Foreign);
+    }
+    let (mut contenders, mut children) = (Vec::new(), Vec::new());
+    for name in names {
+        match Sequence::parse(&name) {
+            Some(sequence) => contenders.push(sequence),
+            None => children.push(name),
+        }
+    }
+    contenders.sort_unstable();
+    Ok(Branch::Listed { holder: first(&client, &path, &contenders).await?, children })
+}
+
+/// The first of these contenders that is still there.
+async fn first(client: &Client, path: &str, contenders: &[Sequence]) -> Result<Option<Holding>, Event> {
+    for (gone, sequence) in contenders.iter().enumerate() {
+        let (seen, is_lookalike) =
+            match client.get_data(&format!("{}/{sequence}", path.trim_end_matches('/'))).await {
+                Ok((data, stat)) => {
+                    let is_lookalike = judge(&sequence.name(), Some((&data, &stat))).is_some();
+                    let (czxid, session) = (stat.czxid, stat.ephemeral_owner);
+                    (Some(Seen { czxid, session, data: NodeData::decode(&data) }), is_lookalike)
+                }
+                Err(Error::NoAuth) => (None, false),
+                Err(Error::NoNode) => continue,
+                Err(error) => return Err(failure(error)),
+            };
+        let node = Node { sequence: *sequence, seen };
+        return Ok(Some(Holding { node, waiting: contenders.len() - gone - 1, is_lookalike }));
+    }
+    Ok(None)
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}

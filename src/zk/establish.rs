@@ -1,0 +1,59 @@
+//! A new ZooKeeper session: the servers' tick first, which its lease is reckoned with.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::dialer::{Dialer, Established, Refused};
+use super::error::ConnectError;
+use super::survey;
+
+/// The pause after the first round that failed; each further one is twice as long.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause between two rounds, without its jitter.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Asks each server for a new session, once.
+pub(crate) async fn establish(dialer: &Dialer) -> Result<Established, Refused> {
+    if dialer.tick.get().is_none() {
+        let tick = survey::tick(dialer).await.map_err(|error| {
+            let unanimous = !matches!(error, ConnectError::Unreachable { .. });
+            Refused { error, unanimous }
+        })?;
+        let _known = dialer.tick.set(tick);
+    }
+    dialer.dial().await
+}
+
+/// Asks every server, again and again, with longer and longer pauses, until there is a session. The pauses are
+/// jittered, so that those who lost their sessions together do not come back together.
+///
+/// `Err` says why there will never be one: the credentials are rejected, or for a session timeout each of the servers has
+/// refused for good.
+pub(super) async fn redial(dialer: &Dialer) -> Result<Established, ConnectError> {
+    let pauses = ExponentialBuilder::new()
+        .with_min_delay(SHORTEST_PAUSE)
+        .with_max_delay(LONGEST_PAUSE)
+        .without_max_times()
+        .with_jitter();
+    let mut pauses = pauses.build();
+    let mut refused_since = None;
+    loop {
+        let Refused { error, unanimous } = match establish(dialer).await {
+            Ok(established) => return Ok(established),
+            Err(Refused { error: error @ ConnectError::AuthFailed, .. }) => return Err(error),
+            Err(refused) => refused,
+        };
+        if !unanimous {
+            refused_since = None;
+        } else if refused_since.get_or_insert_with(Instant::now).elapsed() >= dialer.timeout {
+            return Err(error);
+        }
+        let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+        warn!(%error, ?pause, "ZooKeeper gives no new session");
+        tokio::time::sleep(pause).await;
+    }
+}
