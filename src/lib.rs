@@ -2,52 +2,52 @@
 //!
 //! # What it cannot do
 //!
-//! **No lock can stop a process that is itself paused** between asking its guard and acting: by its operating
-//! system, its hypervisor, its garbage collector. While it sleeps, its session expires and the next contender
-//! acquires; when it wakes, it acts on an answer from before. Against this there is the [`FencingToken`], checked by
-//! the store that the lock protects, and nothing else.
+//! **No lock can stop a process that is paused** between asking its guard and acting: by its operating system, its hypervisor
+//! or its garbage collector. While the process is paused, its session expires and the next contender acquires the lock. When
+//! the process goes on, it acts on a stale answer. Only a [`FencingToken`] helps, if the store that the lock protects checks it.
 //!
-//! **A virtual machine that is paused together with its clocks** (for a snapshot, or a migration) finds its lease as it
-//! was when it goes on, and no clock of its own says otherwise. Until the next heartbeat fails its guard says that it is
-//! held, while another one may be. Against this there are tokens, and [`Guard::verify`] right before an act: it asks a
-//! quorum.
+//! **A virtual machine that is paused together with its clocks**, for a snapshot or a migration, finds its lease as it was. No
+//! clock of its own says otherwise. Until the next heartbeat fails, its guard says that the lock is held, while another guard
+//! may be valid. Use tokens. Or call [`Guard::verify`] right before you act: it asks a quorum.
 //!
-//! **A runtime whose threads are all blocked** sends no heartbeats, and loses every lock of the sessions that were
-//! connected in it. No two hold a lock by that: [`Guard::run`] looks at the clock before it goes on. But tasks that were
-//! spawned inside `run` are not part of it; they go on.
+//! **A runtime whose threads are all blocked** sends no heartbeats. It loses every lock of the sessions that were connected in
+//! it. Two guards are never valid because of that: [`Guard::run`] looks at the clock before it goes on. But tasks that were
+//! spawned inside `run` are not part of it, and go on.
 //!
-//! **An operator who deletes the holder's node** takes the lock from it. The holder is told within a round trip, after its
-//! first 40 ms; until then, two may believe that they hold it. If an operator deletes a waiter's node, that waiter is
-//! granted all the same when its predecessor releases, until it is told within a round trip; so is the one behind it. A
-//! [`LockOptions::takeover_delay`] closes both for waiters that are in the queue already. A write to a node grants nobody; the
-//! holder loses the lock by it. An operator who forbids the holder to read its node before deleting it is noticed by a heartbeat
-//! only.
+//! **An operator who deletes the holder's node** takes the lock from the holder. The holder learns of it within a round trip,
+//! except in its first 40 ms. Until then two guards may be valid. If an operator deletes a waiter's node, that waiter is still
+//! granted when its predecessor releases the lock, and learns of the deletion within a round trip; the waiter behind it is
+//! granted, too. A [`LockOptions::takeover_delay`] closes both for waiters that are already in the queue. A write to a node
+//! grants nobody. A write to the holder's node takes the lock from the holder. If an operator first forbids the holder to read
+//! its node and then deletes it, only a heartbeat notices.
 //!
 //! **Clients of another kind have queues of their own.** Curator, kazoo and others create contenders under other names. An
-//! acquisition that sees one fails with [`AcquireError::ForeignContender`]. A holder does not look again, so zklock cannot
+//! acquisition that sees one fails with [`AcquireError::ForeignContender`]. A holder does not look again. So zklock cannot
 //! notice a client that ignores zklock's nodes and comes later; kazoo is one. Use one kind of client at a path.
 //!
 //! # What it does
 //!
-//! At any instant at most one [`Guard`] of a lock says that it is held, on every machine, through crashes, partitions
-//! of clients *and of ZooKeeper servers*, lost replies and paused servers, within the limits above. A guard is valid
-//! until a *lease* runs out, which only a quorum's confirmations extend, so a server that is cut off from its ensemble
-//! cannot keep it valid. It is compared with two clocks (one that goes on while a machine is suspended, and one that NTP
-//! does not slew) each time the guard is asked, whether or not any task has run.
+//! At any instant at most one [`Guard`] of a lock says that it is held, on every machine. This holds through crashes, partitions
+//! of clients *and of ZooKeeper servers*, lost replies and paused servers, within the limits above. A guard is valid until its
+//! *lease* ends, and only a quorum's confirmations extend a lease. So a server that is partitioned from its ensemble cannot keep
+//! a guard valid. Each time a guard is asked, it compares its lease with two clocks, whether or not any task has run. One clock
+//! goes on while the machine is suspended; NTP does not slew the other.
 //!
-//! * Contenders are served first come, first served; a waiter watches its predecessor only, so nobody polls and a
-//!   release wakes one.
-//! * A free lock is acquired in one round trip, and handed over without another look at the queue.
-//! * A holder that crashes keeps the others out for a session timeout (10 seconds by default) and one and a half of the
-//!   servers' ticks (3 seconds by default) at most, unless the leader changes: a server reports its sessions every half tick, the
-//!   leader expires them once a tick, and a new leader gives each its whole timeout again.
-//! * A [`Session`] outlives ZooKeeper's: when the servers end that, the next one is opened, and who was waiting
-//!   queues again, at the end. What was held is lost for good.
-//! * Every future may be dropped at any point: it leaves no node behind and never blocks the queue, if ACLs let it delete its
+//! * Contenders are served in the order in which they come. A waiter watches only its predecessor, so nobody polls, and a
+//!   release wakes one waiter.
+//! * A free lock takes one round trip. The first acquisition of a [`Lock`] takes one or two. If the directory does not exist,
+//!   an acquisition takes three; if its parent does not exist either, five, and two more for each further missing ancestor.
+//!   A release hands the lock over without another look at the queue.
+//! * A holder that crashes keeps the lock for a session timeout (10 seconds by default) and one and a half of the servers'
+//!   ticks (3 seconds by default) at most. A change of the leader adds to that: a new leader gives each session its whole timeout
+//!   again. The ticks come from the servers, which report their sessions every half tick, and the leader, which expires
+//!   them once a tick.
+//! * If ZooKeeper expires the session, zklock opens another one. Acquisitions that were waiting join the queue again, at the
+//!   end. Guards of the old session are lost for good.
+//! * You may drop every future at any point. It leaves no node behind and never blocks the queue, if the ACLs let it delete its
 //!   node.
-//! * Every guard has a [`FencingToken`] that increases in the order of the grants. Writes to ZooKeeper itself can be made
-//!   to depend on the lock ([`Guard::transaction`]), and a server can have a caller's claim to it checked
-//!   ([`Session::verify_sequencer`]).
+//! * Every guard has a [`FencingToken`]. Tokens increase in the order of the grants. Writes to ZooKeeper itself can depend on
+//!   the lock ([`Guard::transaction`]), and a server can check the claim of its caller ([`Session::verify_sequencer`]).
 //!
 //! # Quick start
 //!
@@ -70,20 +70,20 @@
 //! # In ZooKeeper
 //!
 //! A lock is a directory, a [container node](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#Container+Nodes)
-//! that ZooKeeper removes once it is empty. Each contender is an ephemeral, sequential child `lock-0000000042`; the
-//! lowest number holds the lock. Its data is a small JSON object with the contender's `owner` and `since`, for
-//! whoever looks with `zkCli`. A directory that has no data when a lock first sees it is zklock's own: what others
-//! write to it later is overwritten. The whole layout and the protocol are argued in `docs/DESIGN.md`.
+//! that ZooKeeper removes once it is empty. Each contender is an ephemeral, sequential child `lock-0000000042`. The lowest
+//! number holds the lock. The data of a contender is a small JSON object with its `owner` and `since`, for operators who look
+//! with `zkCli`. If a directory has no data when a lock first sees it, it is zklock's own: zklock overwrites what others write to
+//! it later. `docs/DESIGN.md` argues the whole layout and the protocol.
 //!
-//! Each session sends a `sync` every heartbeat, however many guards and waiters it has: a quarter of its session
-//! timeout, less three quarters of a tick (2.1 seconds by default). While the session has a guard, a quorum write
-//! follows. A server that has lost its leader answers neither, and its clients go to another one. 20,000 waiters, or 10,000
-//! guards, of one session survive the loss of its connection.
+//! Each session sends a `sync` every heartbeat, however many guards and waiters it has. A heartbeat is a quarter of what is left
+//! of the session timeout after three quarters of a tick: 2.1 seconds by default. While the session has a guard, a quorum write
+//! follows the `sync`. A server that has lost its leader answers neither, and its clients go to another one. 20,000 waiters, or
+//! 10,000 guards, of one session survive the loss of its connection.
 //!
 //! # How long a call takes
 //!
-//! Only [`Lock::acquire`] waits for as long as it takes. Every other call returns in time if ZooKeeper is silent, and its
-//! error says that the answer did not come.
+//! Only [`Lock::acquire`] waits for as long as it takes. If ZooKeeper is silent, every other call returns in time, and its error
+//! says that the answer did not come.
 //!
 //! | call | returns at the latest | if ZooKeeper has not answered |
 //! |---|---|---|
@@ -91,7 +91,7 @@
 //! | [`Lock::acquire`] | once the lock is held, or cannot be any more; dropping it ends the wait | waits |
 //! | [`Lock::acquire_timeout`] | after its own | `None` |
 //! | [`Lock::try_acquire`] | after half a session timeout | [`AcquireError::Unanswered`] |
-//! | [`Lock::contenders`], [`Lock::foreign_contenders`] | after half a session timeout | [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
+//! | [`Lock::contenders`], [`Lock::foreign_contenders`], each request of [`Session::locks_below`] | after half a session timeout | [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
 //! | [`Session::verify_sequencer`] | after half a session timeout | [`SequencerError::Unanswered`], or [`Disconnected`](SequencerError::Disconnected) before that |
 //! | [`Guard::verify`], and a [`Transaction`]'s `commit` | at the end of the guard's lease | [`Lost`]; [`TransactionError::Unknown`] if it was sent |
 //! | [`Guard::release`] | at the end of the guard's lease | [`ReleaseError::Unconfirmed`]; the release goes on in the background |
@@ -100,9 +100,11 @@
 //! The session timeout is [`Session::timeout`]. The lease ends after [`Guard::remaining`]. All other functions return at once,
 //! because they send nothing.
 //!
-//! If ZooKeeper ends the session, zklock tries to open another one for as long as it takes. If each of its servers
-//! refuses for a session timeout, as when its limits no longer allow the session timeout that was asked for, the session
-//! becomes [`SessionState::Failed`]. Then acquisitions fail, and [`Session::failure`] says why.
+//! A service that must start while ZooKeeper is away uses [`SessionBuilder::connect_lazy`].
+//!
+//! If ZooKeeper expires the session, zklock tries to open another one for as long as it takes. If each of the servers refuses
+//! for as long as a session timeout, the session becomes [`SessionState::Failed`]. This happens when the servers' limits no
+//! longer allow the session timeout that was asked for. Then acquisitions fail, and [`Session::failure`] says why.
 //!
 //! # Requirements
 //!

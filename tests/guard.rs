@@ -2,11 +2,12 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use support::{granted, queue, server, session, until_nothing_is_left, until_queued, within};
+use support::{granted, linked, queue, server, session, until_nothing_is_left, until_queued, within};
 use tokio::sync::oneshot;
-use zklock::{Guard, Lock, LockOptions, LostReason, Session};
+use zklock::{Guard, Lock, LockOptions, LostReason, ReleaseError, Session};
 
 fn is_shareable<T: Send + Sync + 'static>(value: T) -> T {
     value
@@ -256,6 +257,39 @@ async fn run_does_not_poll_its_future_once_a_blocked_thread_has_outlasted_all_bu
     let guard = lock.acquire().await.unwrap();
     let length = guard.remaining().saturating_sub(margin / 2);
     let (guard, reason, polled) = run_blocked(guard, length).await;
-    assert_eq!((reason, polled), (LostReason::Unconfirmed, false));
+    assert!(matches!(reason, LostReason::Ending { left } if left <= margin / 2), "{reason:?}");
+    assert!(!polled);
     assert!(guard.is_held(), "there is time to wind down");
+}
+
+#[tokio::test]
+async fn a_token_of_cancellation_follows_the_guard() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(2)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let released = guard.cancellation_token();
+    assert!(!released.is_cancelled());
+    guard.release().await.unwrap();
+    within("the release", released.cancelled()).await;
+    let guard = lock.acquire().await.unwrap();
+    let lost = guard.cancellation_token();
+    link.black_hole();
+    within("the loss", lost.cancelled()).await;
+    assert!(!guard.is_held());
+}
+
+#[tokio::test]
+async fn a_guard_that_tasks_share_is_released_for_all_of_them() {
+    let server = server().await;
+    let lock = session(&server).await.lock("/lock/orders").unwrap();
+    let guard = Arc::new(lock.acquire().await.unwrap());
+    let other = guard.clone();
+    guard.release_shared().await.unwrap();
+    assert_eq!(other.check().unwrap_err().reason, LostReason::Released);
+    assert!(matches!(other.release_shared().await, Err(ReleaseError::Lost(_))));
+    // It is free.
+    lock.try_acquire().await.unwrap().expect("a free lock").release().await.unwrap();
+    drop((guard, other));
+    until_nothing_is_left(&server).await;
 }

@@ -5,7 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use support::{server, session, within};
-use zklock::{ConnectError, InvalidLock, LockOptions, PathProblem, Session};
+use zklock::{ConnectError, InvalidLock, LockOptions, PathProblem, ServerProblem, Session};
 use zklock_testcontainers::{Ensemble, Link};
 
 #[tokio::test]
@@ -87,13 +87,21 @@ async fn a_session_timeout_the_server_does_not_grant() {
     .await;
 }
 
+/// It was asked for so long, and takes connections: a link does, whatever is behind it.
+fn assert_unreachable(error: ConnectError, link: &Link, asked: Duration) {
+    let ConnectError::Unreachable { servers, timeout, causes } = error else { panic!("{error}") };
+    assert_eq!((servers, timeout), (link.address(), asked));
+    let causes = causes.into_iter().map(|failure| (failure.server, failure.cause)).collect::<Vec<_>>();
+    assert_eq!(causes, [(link.address(), ServerProblem::NoSession)]);
+}
+
 #[tokio::test]
 async fn nobody_listens() {
     let link = Link::start("127.0.0.1:1").await.unwrap();
     link.refuse();
     let (timeout, started) = (Duration::from_millis(500), Instant::now());
     let error = Session::builder(link.address()).connect_timeout(timeout).connect().await.unwrap_err();
-    assert_eq!(error, ConnectError::Unreachable { servers: link.address(), timeout });
+    assert_unreachable(error, &link, timeout * 4 / 5);
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
@@ -107,7 +115,7 @@ async fn somebody_listens_but_never_answers() {
     let error = within("the error", Session::builder(link.address()).session_timeout(timeout).connect())
         .await
         .unwrap_err();
-    assert_eq!(error, ConnectError::Unreachable { servers: link.address(), timeout });
+    assert_unreachable(error, &link, timeout * 4 / 5);
     // A longer connect timeout outlasts the silence.
     let connect = tokio::spawn(
         Session::builder(link.address()).session_timeout(timeout).connect_timeout(support::BOUND).connect(),

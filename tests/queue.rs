@@ -92,3 +92,27 @@ async fn a_long_queue_is_not_listed() {
     assert_eq!(link.requests_of(RequestKind::GetChildren), 1 + looks);
     until_nothing_is_left(&server).await;
 }
+
+#[tokio::test]
+async fn the_locks_below_a_node_are_those_that_are_held() {
+    let server = server().await;
+    let session = session(&server).await;
+    let [held, queued, free] = ["/lock/a", "/lock/b/c", "/lock/free"].map(|path| session.lock(path).unwrap());
+    let first = held.acquire().await.unwrap();
+    let second = queued.acquire().await.unwrap();
+    let waiter = enqueue(&queued).await;
+    free.acquire().await.unwrap().release().await.unwrap();
+    let below = session.locks_below("/lock").await.unwrap();
+    let found = below.locks.iter().map(|lock| (lock.path.as_str(), lock.waiting, lock.foreign));
+    assert_eq!(found.collect::<Vec<_>>(), [("/lock/a", 0, 0), ("/lock/b/c", 1, 0)]);
+    assert_eq!((below.exists, below.hidden), (true, 0));
+    assert_eq!(below.locks[0].holder.token, Some(first.token()));
+    assert_eq!(below.locks[0].holder, queue(&held).await[0]);
+    // The root of all, and a node that is not there.
+    assert_eq!(session.locks_below("/").await.unwrap().locks, below.locks);
+    assert!(!session.locks_below("/nowhere").await.unwrap().exists);
+    let reserved = session.locks_below("/zookeeper").await.unwrap_err();
+    assert!(reserved.to_string().contains("belongs to the servers"), "{reserved}");
+    second.release().await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+}

@@ -115,7 +115,7 @@ pub enum ReleaseError {
     Refused {
         /// The lock's path.
         path: String,
-        /// In the server's words.
+        /// The server's error, as zookeeper-client words it.
         cause: String,
     },
 }

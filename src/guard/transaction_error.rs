@@ -52,7 +52,7 @@ pub enum TransactionError {
     Refused {
         /// The lock's path.
         path: String,
-        /// In the server's words.
+        /// The server's error, as zookeeper-client words it.
         cause: String,
     },
 }

@@ -152,7 +152,7 @@ pub enum AcquireError {
     Refused {
         /// The lock's path.
         path: String,
-        /// In the server's words.
+        /// The server's error, as zookeeper-client words it.
         cause: String,
     },
 }
@@ -241,7 +241,7 @@ pub enum QueryError {
     Refused {
         /// The lock's path.
         path: String,
-        /// In the server's words.
+        /// The server's error, as zookeeper-client words it.
         cause: String,
     },
 }

@@ -54,7 +54,8 @@ impl Lock {
         self.settings.path.as_str()
     }
 
-    /// Waits in the queue until the lock is held. A free lock takes one round trip.
+    /// Waits in the queue until the lock is held. A free lock takes one round trip; the first acquisition of a `Lock` takes up
+    /// to two, and one that must create the directory three or more.
     ///
     /// Waits as long as it takes, ZooKeeper's absence included: while the connection is lost the place in the queue
     /// is kept for as long as the ZooKeeper session lives. If the servers end that, the acquisition queues again in the

@@ -109,7 +109,8 @@ impl SessionBuilder {
         self
     }
 
-    /// How long [`connect`](Self::connect) tries. The default is the session timeout.
+    /// How long [`connect`](Self::connect) takes at most. The default is the session timeout. If no server has established a
+    /// session by then, less a fifth of it and a second at most, the rest goes into finding out why.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = Some(timeout);
         self
@@ -202,12 +203,11 @@ impl SessionBuilder {
             Ok(Ok(established)) => Ok(Session::new(Succession::start(Some(established), dialer, runtime))),
             Err(_) | Ok(Err(ConnectError::Unreachable { .. })) => {
                 let servers = dialer.servers.to_string();
-                let asked = started.elapsed();
-                let diagnosis = dialer.servers.diagnose(started.checked_add(patience).unwrap_or(far)).await;
-                Err(if diagnosis.any_is_read_only {
+                let found = dialer.servers.diagnose(started.checked_add(patience).unwrap_or(far)).await;
+                Err(if found.any_is_read_only {
                     ConnectError::ReadOnly { servers }
                 } else {
-                    ConnectError::Unreachable { servers, timeout: asked, causes: diagnosis.causes }
+                    ConnectError::Unreachable { servers, timeout: patience - diagnosis, causes: found.causes }
                 })
             }
             Ok(Err(error)) => Err(error),

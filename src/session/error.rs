@@ -54,7 +54,7 @@ pub enum SequencerError {
     Refused {
         /// As it was given.
         sequencer: Sequencer,
-        /// In the server's words.
+        /// The server's error, as zookeeper-client words it.
         cause: String,
     },
 }

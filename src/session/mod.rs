@@ -139,8 +139,8 @@ impl Session {
         self.succession.present().lengths().timeout
     }
 
-    /// How often the session asks ZooKeeper whether it lives, and so extends the lease of its guards: a quarter of the
-    /// session timeout, less three quarters of a tick.
+    /// How often the session asks ZooKeeper whether it lives, and so extends the lease of its guards: a quarter of what is left
+    /// of the session timeout after three quarters of a tick, from 100 ms to 10 s. That is 2.1 s by default.
     pub fn heartbeat(&self) -> Duration {
         self.succession.present().lengths().heartbeat
     }

@@ -73,7 +73,7 @@ pub enum ConnectError {
     Unreachable {
         /// The connect string.
         servers: String,
-        /// How long they were asked: the connect timeout, less up to a second for finding the causes.
+        /// How long they were asked: the connect timeout, less the time to find the causes.
         timeout: Duration,
         /// What a TCP connection to each server came to afterwards, as far as that was known in time.
         causes: Vec<ServerFailure>,
@@ -95,7 +95,7 @@ pub enum ConnectError {
     /// The client could not be set up: TLS or SASL options, mostly.
     #[error("the client could not be set up: {cause}")]
     Client {
-        /// In zookeeper-client's words.
+        /// The error, as zookeeper-client words it.
         cause: String,
     },
 }

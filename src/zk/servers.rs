@@ -105,11 +105,7 @@ impl Servers {
 
     /// Why none of these servers gives a session, as far as that shows by this time.
     pub(crate) async fn diagnose(&self, deadline: Instant) -> Diagnosis {
-        let each = self.iter().map(|server| async move {
-            timeout_at(deadline, server.diagnose()).await.unwrap_or_else(|_| {
-                Finding::Problem(ServerProblem::NoConnection("it does not answer in time".to_owned()))
-            })
-        });
+        let each = self.iter().map(|server| server.diagnose(deadline));
         let findings = join_all(each).await;
         let causes = self.iter().zip(&findings).filter_map(|(server, finding)| match finding {
             Finding::Problem(cause) => {
@@ -141,12 +137,15 @@ impl Server {
 
     /// Why this server gives no session. A server that can come to take only reads answers `isro` without being told to
     /// (`FourLetterCommands` whitelists it then).
-    async fn diagnose(&self) -> Finding {
-        if let Err(error) = TcpStream::connect(self.socket_address()).await {
-            return Finding::Problem(ServerProblem::NoConnection(error.to_string()));
+    async fn diagnose(&self, deadline: Instant) -> Finding {
+        let unconnected = |cause| Finding::Problem(ServerProblem::NoConnection(cause));
+        match timeout_at(deadline, TcpStream::connect(self.socket_address())).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return unconnected(error.to_string()),
+            Err(_) => return unconnected("no TCP connection in time".to_owned()),
         }
-        match self.word("isro").await {
-            Ok(answer) if answer.trim() == "ro" => Finding::ReadOnly,
+        match timeout_at(deadline, self.word("isro")).await {
+            Ok(Ok(answer)) if answer.trim() == "ro" => Finding::ReadOnly,
             _ if self.tls => Finding::Problem(ServerProblem::NoTlsSession),
             _ => Finding::Problem(ServerProblem::NoSession),
         }
