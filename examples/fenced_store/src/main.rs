@@ -1,8 +1,8 @@
 //! A store that refuses a writer which was stopped while it held the lock, and does not know yet that it has lost it.
 //!
 //! ```text
-//! cargo run --example fenced_store                          # starts a server of its own
-//! cargo run --example fenced_store -- zk1:2181,zk2:2181     # uses those
+//! cargo run -p fenced_store                          # starts a server of its own
+//! cargo run -p fenced_store -- zk1:2181,zk2:2181     # uses those
 //! ```
 //!
 //! Two writers, each an operating-system process, write to one SQLite file under one lock. The first one asks its guard,

@@ -1,12 +1,10 @@
 //! The example `fenced_store`: the story it tells is true.
 
-mod support;
-
 use std::process::Command;
 
 #[test]
 fn the_stale_write_is_refused() {
-    let output = Command::new(support::example("fenced_store")).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_fenced_store")).output().unwrap();
     let story = String::from_utf8_lossy(&output.stdout);
     println!("{story}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());
