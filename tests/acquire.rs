@@ -1,6 +1,6 @@
 //! Acquiring: a free lock, and the order of a queue.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::Duration;
 

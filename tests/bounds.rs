@@ -1,6 +1,6 @@
 //! ZooKeeper is paused: every call answers within its bound all the same.
 
-mod support;
+use zklock_test_support as support;
 
 use std::future::Future;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Dropping an acquisition, at every point where it can be dropped.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::Duration;
 

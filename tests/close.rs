@@ -1,6 +1,6 @@
 //! Closing a session hands everything over at once.
 
-mod support;
+use zklock_test_support as support;
 
 use std::pin::pin;
 use std::time::{Duration, Instant};

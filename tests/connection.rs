@@ -1,6 +1,6 @@
 //! The connection is lost and comes back within the session's life.
 
-mod support;
+use zklock_test_support as support;
 
 use std::pin::pin;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! A real Curator mutex at the path of a lock.
 
-mod support;
+use zklock_test_support as support;
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,6 +1,6 @@
 //! The lock's directory: created, reaped, shared with strangers, forbidden.
 
-mod support;
+use zklock_test_support as support;
 
 use support::{enqueue, granted, make, operator, queue, server, session, until_nothing_is_left, within};
 use zklock::{Acl, AcquireError, LockOptions, Permissions, QueryError, Session};

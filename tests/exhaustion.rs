@@ -1,6 +1,6 @@
 //! Sequence numbers near their end.
 
-mod support;
+use zklock_test_support as support;
 
 use support::{queue, until_nothing_is_left, within};
 use zklock::{AcquireError, Lock, Session};

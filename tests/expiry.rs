@@ -1,6 +1,6 @@
 //! ZooKeeper expires the session.
 
-mod support;
+use zklock_test_support as support;
 
 use std::pin::pin;
 use std::task::Poll;

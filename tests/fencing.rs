@@ -1,6 +1,6 @@
 //! What makes a holder that is none any more harmless: transactions under the lock, verified guards, sequencers.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::{Duration, Instant};
 

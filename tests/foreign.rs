@@ -1,6 +1,6 @@
 //! Contenders of other clients in a lock's directory.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Guards: their bounds, and where they may be dropped.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The example `leader`, as processes: told to stop, it hands over at once.
 
-mod support;
+use zklock_test_support as support;
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! What the servers' ticks and limits of session timeouts come to.
 
-mod support;
+use zklock_test_support as support;
 
 use std::pin::pin;
 use std::time::Duration;

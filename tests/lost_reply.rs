@@ -1,6 +1,6 @@
 //! Requests that took effect though their replies were lost, and requests that did not.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Bad input, and servers that cannot serve: a typed error each, which names what is wrong, and nothing left behind.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::{Duration, Instant};
 

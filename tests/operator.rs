@@ -1,6 +1,6 @@
 //! An operator deletes and writes to nodes by hand.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Longer queues.
 
-mod support;
+use zklock_test_support as support;
 
 use std::sync::Arc;
 use std::sync::Mutex;

@@ -1,6 +1,6 @@
 //! Thousands of waiters and guards on one session survive the loss of its connection.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::Duration;
 

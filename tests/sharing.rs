@@ -1,6 +1,6 @@
 //! Locks that share a session, and handles that share a lock.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! A runtime that shuts down under everything: no panic gets out of zklock, and the lock is free after a session timeout.
 
-mod support;
+use zklock_test_support as support;
 
 use std::panic;
 use std::pin::pin;

@@ -1,6 +1,6 @@
 //! Holders that are told before their lease ends, so that they can wind down.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Waiters that wait for a delay when their predecessor vanished. Who has no watch on it yet does not, so each test waits
 //! for the watches first.
 
-mod support;
+use zklock_test_support as support;
 
 use std::pin::pin;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Trying, and waiting for so long only.
 
-mod support;
+use zklock_test_support as support;
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! An acquisition, or a release, that is kept but not polled.
 
-mod support;
+use zklock_test_support as support;
 
 use std::task::Poll;
 use std::time::Duration;

@@ -1,0 +1,211 @@
+//! Torture: client processes contend for one lock on three real servers, while a seeded schedule takes both apart.
+//!
+//! ```text
+//!              coordinator: schedule, faults, register, history, checker
+//!                 | orders, signals        ^ records (lines of JSON)
+//!                 v                        |
+//!   client process --- link ---+--> server 1 --+
+//!   client process --- link ---+--> server 2 --+-- the mesh between the servers
+//!   client process --- link ---+--> server 3 --+
+//! ```
+//!
+//! Each client has a link to each server. While it holds the lock it reads a shared [register](crate::harness::register), sleeps and writes, with
+//! its fencing token, and says what it sees of its guard, by a clock that nobody slews. The [`schedule`] says which faults there
+//! are, [`faults`] injects them, the [`history`] is what came of it, and the [`checker`] says whether anything was wrong.
+//!
+//! One server grants shorter session timeouts than the others, so a session is expired earlier once it was there.
+//!
+//! # What an operator takes
+//!
+//! An operator who deletes the holder's node, or closes its session, takes the lock at once, which no lease foresees; what
+//! covers that is the takeover delay of those who wait. Such acts are therefore not combined with other faults, and come
+//! only when somebody has been in the queue for a while, and everybody there has a takeover delay of [`TAKEOVER_DELAY`](faults::TAKEOVER_DELAY).
+//! At all other times nobody has one: the lease alone keeps guards apart.
+//!
+//! # In the end
+//!
+//! All faults are undone, and each contender has to be granted once more. Then all of them are idle, their sessions still
+//! open: whatever node or watch there is now has no owner.
+
+mod args;
+mod checker;
+mod client;
+mod clients;
+mod faults;
+mod history;
+mod picture;
+mod record;
+mod report;
+mod scene;
+mod schedule;
+mod servers;
+mod slew;
+mod stalls;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::{RwLock, mpsc};
+use tokio::time::{Instant as Timer, sleep, timeout};
+
+use crate::harness::Instant;
+use crate::harness::register::Register;
+use args::Recipe;
+pub(crate) use args::{Part, Torture};
+use checker::Verdict;
+use client::Order;
+pub(crate) use client::run as run_client;
+use clients::{Client, Heard, Journal, Setup};
+use faults::Injector;
+use history::{Builder, Fault, History, Remains};
+use report::Report;
+use scene::Scene;
+use servers::{Servers, queue};
+use stalls::Stalls;
+
+const TICK: Duration = Duration::from_secs(1);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+/// The lock's directory.
+const PATH: &str = "/lock/torture";
+
+/// By when every contender must have been granted once more, when all servers serve again: some session timeouts, and a
+/// takeover delay each.
+const FINISH_BOUND: Duration = Duration::from_secs(60);
+/// By when nobody's session is left but those of living clients, and what they left behind is cleaned up.
+const CLEAN_BOUND: Duration = Duration::from_secs(20);
+/// By when a client has closed its session and ended.
+const END_BOUND: Duration = Duration::from_secs(20);
+
+/// True if nothing was wrong.
+pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
+    let seed = torture.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
+    eprintln!("torture: seed {seed}, {} clients, {} s of faults", torture.clients, torture.seconds);
+    let journal = Journal::open(torture.journal.as_deref())?;
+    let length = Duration::from_secs(torture.seconds);
+    let mut plan = schedule::plan(seed, length);
+    if torture.lock == Recipe::ZookeeperClient {
+        // It has no takeover delay, so nobody could expect anything else than overlaps of that.
+        plan.retain(|fault| !fault.kind.is_act());
+    }
+    let started = Instant::now();
+
+    let shim = slew::Shim::build().await?;
+    let servers = Servers::start(TICK).await?;
+    let register = Register::open().await?;
+    let scene = Arc::new(Scene::new());
+    let (heard, hearing) = mpsc::unbounded_channel();
+    let (done, doing) = mpsc::unbounded_channel();
+    let listener = tokio::spawn(listen(hearing, doing, scene.clone(), journal));
+    let setup = Setup {
+        lock: torture.lock,
+        path: PATH.to_owned(),
+        register: register.address().to_owned(),
+        seed,
+        session_timeout: SESSION_TIMEOUT,
+        tick: TICK,
+        shim: shim.path(),
+    };
+    let mut clients = Vec::new();
+    for number in 1..=torture.clients {
+        let client = Client::new(number, &servers.ensemble, setup.clone(), heard.clone()).await?;
+        client.start(0).await?;
+        clients.push(Arc::new(client));
+    }
+    drop(heard);
+
+    let begun = Instant::now();
+    let stalls = Stalls::watch();
+    let injector = Arc::new(Injector {
+        servers: servers.clone(),
+        clients: clients.clone(),
+        scene: scene.clone(),
+        path: PATH.to_owned(),
+        done,
+        lives: AtomicU64::new(1),
+        peace: RwLock::default(),
+    });
+    let start = Timer::now();
+    let omitted = injector.perform(plan, start).await?;
+    tokio::time::sleep_until(start + length).await;
+    drop(injector);
+    let healed = Instant::now();
+    let (starved, remains) = aftermath(&servers, &clients, &scene).await?;
+
+    drop(clients);
+    let builder = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
+    let ledger = register.ledger();
+    let history = History { ledger, starved, remains, ..builder.finish(Instant::now()) };
+    let verdict = Verdict::of(&history);
+    let times = report::Times { started, begun, healed, ended: Instant::now() };
+    let report = Report::of(torture, seed, &history, &omitted, verdict, times, stalls.longest())?;
+    report.print(torture.json)?;
+    if let Some(path) = &torture.report {
+        picture::draw(path, &history, &report, times)?;
+    }
+    Ok(report.verdict.passed())
+}
+
+/// Follows what the clients say and what is done to them, until there is nobody left to say anything.
+async fn listen(
+    mut hearing: mpsc::UnboundedReceiver<Heard>,
+    mut doing: mpsc::UnboundedReceiver<Fault>,
+    scene: Arc<Scene>,
+    journal: Journal,
+) -> Builder {
+    let mut builder = Builder::default();
+    loop {
+        tokio::select! {
+            Some(heard) = hearing.recv() => {
+                scene.hear(&heard);
+                builder.hear(&heard);
+                journal.write(&heard);
+            }
+            Some(fault) = doing.recv() => {
+                journal.write(&fault);
+                builder.add(fault);
+            }
+            else => return builder,
+        }
+    }
+}
+
+/// Undoes all faults, has everybody finish, and looks what is left: who was not granted once more, and what is on the servers.
+async fn aftermath(
+    servers: &Servers,
+    clients: &[Arc<Client>],
+    scene: &Scene,
+) -> anyhow::Result<(Vec<record::Who>, Remains)> {
+    servers.recover().await?;
+    for client in clients {
+        client.order(Order::Finish).await?;
+    }
+    let all: Vec<_> = clients.iter().flat_map(|client| client.contenders()).collect();
+    let starved = scene.unfinished_within(FINISH_BOUND, &all).await;
+    let operator = servers.operator().await?;
+    let deadline = Timer::now() + CLEAN_BOUND;
+    let mut remains = loop {
+        let nodes = queue(&operator, PATH).await?.into_iter().map(|node| node.name).collect();
+        let remains = Remains { nodes, watches: servers.watches().await?, ephemerals: 0 };
+        // With somebody still in the queue, there is no telling whose a node is; that is told anyway.
+        if remains == Remains::default() || !starved.is_empty() || Timer::now() >= deadline {
+            break remains;
+        }
+        sleep(Duration::from_millis(100)).await;
+    };
+    for client in clients {
+        match starved.iter().any(|who| who.client == client.number) {
+            true => drop(client.kill().await?),
+            false => timeout(END_BOUND, client.end()).await.context("a client does not end")??,
+        }
+    }
+    let deadline = Timer::now() + CLEAN_BOUND;
+    loop {
+        remains.ephemerals = servers.ephemerals().await?;
+        if remains.ephemerals == 0 || Timer::now() >= deadline {
+            return Ok((starved, remains));
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
