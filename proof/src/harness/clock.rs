@@ -27,9 +27,9 @@ impl Instant {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Milliseconds from `earlier` to this; negative if it is the other way round.
-    pub(crate) fn ms_after(self, earlier: Self) -> f64 {
-        (self.0 as f64 - earlier.0 as f64) / 1e6
+    /// Seconds from `earlier` to this; negative if it is the other way round.
+    pub(crate) fn seconds_after(self, earlier: Self) -> f64 {
+        (self.0 as f64 - earlier.0 as f64) / 1e9
     }
 }
 

@@ -1,9 +1,8 @@
 //! The shared register that a lock protects: a number, which holders read, and write one higher.
 //!
-//! Requests are lines of JSON over TCP on loopback, past all faults. A fenced register admits a token with each
-//! request, reads included: a holder that has been succeeded is refused as soon as its successor has read, so a write can
-//! never be built on a value that somebody else has read to build upon. An unfenced one takes everything, as a store
-//! behind a lock without tokens does.
+//! Requests are lines of JSON over TCP on loopback, past all faults. The register compares the token of each request, reads
+//! included: a former holder is refused as soon as its successor has read, so two writes are never built on the same value.
+//! Requests without a token are always admitted, as a store behind a lock without tokens does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,7 +25,7 @@ pub(crate) enum Request<W> {
     Write { who: W, token: Option<i64>, read: u64, value: u64 },
 }
 
-/// What it is told.
+/// What the register answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
@@ -47,7 +46,7 @@ pub(crate) struct Write<W> {
     pub(crate) value: u64,
 }
 
-/// What has come of it.
+/// What the register was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger<W> {
     pub(crate) value: u64,
@@ -84,7 +83,7 @@ impl<W: Clone + DeserializeOwned + Send + 'static> Register<W> {
         let task = tokio::spawn({
             let store = store.clone();
             async move {
-                // Whoever cannot be accepted connects again.
+                // A client that cannot be accepted connects again.
                 loop {
                     if let Ok((stream, _)) = listener.accept().await {
                         tokio::spawn(serve(stream, store.clone()));
@@ -99,7 +98,7 @@ impl<W: Clone + DeserializeOwned + Send + 'static> Register<W> {
         &self.address
     }
 
-    /// What has come of it so far.
+    /// What it was asked for so far.
     pub(crate) fn ledger(&self) -> Ledger<W> {
         locked(&self.store).ledger.clone()
     }
@@ -170,7 +169,7 @@ impl Desk {
         Ok(Self { lines: BufReader::new(reader).lines(), writer })
     }
 
-    /// Not to be dropped before it is answered: the next answer would be this one's.
+    /// If this is dropped before the answer has come, the next request gets that answer.
     pub(crate) async fn ask<W: Serialize>(&mut self, request: Request<W>) -> anyhow::Result<Answer> {
         let line = to_line(&request)?;
         self.writer.write_all(line.as_bytes()).await.context("the register is gone")?;

@@ -37,7 +37,7 @@ pub(crate) fn listen<T: DeserializeOwned>(mut obey: impl FnMut(T) + Send + 'stat
 pub(crate) fn orders<T: DeserializeOwned + Send + 'static>() -> anyhow::Result<UnboundedReceiver<T>> {
     let (heard, orders) = unbounded_channel();
     listen(move |order| {
-        // Who takes no more orders is about to end.
+        // If no orders are taken any more, the process is about to end.
         let _ = heard.send(order);
     })?;
     Ok(orders)

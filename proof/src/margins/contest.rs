@@ -1,12 +1,13 @@
 //! A holder and the next contender, on an ensemble of three.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zklock::{Guard, LockOptions, LostReason, Session};
+use zklock_test_support::{Waiter, enqueue, number, within};
 use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
 use zookeeper_client::Client;
 
-use zklock_test_support::{Waiter, enqueue, number, within};
+use crate::harness::Instant;
 
 /// The holder's session timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
@@ -106,8 +107,8 @@ impl Contest {
             assert!(next.is_held() && next.token() > guard.token());
             (next, granted)
         });
-        let margin = granted.checked_duration_since(lost).expect("the loss comes first");
-        Outcome { margin: margin.as_secs_f64(), next }
+        assert!(lost <= granted, "the loss comes first");
+        Outcome { margin: granted.seconds_after(lost), next }
     }
 }
 
@@ -117,12 +118,4 @@ pub(crate) struct Outcome {
     pub(crate) margin: f64,
     /// The next holder's.
     pub(crate) next: Guard,
-}
-
-/// Seconds from `earlier` to `later`; negative if it is the other way round.
-pub(crate) fn seconds(earlier: Instant, later: Instant) -> f64 {
-    match later.checked_duration_since(earlier) {
-        Some(ahead) => ahead.as_secs_f64(),
-        None => -(earlier - later).as_secs_f64(),
-    }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use zklock_test_support::within;
 use zklock_testcontainers::{Ensemble, Link};
 
 use super::contest::{Contest, LONG_TIMEOUT, ensemble, path, plain, recover, servers, without};
 use super::peer::Peer;
 use crate::harness::Row;
-use zklock_test_support::within;
 
 pub(super) async fn the_holders_follower_is_cut_off(repetitions: usize) -> Vec<Row> {
     // It gives up after 10 s, as one with ZooKeeper's defaults does.

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use zklock::LockOptions;
+use zklock_test_support::{enqueue, eventually};
 use zklock_testcontainers::{Ensemble, Link};
 
 use super::contest::{Contest, LONG_TIMEOUT, path, recover, resumptions, servers, session, without};
 use crate::harness::Row;
-use zklock_test_support::{enqueue, eventually};
 
 /// What the holder asks for, and what all servers grant but one.
 const ASKED: Duration = Duration::from_secs(16);

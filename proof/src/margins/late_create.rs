@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use zklock::Guard;
+use zklock_test_support::{acquire, eventually, granted, within};
 use zklock_testcontainers::{Ensemble, Link, RequestKind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::contest::{LONG_TIMEOUT, path, resumptions, servers, session, without};
 use crate::harness::Row;
-use zklock_test_support::{acquire, eventually, granted, within};
 
 /// So many writes keep the leader busy for longer than it takes to read the request behind them.
 const BACKLOG: u64 = 3_000;

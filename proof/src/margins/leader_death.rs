@@ -1,13 +1,11 @@
 //! The leader is killed in the middle of a request: the request was sent, and its sender cannot know what came of it.
 
-use std::time::Instant;
-
 use zklock::{Lock, Session};
+use zklock_test_support::{acquire, enqueue, eventually, granted, queue, within};
 use zklock_testcontainers::{Ensemble, HeldReply, HeldRequest, Link, RequestKind};
 
-use super::contest::{LONG_TIMEOUT, behind, ensemble, links, path, recover, seconds, session};
-use crate::harness::Row;
-use zklock_test_support::{acquire, enqueue, eventually, granted, queue, within};
+use super::contest::{LONG_TIMEOUT, behind, ensemble, links, path, recover, session};
+use crate::harness::{Instant, Row};
 
 /// How far the request came.
 #[derive(Clone, Copy)]
@@ -66,7 +64,7 @@ async fn release(scenario: &'static str, moment: Moment, repetitions: usize) -> 
                     within("the release", release).await.expect("no panic").expect("a confirmed release");
                 });
             assert!(next.is_held() && next.token() > token);
-            margins.record(seconds(ended, granted));
+            margins.record(granted.seconds_after(ended));
 
             let contenders = until_queued(&lock, 1).await;
             assert_eq!(contenders, [next.node()], "one node a grant");
@@ -88,7 +86,7 @@ async fn create(scenario: &'static str, moment: Moment, repetitions: usize) -> V
             let (links, server, entering) = connect(&ensemble, at).await;
             let holding = session(ensemble.connect_string(), LONG_TIMEOUT).await;
             let lock = entering.lock(&path).unwrap();
-            // Whoever knows that the directory has no data enters by a transaction.
+            // A session that knows that the directory has no data enters by a transaction.
             lock.acquire().await.unwrap().release().await.unwrap();
             let watching = holding.lock(&path).unwrap();
             let guard = watching.acquire().await.unwrap();
@@ -107,7 +105,7 @@ async fn create(scenario: &'static str, moment: Moment, repetitions: usize) -> V
             within("the end of the guard", lost).await;
             let ended = Instant::now();
             let next = granted(waiter).await;
-            margins.record(seconds(ended, Instant::now()));
+            margins.record(Instant::now().seconds_after(ended));
             within("the release", release).await.expect("no panic").expect("a confirmed release");
             assert!(next.is_held() && next.token() > token);
             assert_eq!(next.node(), contenders[1]);

@@ -20,25 +20,26 @@ mod scenario;
 mod stalled_server;
 mod stopped_process;
 
-use std::panic::AssertUnwindSafe;
+use std::thread;
 
-use futures::FutureExt;
+use anyhow::Context;
+use tokio::runtime;
+use tokio::sync::oneshot;
 
 pub(crate) use args::Margins;
 pub(crate) use holder::{Part, hold};
-use scenario::SCENARIOS;
+use scenario::{SCENARIOS, Scenario};
 
-use crate::harness::table;
+use crate::harness::{Row, table};
 
 /// True if no scenario failed.
 pub(crate) async fn run(margins: &Margins) -> anyhow::Result<bool> {
     let (mut rows, mut passed) = (Vec::new(), true);
     let is_asked_for = |name: &str| margins.only.is_empty() || margins.only.iter().any(|only| only == name);
     for scenario in SCENARIOS.iter().filter(|scenario| is_asked_for(scenario.name)) {
-        // A failure is a panic, which has said what is wrong. The other scenarios are played all the same.
-        match AssertUnwindSafe((scenario.play)(margins.repetitions.into())).catch_unwind().await {
-            Ok(measured) => rows.extend(measured),
-            Err(_) => {
+        match play(scenario, margins.repetitions.into()).await? {
+            Some(measured) => rows.extend(measured),
+            None => {
                 eprintln!("margins: {} FAILED", scenario.name);
                 passed = false;
             }
@@ -46,4 +47,12 @@ pub(crate) async fn run(margins: &Margins) -> anyhow::Result<bool> {
     }
     table::print("margin", &rows);
     Ok(passed)
+}
+
+/// Plays it in a thread and a runtime of its own, which end with it. `None` if it panicked; then it has said why.
+async fn play(scenario: &'static Scenario, times: usize) -> anyhow::Result<Option<Vec<Row>>> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let (played, measured) = oneshot::channel();
+    thread::spawn(move || played.send(runtime.block_on((scenario.play)(times))));
+    Ok(measured.await.ok())
 }

@@ -1,13 +1,13 @@
 //! An operator takes the lock from its holder: no lease foresees that, and for a moment two may believe they hold it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zklock::{Guard, LockOptions, LostReason, Session};
+use zklock_test_support::{eventually, granted, within};
 use zklock_testcontainers::Ensemble;
 
-use super::contest::{Contest, LONG_TIMEOUT, ensemble, path, plain, seconds, without};
-use crate::harness::Row;
-use zklock_test_support::{eventually, granted, within};
+use super::contest::{Contest, LONG_TIMEOUT, ensemble, path, plain, without};
+use crate::harness::{Instant, Row};
 
 /// How long the holder may take to hear of it, and two may believe they hold the lock: far more than a notification.
 const NOTIFICATION: f64 = 1.0;
@@ -80,9 +80,9 @@ async fn take_away(
         assert!(matches!(reason, LostReason::NodeDeleted | LostReason::SessionExpired), "{reason}");
         assert!(next.token() > guard.token());
         assert!(!guard.is_held());
-        let told = seconds(struck, lost);
+        let told = lost.seconds_after(struck);
         assert!(told < NOTIFICATION, "the holder was told {told} s after it lost the lock");
-        let margin = seconds(lost, granted);
+        let margin = granted.seconds_after(lost);
         assert!(margin > -NOTIFICATION, "two held the lock for {margin} s");
         assert!(delay.is_zero() || margin > 0.0, "two held the lock for {margin} s in spite of the delay");
         // It could not if the old holder's write had taken effect.

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use zklock::QueryError;
+use zklock_test_support::eventually;
 
 use super::contest::{Contest, TIMEOUT, ensemble, path, recover, without};
 use crate::harness::Row;
-use zklock_test_support::eventually;
 
 pub(super) async fn the_holders_server_is_paused(repetitions: usize) -> Vec<Row> {
     let ensemble = ensemble().await;

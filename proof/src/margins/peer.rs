@@ -1,14 +1,13 @@
 //! zookeeper-client's own recipe, `Client::lock`, under the same fault at the same time.
 
-use std::time::Instant;
-
 use tokio::task::JoinHandle;
+use zklock_test_support::{eventually, within};
 use zookeeper_client::{
     Acls, Client, CreateMode, Error, LockOptions, LockPrefix, OwnedLockClient, SessionState, StateWatcher,
 };
 
-use super::contest::{LONG_TIMEOUT, TIMEOUT, plain, seconds};
-use zklock_test_support::{eventually, within};
+use super::contest::{LONG_TIMEOUT, TIMEOUT, plain};
+use crate::harness::Instant;
 
 /// One client holds the lock, one waits for it, as in a [`Contest`](super::contest::Contest).
 pub(crate) struct Peer {
@@ -42,7 +41,7 @@ impl Peer {
         });
         let (told, granted) = tokio::join!(told, within("the peer's grant", waiter));
         let (_next, granted) = granted.expect("no panic");
-        seconds(told, granted)
+        granted.seconds_after(told)
     }
 }
 

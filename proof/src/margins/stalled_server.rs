@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use zklock::Session;
+use zklock_test_support::{acquire, enqueue, eventually, granted, until_queued};
 use zklock_testcontainers::{Link, RequestKind};
 
 use super::contest::{Contest, LONG_TIMEOUT, path, recover, servers, session, without};
 use crate::harness::Row;
-use zklock_test_support::{acquire, enqueue, eventually, granted, until_queued};
 
 /// So long that a heartbeat more or less is more than the tick by which the leader rounds.
 const TIMEOUT: Duration = Duration::from_secs(20);

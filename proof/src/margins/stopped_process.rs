@@ -1,14 +1,12 @@
 //! The holder's whole process is stopped, and continues long after it has lost the lock.
 
-use std::time::Instant;
-
 use zklock::{FenceGate, FencingToken};
+use zklock_test_support::{enqueue, granted};
 use zookeeper_client::{Acls, CreateMode};
 
-use super::contest::{LONG_TIMEOUT, TIMEOUT, ensemble, path, plain, seconds, session};
+use super::contest::{LONG_TIMEOUT, TIMEOUT, ensemble, path, plain, session};
 use super::holder::{HELD, Holder, Order, WRITTEN};
-use crate::harness::Row;
-use zklock_test_support::{enqueue, granted};
+use crate::harness::{Instant, Row};
 
 pub(super) async fn the_holders_process_is_stopped(repetitions: usize) -> Vec<Row> {
     let ensemble = ensemble().await;
@@ -31,11 +29,11 @@ pub(super) async fn the_holders_process_is_stopped(repetitions: usize) -> Vec<Ro
         holder.process.stop().await.unwrap();
         let stopped = Instant::now();
         let next = granted(waiter).await;
-        margins.record(seconds(stopped, Instant::now()));
+        margins.record(Instant::now().seconds_after(stopped));
         next.transaction().set(node.as_str(), "the next holder's", None).commit().await.unwrap();
         gate.admit(next.token()).unwrap();
         // The next grant may come before the stop is as long as the session timeout.
-        tokio::time::sleep_until((stopped + TIMEOUT).into()).await;
+        tokio::time::sleep((stopped + TIMEOUT).since(Instant::now())).await;
         // The order waits for the process, which has heard of nothing else by the time it looks at its guard.
         holder.process.tell(&Order::Check).await.unwrap();
         holder.process.resume().unwrap();

@@ -74,7 +74,7 @@ impl History {
         // A hold with a stop in it may share several spans with another.
         let mut together = BTreeMap::<_, Duration>::new();
         for ((one, its), (other, others), time) in overlaps(spans.collect()) {
-            if its != others {
+            if its != others && !time.is_zero() {
                 *together.entry((one.min(other), one.max(other))).or_default() += time;
             }
         }

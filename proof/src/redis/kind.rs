@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
-    /// `SET NX PX`, and a script that deletes only one's own.
+    /// `SET NX PX`, and a script that deletes only the holder's own.
     SetNxPx,
     /// `SETNX` and `EXPIRE`, one after the other.
     SetnxExpire,

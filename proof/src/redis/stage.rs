@@ -114,7 +114,7 @@ impl Stage {
         self.ttl / 4
     }
 
-    /// Who has not got the lock by then never will.
+    /// A contender that has not got the lock by then never will.
     pub(crate) fn bound(&self) -> Duration {
         bound(self.ttl)
     }

@@ -121,7 +121,7 @@ impl Client {
         self.slew.store(slew, Ordering::SeqCst);
     }
 
-    /// Starts the process. `life` tells it from the ones before.
+    /// Starts the process. `life` makes its seed differ from those of the processes before.
     pub(crate) async fn start(&self, life: u64) -> anyhow::Result<()> {
         // It makes sure that its clocks are slewed.
         self.start_clock()?;
@@ -213,7 +213,7 @@ impl Client {
     }
 }
 
-/// Hears one process out.
+/// Passes on what one process says, until it has ended.
 async fn listen(client: u16, mut voice: Voice, heard: UnboundedSender<Heard>, ending: Arc<AtomicBool>) {
     loop {
         match voice.next().await {
@@ -221,7 +221,7 @@ async fn listen(client: u16, mut voice: Voice, heard: UnboundedSender<Heard>, en
             Ok(None) => break,
             // The last line of one that was killed may be cut short.
             Err(_) if ending.load(Ordering::SeqCst) => {}
-            // What it says from here on would be judged with a gap. It ends as nobody listens any more.
+            // From here on its words would have a gap. It ends because its output is closed.
             Err(error) => {
                 eprintln!("torture: client {client}: {error:#}");
                 break;
@@ -233,7 +233,7 @@ async fn listen(client: u16, mut voice: Voice, heard: UnboundedSender<Heard>, en
     }
 }
 
-/// Where everything that is heard and done is written down, if it is to be kept.
+/// The file that keeps everything that is heard and done, if one was asked for.
 #[derive(Clone, Default)]
 pub(crate) struct Journal(Option<Arc<Mutex<File>>>);
 
@@ -246,7 +246,7 @@ impl Journal {
     pub(crate) fn write(&self, entry: &impl serde::Serialize) {
         if let (Some(file), Ok(line)) = (&self.0, serde_json::to_string(entry)) {
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            // What is judged is in memory.
+            // The verdict does not need the file.
             let _ = writeln!(file, "{line}");
         }
     }

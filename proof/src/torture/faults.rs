@@ -1,9 +1,9 @@
 //! Injects what is planned.
 //!
-//! An operator's acts against a holder, or against whoever may be it soon, wait until no other fault is going on, keep
-//! others from beginning, and wait until somebody has been in the queue for a while who will stay there: what an operator
-//! takes at once no lease foresees, and what covers it is the takeover delay of those who wait. A plan leaves room for that;
-//! if it does not come about in time, the act is left out, and counted as such.
+//! An operator's act against a holder, or against a contender that may hold soon, waits until no other fault is going on,
+//! and keeps others from beginning. It also waits until a contender that will stay has been in the queue for a while. No
+//! lease foresees such an act; the takeover delay of the waiters covers it. A plan leaves room for that. If the occasion
+//! does not come in time, the act is left out, and counted as left out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ use crate::harness::Instant;
 const CHANCE: Duration = Duration::from_secs(4);
 /// How long an act of an operator waits for the right moment.
 const OCCASION: Duration = Duration::from_millis(2_500);
-/// How long whoever covers an act must have been in the queue, and the holder have held.
+/// How long the waiter that covers an act must have been in the queue, and the holder have held.
 const SETTLED: Duration = Duration::from_millis(300);
 /// How often to look where a client is connected.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -38,16 +38,16 @@ const GLANCE: Duration = Duration::from_millis(20);
 const HEARING: Duration = Duration::from_millis(5);
 /// How long a follower hears the leader, and cannot answer.
 const GLIMPSE: Duration = Duration::from_millis(300);
-/// So long before an operator's first act, those who come to the queue have a takeover delay.
+/// How long before an operator's first act contenders begin to come with a takeover delay.
 const NOTICE: Duration = Duration::from_secs(3);
-/// The takeover delay of those who wait while an operator acts: far more than a notification takes.
+/// The takeover delay of the waiters while an operator acts: far more than a notification takes.
 pub(super) const TAKEOVER_DELAY: Duration = Duration::from_secs(1);
 /// Far longer than it takes to tell somebody what an operator did.
 const TOLD: Duration = Duration::from_millis(500);
 /// How long an operator waits for an answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// Does it all.
+/// Injects the faults.
 pub(crate) struct Injector {
     pub(crate) servers: Arc<Servers>,
     pub(crate) clients: Vec<Arc<Client>>,
@@ -76,7 +76,7 @@ impl Injector {
         for planned in plan {
             if planned.kind.is_act() != delayed {
                 delayed = planned.kind.is_act();
-                // Those who came without a delay are to have gone by then.
+                // Contenders that came without a delay have left by the time of the act.
                 sleep_until(start + planned.at.saturating_sub(if delayed { NOTICE } else { Duration::ZERO }))
                     .await;
                 self.set_delay(if delayed { TAKEOVER_DELAY } else { Duration::ZERO }).await?;
@@ -327,7 +327,7 @@ impl Injector {
         Ok(Some(Fault { until: Instant::now(), ..fault }))
     }
 
-    /// Somebody writes to the node of one that waits, whatever else is going on: that must cost nobody anything.
+    /// An operator writes to a waiter's node, whatever else is going on. That must cost no contender anything.
     async fn write(&self, planned: Planned) -> Done {
         let Ok(Ok(operator)) = timeout(ANSWER, self.servers.operator()).await else { return Ok(None) };
         let Ok(Ok(victim)) = timeout(CHANCE, self.waiter(planned, &operator)).await else { return Ok(None) };
@@ -375,7 +375,7 @@ impl Injector {
         if !self.servers.is_calm().await {
             return None;
         }
-        // Those who came without a delay would never go if the holder stayed.
+        // A waiter without a delay would never leave if the holder stayed.
         if !self.scene.is_delayed() {
             return None;
         }
@@ -436,7 +436,7 @@ impl Injector {
         }
     }
 
-    /// What is common to all.
+    /// What all faults have in common.
     fn begin(&self, planned: Planned, holder: Option<&Holder>) -> Fault {
         let at = Instant::now();
         let holder: Option<Who> =

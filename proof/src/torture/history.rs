@@ -26,7 +26,7 @@ pub(crate) struct History {
     pub(crate) neglected: u64,
     pub(crate) requeued: u64,
     pub(crate) crashes: Vec<u16>,
-    /// Who was not granted once more after all faults were over.
+    /// The contenders that were not granted once more after all faults were over.
     pub(crate) starved: Vec<Who>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Fault {
     pub(crate) client: Option<u16>,
     /// The session that was closed, or whose node was deleted.
     pub(crate) session: Option<i64>,
-    /// Who held the lock at that moment.
+    /// The holder at that moment.
     pub(crate) holder: Option<Who>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Remains {
     pub(crate) ephemerals: u64,
 }
 
-/// Puts it together, record by record.
+/// Builds the history, record by record.
 #[derive(Default)]
 pub(crate) struct Builder {
     history: History,
@@ -120,16 +120,16 @@ pub(crate) struct Builder {
 }
 
 impl Hold {
-    /// How long the guard certainly was valid, or would have said so had it been asked: a stopped process cannot ask. What
-    /// was promised stands, unless the holder gave the lock away or an operator took it.
+    /// The last instant at which the guard was valid, or would have said so: a stopped process cannot ask it. The promise of
+    /// the lease stands, unless the holder gave the lock away or an operator took it.
     pub(crate) fn valid_until(&self, is_taken: bool) -> Instant {
         let promised = self.seen.promised.unwrap_or(self.seen.valid);
         match &self.end {
             End::Released | End::Dropped => self.seen.valid,
             End::Lost(_) if is_taken => self.seen.valid,
-            // A guard may say before the end that it promised that it is not valid any more: the lease of a session that
-            // moves to a server with a lower limit is cut. The servers' word that a session has expired is no such
-            // thing, since it would come for a lease that is too long, too.
+            // A guard may be lost before the promised end: the lease of a session that moves to a server with a lower limit
+            // is cut. If the servers say that the session has expired, the promise stands, because they would say so for a
+            // lease that is too long as well.
             End::Lost(reason) if reason.as_ref() == UNCONFIRMED => {
                 promised.min(self.over).max(self.seen.valid)
             }

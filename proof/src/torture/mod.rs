@@ -9,23 +9,23 @@
 //!   client process --- link ---+--> server 3 --+
 //! ```
 //!
-//! Each client has a link to each server. While it holds the lock it reads a shared [register](crate::harness::register), sleeps and writes, with
-//! its fencing token, and says what it sees of its guard, by a clock that nobody slews. The [`schedule`] says which faults there
-//! are, [`faults`] injects them, the [`history`] is what came of it, and the [`checker`] says whether anything was wrong.
+//! Each client has a link to each server. A holder reads a shared [register](crate::harness::register), sleeps and writes
+//! with its fencing token. It says what it sees of its guard, by a clock that nobody slews. The [`schedule`] plans the faults,
+//! [`faults`] injects them, the [`history`] collects what happened, and the [`checker`] judges it.
 //!
-//! One server grants shorter session timeouts than the others, so a session is expired earlier once it was there.
+//! One server grants shorter session timeouts than the others. A session that was on it expires earlier.
 //!
 //! # What an operator takes
 //!
-//! An operator who deletes the holder's node, or closes its session, takes the lock at once, which no lease foresees; what
-//! covers that is the takeover delay of those who wait. Such acts are therefore not combined with other faults, and come
-//! only when somebody has been in the queue for a while, and everybody there has a takeover delay of [`TAKEOVER_DELAY`](faults::TAKEOVER_DELAY).
-//! At all other times nobody has one: the lease alone keeps guards apart.
+//! An operator who deletes the holder's node, or closes its session, takes the lock at once. No lease foresees that; the
+//! takeover delay of the waiters covers it. So such an act is not combined with other faults. It comes only when a
+//! contender has waited for a while and every waiter has a [takeover delay](faults::TAKEOVER_DELAY). At all other times no
+//! contender has one: the lease alone keeps guards apart.
 //!
 //! # In the end
 //!
-//! All faults are undone, and each contender has to be granted once more. Then all of them are idle, their sessions still
-//! open: whatever node or watch there is now has no owner.
+//! All faults are undone, and each contender has to be granted once more. Then all contenders are idle with open sessions.
+//! A node or watch that is left now has no owner.
 
 mod args;
 mod checker;
@@ -70,12 +70,12 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// The lock's directory.
 const PATH: &str = "/lock/torture";
 
-/// By when every contender must have been granted once more, when all servers serve again: some session timeouts, and a
-/// takeover delay each.
+/// How long it may take until every contender was granted once more, when all servers serve again: some session timeouts,
+/// and a takeover delay each.
 const FINISH_BOUND: Duration = Duration::from_secs(60);
-/// By when nobody's session is left but those of living clients, and what they left behind is cleaned up.
+/// How long it may take until the sessions of dead clients have expired and their nodes and watches are gone.
 const CLEAN_BOUND: Duration = Duration::from_secs(20);
-/// By when a client has closed its session and ended.
+/// How long a client may take to close its session and end.
 const END_BOUND: Duration = Duration::from_secs(20);
 
 /// True if nothing was wrong.
@@ -86,7 +86,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     let length = Duration::from_secs(torture.seconds);
     let mut plan = schedule::plan(seed, length);
     if torture.lock == Recipe::ZookeeperClient {
-        // It has no takeover delay, so nobody could expect anything else than overlaps of that.
+        // It has no takeover delay, so these acts would make overlaps.
         plan.retain(|fault| !fault.kind.is_act());
     }
     let started = Instant::now();
@@ -147,7 +147,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     Ok(report.verdict.passed())
 }
 
-/// Follows what the clients say and what is done to them, until there is nobody left to say anything.
+/// Follows what the clients say and what is done to them, until all of them have ended.
 async fn listen(
     mut hearing: mpsc::UnboundedReceiver<Heard>,
     mut doing: mpsc::UnboundedReceiver<Fault>,
@@ -171,7 +171,8 @@ async fn listen(
     }
 }
 
-/// Undoes all faults, has everybody finish, and looks what is left: who was not granted once more, and what is on the servers.
+/// Undoes all faults and has every contender finish. Returns the contenders that were not granted once more, and what is
+/// left on the servers.
 async fn aftermath(
     servers: &Servers,
     clients: &[Arc<Client>],
@@ -188,7 +189,7 @@ async fn aftermath(
     let mut remains = loop {
         let nodes = queue(&operator, PATH).await?.into_iter().map(|node| node.name).collect();
         let remains = Remains { nodes, watches: servers.watches().await?, ephemerals: 0 };
-        // With somebody still in the queue, there is no telling whose a node is; that is told anyway.
+        // If a contender is still in the queue, a node may be its own. That the contender starves is reported anyway.
         if remains == Remains::default() || !starved.is_empty() || Timer::now() >= deadline {
             break remains;
         }

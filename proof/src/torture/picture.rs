@@ -91,7 +91,7 @@ impl<'a> Picture<'a> {
     }
 
     fn seconds(&self, at: Instant) -> f64 {
-        at.ms_after(self.times.begun) / 1e3
+        at.seconds_after(self.times.begun)
     }
 
     fn row_of(&self, who: Who) -> usize {
@@ -331,7 +331,7 @@ impl<'a> Picture<'a> {
         Ok(())
     }
 
-    /// Who holds the lock, whoever it is; where two do by the checker's judgement, it is red.
+    /// The lock's own row: green while any client holds it, red while two do by the checker's judgement.
     fn lock(&self, chart: &mut Chart<'_, '_>) -> Drawn {
         let taken = Taken::of(&self.history.faults);
         let mut longest = f64::NEG_INFINITY;

@@ -29,7 +29,7 @@ pub(crate) enum Event {
     /// It begins to contend. With patience for so many milliseconds; without any, for as long as it takes.
     /// Whether it has a takeover delay is said, too.
     Asks { how: How, patience: Option<u64>, delayed: bool },
-    /// It does so no more, and has no guard.
+    /// It contends no more, and has no guard.
     LeftWithout { why: Leaving },
     /// It has not polled its acquisition for a while, and its session has queued again so many times meanwhile or then.
     Neglected { requeued: u64 },
@@ -54,7 +54,7 @@ pub(crate) enum Event {
 pub(crate) struct Seen {
     /// The last instant before a look that said "valid".
     pub(crate) valid: Instant,
-    /// Until when the guard is valid if nothing more is heard, as was promised by then.
+    /// The end of the lease, as it was known then.
     pub(crate) promised: Option<Instant>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) enum Leaving {
 }
 
 impl Who {
-    /// Says this, and returns once it is written, so whatever follows it happens after it.
+    /// Says this, and returns once it is written.
     pub(crate) fn says(self, event: Event) -> anyhow::Result<()> {
         self.says_at(Instant::now(), event)
     }

@@ -152,7 +152,7 @@ impl Report {
                 End::Lost(_) | End::Killed => hold.valid_until(taken.has(hold)),
             };
             let kind = fault.map(|fault| fault.kind);
-            let margin = next.granted.ms_after(ended);
+            let margin = next.granted.seconds_after(ended) * 1e3;
             note(self.margins.entry(end(&hold.end)), margin, kind);
             if slew::is_slewed(hold.who.client) && matches!(hold.end, End::Lost(_)) {
                 note(self.margins.entry("lost by a slewed clock"), margin, kind);

@@ -52,7 +52,7 @@ impl Scene {
         }
     }
 
-    /// Who holds now, if anybody does; the latest, should several believe so.
+    /// The present holder, if there is one; the latest, should several believe that they hold.
     pub(crate) fn holder(&self) -> Option<Holder> {
         self.0.borrow().holder()
     }
@@ -93,7 +93,7 @@ impl Scene {
         present.waiting.get(&who).is_some_and(|waiter| matches!(waiter.how, How::Timeout | How::Cancel))
     }
 
-    /// Waits until all of them have finished; whoever has not within the limit is told.
+    /// Waits until all of them have finished. Returns those that have not within the limit.
     pub(crate) async fn unfinished_within(&self, limit: Duration, all: &[Who]) -> Vec<Who> {
         let mut present = self.0.subscribe();
         let done = present.wait_for(|present| all.iter().all(|who| present.finished.contains(who)));

@@ -163,7 +163,7 @@ impl Kind {
         OF_SERVERS.contains(&self)
     }
 
-    /// Whether it must not meet another one: an operator's act against the holder, or whoever is about to be it.
+    /// Whether it must not meet another one: an operator's act against the holder, or against the next one.
     pub(crate) fn is_act(self) -> bool {
         ACTS.contains(&self)
     }
@@ -245,7 +245,7 @@ fn storm(rng: &mut Rng, start: Duration, pace: u32, plan: &mut Vec<Planned>) {
     let end = start + storm;
     let mut kinds = OF_SERVERS.to_vec();
     if pace > 1 {
-        // There is time for those once more that cost leases rather than quorums.
+        // The faults that cost leases rather than quorums have time to come once more.
         kinds.extend([Kind::IsolateFollower, Kind::StallServer]);
     }
     rng.shuffle(&mut kinds);

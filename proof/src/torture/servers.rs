@@ -18,7 +18,7 @@ const SYNC_LIMIT: &str = "7";
 /// The server that grants shorter session timeouts than the others, and what it grants to those who ask for more.
 pub(crate) const LESSER: usize = 0;
 const LESSER_TIMEOUT: Duration = Duration::from_secs(3);
-/// A question that is not answered by then is not answered.
+/// How long a question may take.
 const ANSWER: Duration = Duration::from_secs(2);
 /// An operator's session outlives what it looks at.
 const OPERATOR_TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,7 +1,7 @@
 //! Clocks of client processes that run at other rates, as if NTP slewed them.
 //!
-//! A library that is loaded in front of libc (`slew.c`) shows a process slewed clocks. It leaves one alone: nobody slews
-//! `CLOCK_MONOTONIC_RAW`, so all that the contenders say about themselves is by that one.
+//! A library that is loaded in front of libc (`slew.c`) shows a process slewed clocks. It leaves `CLOCK_MONOTONIC_RAW` alone,
+//! as NTP does. The contenders say what happens by that clock.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -17,8 +17,8 @@ use tokio::time::sleep;
 
 use crate::harness::Instant;
 
-/// In parts per million. chrony slews by 83,333 at the most, and leases allow for that on either side. The first is far beyond:
-/// a lease that did not look at the other clock would last for twice its time.
+/// In parts per million. chrony slews by 83,333 at the most, and leases allow for that on either side. The first rate is far
+/// beyond: a lease that did not look at the other clock would last twice as long as it may.
 const RATES: [i64; 3] = [-500_000, -83_333, 83_333];
 /// For how long a process looks whether its clocks are slewed.
 const LOOK: Duration = Duration::from_millis(50);
@@ -80,7 +80,7 @@ pub(super) fn rate(pick: u32) -> i64 {
     RATES.get(pick as usize % RATES.len()).copied().unwrap_or_default()
 }
 
-/// What a process is started with whose clocks are to be slewed.
+/// The environment of a process with slewed clocks.
 pub(super) fn environment(shim: &Path, slew: i64, brake: &Brake) -> Vec<(&'static str, OsString)> {
     match slew {
         0 => Vec::new(),
@@ -92,7 +92,7 @@ pub(super) fn environment(shim: &Path, slew: i64, brake: &Brake) -> Vec<(&'stati
     }
 }
 
-/// Fails unless this process's clocks are slewed so; otherwise a run would prove less than it says.
+/// Fails unless this process's clocks are slewed so. Without the check, a run could prove less than it says.
 pub(super) async fn confirm(slew: i64) -> anyhow::Result<()> {
     for clock in [ClockId::Boottime, ClockId::Monotonic] {
         let begin = both(clock);

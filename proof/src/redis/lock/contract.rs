@@ -35,7 +35,7 @@ pub(crate) enum Failure {
     Acquire(#[from] zklock::AcquireError),
     #[error(transparent)]
     Release(#[from] zklock::ReleaseError),
-    /// Whoever releases does not hold it, in the original's words where it has any.
+    /// The client that releases does not hold it, in the original's words where it has any.
     #[error("{0}")]
     NotHeld(String),
 }

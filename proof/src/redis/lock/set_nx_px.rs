@@ -1,4 +1,4 @@
-//! `SET key uuid NX PX ttl`, and a script that deletes the key only if it still has one's own value.
+//! `SET key uuid NX PX ttl`, and a script that deletes the key only if it still has the holder's value.
 //!
 //! From the page of `SET` in the Redis documentation ("Patterns"), since Redis 2.6.12; the building block of most locks on
 //! Redis, Redlock included, which besides subtracts the time that acquiring took from the TTL; the recipe does not.

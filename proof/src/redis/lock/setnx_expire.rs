@@ -3,8 +3,8 @@
 //! From countless articles and code bases of the time before `SET` had options, and since. (Here it is `PEXPIRE`, because the
 //! TTL of the run is given in milliseconds.)
 //!
-//! Weak spots: who crashes between the two commands leaves a key without an end; and the key has no owner, so that whoever
-//! deletes it takes the lock from whoever holds it. It also ends in the middle of the work, as all locks with a TTL do.
+//! Weak spots: a client that crashes between the two commands leaves a key without an end. The key has no owner, so any
+//! client that deletes it takes the lock from its holder. It also ends in the middle of the work, as all locks with a TTL do.
 
 use super::client::{POLL, Redis};
 use super::contract::{Failure, Lock};

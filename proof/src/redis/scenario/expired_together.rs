@@ -21,7 +21,7 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
     held.0.release();
     held.1.release();
 
-    // Whoever comes first, and whether the other one comes, too.
+    // The one that comes first, and whether the other one comes, too.
     let (winner, loser) = tokio::select! {
         acquired = one.acquired(stage.bound()) => (acquired?.done().map(|_| &mut one), &mut other),
         acquired = other.acquired(stage.bound()) => (acquired?.done().map(|_| &mut other), &mut one),

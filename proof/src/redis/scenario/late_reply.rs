@@ -1,8 +1,8 @@
 //! The server does what the first one asks for, and its reply takes longer than the TTL. Meanwhile the second one acquires
 //! the lock.
 //!
-//! Where an acquisition has two steps it is the second one's reply, from which on the TTL counts. If the first one's is late, the
-//! lock is nobody's for so long, and has no end yet.
+//! Where an acquisition has two steps, the late reply is the second one's: the TTL counts from there. If the first one's reply
+//! were late, no client would hold the lock for so long, and the key would have no end yet.
 
 use crate::harness::Instant;
 use crate::redis::kind::Step;

@@ -1,4 +1,4 @@
-//! The second one's clock is 5 s ahead of the first one's, which holds the lock. Then the other way round, and the first one
+//! The first one holds the lock, and the second one's clock is 5 s ahead. Then the holder's clock is ahead, and the holder
 //! crashes: how long does its lock last?
 
 use std::time::Duration;

@@ -86,7 +86,7 @@ impl Contender {
                 let failed = matches!(why, Leaving::Failed(_));
                 self.who.says_at(at, Event::LeftWithout { why })?;
                 if failed {
-                    // Nobody gains by its trying again at once.
+                    // The next attempt at once would most likely fail the same way.
                     sleep(Duration::from_millis(100)).await;
                 }
                 return Ok(false);
@@ -94,7 +94,7 @@ impl Contender {
         };
         let mut watch = Watch { seen: Seen { valid: at, promised: None } };
         if let Some((_, reason)) = watch.look(held.as_ref()) {
-            // Never valid since this instant, so it is no guard to anybody.
+            // It was not valid at any time since this instant, so it counts as no guard.
             let why = Leaving::Failed(format!("granted, and lost by then: {reason}"));
             self.who.says_at(at, Event::LeftWithout { why })?;
             return Ok(false);
@@ -143,7 +143,7 @@ impl Contender {
             let mut work = pin!(self.work(held.as_ref(), length));
             let mut lost = pin!(watch.lost(held.as_ref(), who));
             tokio::select! {
-                // Lost first: whoever is continued after a stop finds both ready.
+                // Lost first: a process that is continued after a stop finds both ready.
                 biased;
                 lost = &mut lost => lost?,
                 done = &mut work => { done?; End::Done }
@@ -184,7 +184,7 @@ impl Contender {
         }
     }
 
-    /// What a holder does that was stopped between asking its guard and writing: only the register can refuse it.
+    /// Writes as a holder does that was stopped between the look at its guard and the write. Only the register can refuse it.
     async fn write_late(&mut self, held: &dyn Hold) -> anyhow::Result<()> {
         let (who, token) = (self.who, held.token());
         if let (Some(read), Some(_)) = (self.read.take(), token) {

@@ -56,7 +56,7 @@ impl Orders {
         self.0.borrow().finish
     }
 
-    /// The takeover delay of whoever comes now.
+    /// The takeover delay of a contender that comes now.
     pub(super) fn delay(&self) -> Duration {
         self.0.borrow().delay
     }

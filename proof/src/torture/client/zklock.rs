@@ -96,7 +96,7 @@ impl Contest for Zklock {
     }
 }
 
-/// While no server is there but the one that grants less, a session is refused for good: not for longer than that lasts.
+/// Opens a session. While only the server that grants less can be reached, that is refused; then it is tried again.
 async fn open(part: &Part) -> anyhow::Result<Session> {
     let opening = async {
         loop {
