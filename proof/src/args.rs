@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::gaps::Gaps;
+use crate::harness::part;
 use crate::margins::{self, Margins};
 use crate::redis::{self, Redis};
 use crate::torture::{self, Torture};
@@ -30,13 +31,22 @@ pub(crate) enum Command {
     Gaps(Gaps),
     /// One client of the torture, which starts it.
     #[command(hide = true)]
-    TortureClient(torture::Part),
+    TortureClient {
+        #[arg(value_parser = part::<torture::Part>)]
+        part: torture::Part,
+    },
     /// The holder of a scenario, which starts it.
     #[command(hide = true)]
-    MarginsHolder(margins::Part),
+    MarginsHolder {
+        #[arg(value_parser = part::<margins::Part>)]
+        part: margins::Part,
+    },
     /// One contender for a lock that is compared; the comparison starts it.
     #[command(hide = true)]
-    RedisContender(redis::Part),
+    RedisContender {
+        #[arg(value_parser = part::<redis::Part>)]
+        part: redis::Part,
+    },
 }
 
 #[cfg(test)]

@@ -52,8 +52,8 @@ async fn perform(command: Command) -> anyhow::Result<bool> {
         Command::Margins(margins) => margins::run(&margins).await,
         Command::Redis(redis) => redis::run(&redis).await,
         Command::Gaps(gaps) => gaps::run(&gaps).await,
-        Command::TortureClient(part) => torture::run_client(part).await.map(|()| true),
-        Command::MarginsHolder(part) => margins::hold(part).await.map(|()| true),
-        Command::RedisContender(part) => redis::run_contender(part).await.map(|()| true),
+        Command::TortureClient { part } => torture::run_client(part).await.map(|()| true),
+        Command::MarginsHolder { part } => margins::hold(part).await.map(|()| true),
+        Command::RedisContender { part } => redis::run_contender(part).await.map(|()| true),
     }
 }

@@ -9,6 +9,6 @@ pub(crate) mod table;
 
 pub(crate) use clock::Instant;
 pub(crate) use judge::overlaps;
-pub(crate) use process::{Process, Voice, milliseconds};
+pub(crate) use process::{Process, Voice, part};
 pub(crate) use speech::{listen, orders, say};
 pub(crate) use table::Row;

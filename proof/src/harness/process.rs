@@ -1,8 +1,7 @@
 //! A client process: this program again, with another part to play.
 
-use std::num::ParseIntError;
+use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -23,21 +22,24 @@ pub(crate) struct Process {
 pub(crate) struct Voice(Lines<BufReader<ChildStdout>>);
 
 impl Process {
-    /// Starts this program with the subcommand `part`, and with what `complete` adds to the command line.
+    /// Starts this program with a subcommand of clients, which plays `part`, and with what is added to its environment.
     pub(crate) fn start(
-        part: &str,
-        complete: impl FnOnce(&mut Command) -> &mut Command,
+        client: &str,
+        part: &impl Serialize,
+        environment: Vec<(&str, OsString)>,
     ) -> anyhow::Result<(Self, Voice)> {
         let program = std::env::current_exe().context("cannot find this program to start it again")?;
-        let mut command = Command::new(program);
-        let mut child = complete(command.arg(part))
+        let mut child = Command::new(program)
+            .arg(client)
+            .arg(serde_json::to_string(part)?)
+            .envs(environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             // Ctrl-C is for the first process, which ends the others.
             .process_group(0)
             .spawn()
-            .with_context(|| format!("cannot start a {part}"))?;
+            .with_context(|| format!("cannot start a {client}"))?;
         let orders = child.stdin.take().context("no pipe")?;
         let voice = child.stdout.take().context("no pipe")?;
         Ok((Self { child, orders }, Voice(BufReader::new(voice).lines())))
@@ -89,7 +91,7 @@ impl Voice {
     }
 }
 
-/// Reads a time in a command line.
-pub(crate) fn milliseconds(text: &str) -> Result<Duration, ParseIntError> {
-    text.parse().map(Duration::from_millis)
+/// The part of a client, from its command line.
+pub(crate) fn part<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    serde_json::from_str(text)
 }

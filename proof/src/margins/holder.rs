@@ -1,7 +1,6 @@
 //! A holder in a process of its own.
 
 use anyhow::Context;
-use clap::Args;
 use serde::{Deserialize, Serialize};
 use zklock_test_support::within;
 
@@ -9,12 +8,10 @@ use super::contest::{TIMEOUT, session};
 use crate::harness::{Process, Voice, orders, say};
 
 /// What the holder's process is told at its start.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Part {
-    #[arg(long)]
     servers: String,
     /// The lock's path.
-    #[arg(long)]
     path: String,
 }
 
@@ -41,9 +38,8 @@ pub(crate) struct Holder {
 
 impl Holder {
     pub(crate) fn start(servers: &str, path: &str) -> Self {
-        let started =
-            Process::start("margins-holder", |command| command.args(["--servers", servers, "--path", path]));
-        let (process, voice) = started.expect("a process");
+        let part = Part { servers: servers.to_owned(), path: path.to_owned() };
+        let (process, voice) = Process::start("margins-holder", &part, Vec::new()).expect("a process");
         Self { process, voice }
     }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::harness::milliseconds;
 use crate::redis::kind::Kind;
 use crate::redis::scenario::Scenario;
 
@@ -42,4 +41,8 @@ pub(crate) struct Redis {
     /// Print everything that every process said, on standard error.
     #[arg(long)]
     pub(crate) trace: bool,
+}
+
+fn milliseconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_millis)
 }

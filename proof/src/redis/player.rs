@@ -25,14 +25,7 @@ pub(crate) struct Player {
 impl Player {
     /// Starts a contender, and returns once it is connected.
     pub(crate) async fn start(part: &Part, history: Arc<Mutex<History>>) -> anyhow::Result<Self> {
-        let (process, voice) = Process::start("redis-contender", |command| {
-            command
-                .args(["--lock", &argument(part.lock)])
-                .args(["--server", &part.server, "--key", &part.key])
-                .args(["--ttl", &part.ttl.as_millis().to_string()])
-                .args(["--ahead", &part.ahead.as_millis().to_string()])
-                .args(["--number", &part.number.to_string(), "--register", &part.register])
-        })?;
+        let (process, voice) = Process::start("redis-contender", part, Vec::new())?;
         let mut player = Self { number: part.number, process, voice, history };
         player.prompt(|word| matches!(word, Word::Ready)).await?;
         Ok(player)
@@ -105,9 +98,4 @@ impl Player {
         self.note_at(record.at, Fact::Said(record.word.clone()));
         Ok(record)
     }
-}
-
-/// A value as its argument is spelled.
-fn argument(value: impl clap::ValueEnum) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

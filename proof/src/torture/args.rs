@@ -1,15 +1,12 @@
-//! The command line of the torture, and of its clients.
+//! The command line of the torture.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
-
-use crate::harness::milliseconds;
+use serde::{Deserialize, Serialize};
 
 /// Whose lock it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Recipe {
     /// zklock's, with fencing.
@@ -41,34 +38,4 @@ pub(crate) struct Torture {
     /// Keep everything that the contenders said, and the faults, in this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
-}
-
-/// What one client process is to do.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Part {
-    /// Which one it is, from 1.
-    #[arg(long)]
-    pub(crate) number: u16,
-    /// How many tasks contend in it, on one session.
-    #[arg(long)]
-    pub(crate) tasks: u16,
-    #[arg(long)]
-    pub(crate) servers: String,
-    /// The lock's path.
-    #[arg(long)]
-    pub(crate) path: String,
-    #[arg(long, value_enum)]
-    pub(crate) lock: Recipe,
-    /// The register's address.
-    #[arg(long)]
-    pub(crate) register: String,
-    #[arg(long)]
-    pub(crate) seed: u64,
-    /// How much faster than true time its clocks run, in parts per million.
-    #[arg(long, allow_negative_numbers = true)]
-    pub(crate) slew: i64,
-    #[arg(long, value_parser = milliseconds)]
-    pub(crate) session_timeout: Duration,
-    #[arg(long, value_parser = milliseconds)]
-    pub(crate) tick: Duration,
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,24 +13,11 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 use zklock_testcontainers::{Ensemble, Link};
 
-use super::args::Recipe;
 use super::client::Order;
+use super::part::{Part, Setup};
 use super::record::{Record, Who};
 use super::slew::{self, Brake};
 use crate::harness::{Instant, Process, Voice};
-
-/// How every client is set up.
-#[derive(Clone, Debug)]
-pub(crate) struct Setup {
-    pub(crate) lock: Recipe,
-    pub(crate) path: String,
-    pub(crate) register: String,
-    pub(crate) seed: u64,
-    pub(crate) session_timeout: Duration,
-    pub(crate) tick: Duration,
-    /// What slews the clocks of a process.
-    pub(crate) shim: PathBuf,
-}
 
 /// What is heard from a client process.
 #[derive(Clone, Debug, Serialize)]
@@ -55,6 +42,7 @@ pub(crate) struct Client {
     pub(crate) tasks: u16,
     /// One to each server.
     pub(crate) links: Vec<Link>,
+    seed: u64,
     setup: Setup,
     heard: UnboundedSender<Heard>,
     /// The takeover delay that it was told of: a process that is started anew has to be told, too.
@@ -86,6 +74,7 @@ impl Client {
     pub(crate) async fn new(
         number: u16,
         ensemble: &Ensemble,
+        seed: u64,
         setup: Setup,
         heard: UnboundedSender<Heard>,
     ) -> anyhow::Result<Self> {
@@ -98,7 +87,7 @@ impl Client {
         let brake = Brake::new(&setup.shim, number)?;
         let slew = if slew::is_slewed(number) { slew::rate(u32::from(number / 2)) } else { 0 };
         let (delay, slew, life) = (Mutex::default(), AtomicI64::new(slew), tokio::sync::Mutex::default());
-        Ok(Self { number, tasks, links, setup, heard, delay, slew, brake, life })
+        Ok(Self { number, tasks, links, seed, setup, heard, delay, slew, brake, life })
     }
 
     pub(crate) fn contenders(&self) -> impl Iterator<Item = Who> + use<> {
@@ -127,21 +116,17 @@ impl Client {
         self.start_clock()?;
         let slew = self.slew.load(Ordering::SeqCst);
         let servers: Vec<_> = self.links.iter().map(Link::address).collect();
-        let Setup { lock, path, register, seed, session_timeout, tick, shim } = &self.setup;
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(u64::from(self.number) * 10_007 + life * 101);
-        let lock = match lock {
-            Recipe::Zklock => "zklock",
-            Recipe::ZookeeperClient => "zookeeper-client",
+        let drawn = u64::from(self.number) * 10_007 + life * 101;
+        let part = Part {
+            number: self.number,
+            tasks: self.tasks,
+            servers: servers.join(","),
+            seed: self.seed.wrapping_mul(1_000_003).wrapping_add(drawn),
+            slew,
+            setup: self.setup.clone(),
         };
-        let (process, voice) = Process::start("torture-client", |command| {
-            command
-                .args(["--number", &self.number.to_string(), "--tasks", &self.tasks.to_string()])
-                .args(["--servers", &servers.join(","), "--path", path, "--lock", lock])
-                .args(["--register", register, "--seed", &seed.to_string()])
-                .args(["--session-timeout", &session_timeout.as_millis().to_string()])
-                .args(["--tick", &tick.as_millis().to_string(), "--slew", &slew.to_string()])
-                .envs(slew::environment(shim, slew, &self.brake))
-        })?;
+        let environment = slew::environment(&self.setup.shim, slew, &self.brake);
+        let (process, voice) = Process::start("torture-client", &part, environment)?;
         let ending = Arc::<AtomicBool>::default();
         let listener = tokio::spawn(listen(self.number, voice, self.heard.clone(), ending.clone()));
         *self.life.lock().await = Some(Life { process, ending, listener });

@@ -33,6 +33,7 @@ mod client;
 mod clients;
 mod faults;
 mod history;
+mod part;
 mod picture;
 mod record;
 mod report;
@@ -53,13 +54,15 @@ use tokio::time::{Instant as Timer, sleep, timeout};
 use crate::harness::Instant;
 use crate::harness::register::Register;
 use args::Recipe;
-pub(crate) use args::{Part, Torture};
+pub(crate) use args::Torture;
 use checker::Verdict;
 use client::Order;
 pub(crate) use client::run as run_client;
-use clients::{Client, Heard, Journal, Setup};
+use clients::{Client, Heard, Journal};
 use faults::Injector;
 use history::{Builder, Fault, History, Remains};
+pub(crate) use part::Part;
+use part::Setup;
 use report::Report;
 use scene::Scene;
 use servers::{Servers, queue};
@@ -102,14 +105,13 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         lock: torture.lock,
         path: PATH.to_owned(),
         register: register.address().to_owned(),
-        seed,
         session_timeout: SESSION_TIMEOUT,
         tick: TICK,
         shim: shim.path(),
     };
     let mut clients = Vec::new();
     for number in 1..=torture.clients {
-        let client = Client::new(number, &servers.ensemble, setup.clone(), heard.clone()).await?;
+        let client = Client::new(number, &servers.ensemble, seed, setup.clone(), heard.clone()).await?;
         client.start(0).await?;
         clients.push(Arc::new(client));
     }

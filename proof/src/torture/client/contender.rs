@@ -11,7 +11,7 @@ use super::contest::{Contest, Hold};
 use super::orders::Orders;
 use crate::harness::Instant;
 use crate::harness::register::{Answer, Desk, Request};
-use crate::torture::args::Part;
+use crate::torture::part::Part;
 use crate::torture::record::{Event, How, Leaving, Seen, Who};
 
 /// How often a holder looks at its guard.
@@ -44,7 +44,7 @@ impl Contender {
         orders: Orders,
     ) -> anyhow::Result<Self> {
         let rng = Rng::with_seed(part.seed.wrapping_add(u64::from(who.task)));
-        let (register, desk) = (part.register.clone(), Desk::connect(&part.register).await?);
+        let (register, desk) = (part.setup.register.clone(), Desk::connect(&part.setup.register).await?);
         Ok(Self { who, rng, contest, orders, register, desk, read: None })
     }
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::args::{Part, Recipe};
+use super::args::Recipe;
+use super::part::Part;
 use super::record::Who;
 use super::slew;
 use contender::Contender;
@@ -21,7 +22,7 @@ pub(super) use orders::Order;
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let mut orders = orders::follow()?;
     slew::confirm(part.slew).await?;
-    let contest: Arc<dyn Contest> = match part.lock {
+    let contest: Arc<dyn Contest> = match part.setup.lock {
         Recipe::Zklock => Arc::new(zklock::Zklock::open(&part).await?),
         Recipe::ZookeeperClient => Arc::new(peer::ZookeeperClient::new(&part)),
     };

@@ -13,7 +13,7 @@ use zookeeper_client::{
 };
 
 use super::contest::{Contest, Hold};
-use crate::torture::args::Part;
+use crate::torture::part::Part;
 use crate::torture::record::{Leaving, Who};
 
 pub(super) struct ZookeeperClient {
@@ -34,8 +34,8 @@ impl ZookeeperClient {
     pub(super) fn new(part: &Part) -> Self {
         Self {
             servers: part.servers.clone(),
-            path: part.path.clone(),
-            session_timeout: part.session_timeout,
+            path: part.setup.path.clone(),
+            session_timeout: part.setup.session_timeout,
             client: tokio::sync::Mutex::default(),
         }
     }

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use zklock::{AcquireError, ConnectError, Guard, Lock, LockOptions, Session, SessionState};
 
 use super::contest::{Contest, Hold};
-use crate::torture::args::Part;
+use crate::torture::part::{Part, Setup};
 use crate::torture::record::{Leaving, Who};
 
 /// How long there may be no server to begin with.
@@ -49,7 +49,9 @@ impl Zklock {
             }
         }
         let options = LockOptions::new().owner(who.to_string()).takeover_delay(delay);
-        self.session().lock_with(&self.part.path, options).map_err(|error| Leaving::Failed(error.to_string()))
+        self.session()
+            .lock_with(&self.part.setup.path, options)
+            .map_err(|error| Leaving::Failed(error.to_string()))
     }
 
     fn held(&self, guard: Guard) -> Box<dyn Hold> {
@@ -100,8 +102,8 @@ impl Contest for Zklock {
 async fn open(part: &Part) -> anyhow::Result<Session> {
     let opening = async {
         loop {
-            let builder =
-                Session::builder(&part.servers).session_timeout(part.session_timeout).tick(part.tick);
+            let Setup { session_timeout, tick, .. } = part.setup;
+            let builder = Session::builder(&part.servers).session_timeout(session_timeout).tick(tick);
             match builder.connect_timeout(PATIENCE).connect().await {
                 Err(ConnectError::TimeoutNotGranted { .. }) => sleep(PAUSE).await,
                 connected => return Ok(connected?),
