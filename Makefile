@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test verify fix image servers redis curator nextest bench model strict strictness gaps torture
+.PHONY: help demo test verify fix image servers redis-server curator nextest bench model margins redis gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -9,7 +9,7 @@ help: ## Say what there is
 demo: servers ## Five processes contend for a lock while its holder and a server are killed
 	cargo run --release --example contend
 
-test: servers redis curator nextest ## Run every test, on real ZooKeeper servers
+test: servers redis-server curator nextest ## Run every test, on real ZooKeeper servers
 	cargo test --quiet --workspace --doc
 	cargo build --quiet --examples # some are run by tests, and those with tests of their own are not built with them
 	cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
@@ -31,7 +31,7 @@ image: ## Have the container image zookeeper:3.9, pulled or built
 servers:
 	scripts/have-servers.sh
 
-redis:
+redis-server:
 	scripts/have-redis.sh
 
 curator:
@@ -44,16 +44,16 @@ bench: servers ## Measure zklock against zookeeper-client (docs/PERFORMANCE.md)
 	scripts/bench.sh
 
 model: nextest ## Explore the protocol's largest models, of millions of states
-	cargo nextest run --release -p zklock --test model --profile model
-
-strict: servers nextest ## Measure who is told first when something fails (docs/STRICTNESS.md)
-	scripts/strictness.sh
-
-strictness: servers redis ## Show what five Redis locks do under the same faults (docs/STRICTNESS.md)
-	cargo run --release --example strictness
-
-gaps: servers nextest ## Measure the time between one command's end and the next one's begin (docs/CLI.md; REPETITIONS=)
-	scripts/gaps.sh $(REPETITIONS)
+	cargo nextest run --release -p zklock-recipe --profile model
 
 torture: servers ## Take servers and clients apart for ten minutes, and look for two holders (SECONDS=, SEED=)
-	cargo run --release -p zklock-bench -- torture --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
+	cargo run --release -p zklock-proof -- torture --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
+
+margins: servers ## Measure who is told first when something fails (docs/STRICTNESS.md; REPETITIONS=)
+	cargo run --release -p zklock-proof -- margins $(if $(REPETITIONS),--repetitions $(REPETITIONS))
+
+redis: servers redis-server ## Show what five Redis locks do under the same faults (docs/STRICTNESS.md)
+	cargo run --release -p zklock-proof -- redis
+
+gaps: servers nextest ## Measure the time between one command's end and the next one's begin (docs/CLI.md; REPETITIONS=)
+	cargo run -p zklock-proof -- gaps $(if $(REPETITIONS),--repetitions $(REPETITIONS))

@@ -13,7 +13,7 @@ classes=target/curator
 
 if [ ! -e "$jars/curator-recipes.jar" ] || ! command -v javac >/dev/null; then
     if ! command -v apt-get >/dev/null; then
-        say "there is no $jars/curator-recipes.jar or no javac, and no apt-get to install them; the tests of tests/curator.rs need both"
+        say "there is no $jars/curator-recipes.jar or no javac, and no apt-get to install them; the tests of tests/servers/curator.rs need both"
         exit 1
     elif [ "$(id -u)" = 0 ]; then
         as_root=""

@@ -6,12 +6,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::peers::Recipe;
-use crate::torture::{Part, Torture};
 
 /// Measures zklock against its peers.
 ///
-/// Exits with 0 when it has measured, 1 when what it measured exceeds a limit or a lock broke its promise, 2 when it could
-/// not measure.
+/// Exits with 0 when it has measured, 1 when what it measured exceeds a limit, 2 when it could not measure.
 #[derive(Debug, Parser)]
 #[command(name = "zklock-bench")]
 pub(crate) struct Arguments {
@@ -25,11 +23,6 @@ pub(crate) enum Command {
     Compare(Compare),
     /// Memory of acquisitions that wait in one process, on one session.
     Memory(Memory),
-    /// Whether a lock keeps its promises while its clients and servers are taken apart.
-    Torture(Torture),
-    /// One client of the torture, which starts it.
-    #[command(hide = true)]
-    TortureClient(Part),
 }
 
 #[derive(Debug, Args)]

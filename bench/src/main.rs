@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `compare` has the peers take turns, slice by slice, so that whatever disturbs the machine disturbs them all alike.
-//! `memory` says what a waiting acquisition costs. `torture` is no measurement, but a search for what is wrong.
+//! `memory` says what a waiting acquisition costs.
 
 mod args;
 mod compare;
@@ -16,7 +16,6 @@ mod peers;
 mod report;
 mod scenario;
 mod stage;
-mod torture;
 
 use std::process::ExitCode;
 
@@ -35,12 +34,10 @@ async fn main() -> ExitCode {
     }
 }
 
-/// False if a limit was exceeded, or a promise was broken.
+/// False if a limit was exceeded.
 async fn run(arguments: Arguments) -> anyhow::Result<bool> {
     match arguments.command {
         Command::Compare(compare) => compare::run(&compare).await.map(|()| true),
         Command::Memory(memory) => memory::run(&memory).await,
-        Command::Torture(torture) => torture::run(&torture).await,
-        Command::TortureClient(part) => torture::run_client(part).await.map(|()| true),
     }
 }

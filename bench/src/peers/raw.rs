@@ -4,7 +4,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use zookeeper_client::{Acls, Client as Session, CreateMode};
 
-use super::{Client, DATA, Held, SESSION_TIMEOUT};
+use super::client::{Client, DATA, Held, SESSION_TIMEOUT};
 
 pub(super) struct Raw {
     session: Session,

@@ -4,7 +4,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use zklock::{Guard, Lock, LockOptions, Session};
 
-use super::{Client, Held, SESSION_TIMEOUT};
+use super::client::{Client, Held, SESSION_TIMEOUT};
 
 pub(super) struct Zklock {
     lock: Lock,

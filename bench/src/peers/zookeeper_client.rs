@@ -4,7 +4,19 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use zookeeper_client::{Acls, Client as Session, LockClient, LockPrefix};
 
-use super::{Client, DATA, Held, Recipe, SESSION_TIMEOUT};
+use super::client::{Client, DATA, Held, SESSION_TIMEOUT};
+
+/// What can be chosen about zookeeper-client's recipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Recipe {
+    /// It queues in Curator's layout. That tells contenders of one session apart after a lost reply, at the price of
+    /// longer names; the other layout is the one that is fastest.
+    pub(crate) curator: bool,
+    /// It releases by dropping, all it offers for that: a task in the background then deletes the node. Otherwise
+    /// that request is awaited, which is faster where the same session goes on to acquire: of two small requests in a
+    /// row, Nagle's algorithm holds the second.
+    pub(crate) drops: bool,
+}
 
 pub(super) struct ZookeeperClient {
     session: Session,

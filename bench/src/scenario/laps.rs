@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 
-use super::{Cast, Slice};
+use super::cast::{Cast, Slice};
 use crate::peers::{Client, Peer};
 use crate::stage::Stage;
 

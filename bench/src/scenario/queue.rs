@@ -11,7 +11,7 @@ use anyhow::Context;
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 
-use super::{Cast, Slice};
+use super::cast::{Cast, Slice};
 use crate::peers::{Client, Peer};
 use crate::stage::Stage;
 

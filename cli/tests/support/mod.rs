@@ -4,8 +4,6 @@
 #![allow(dead_code, unreachable_pub, reason = "shared by test crates that use different parts")]
 
 pub mod authority;
-#[path = "../../../tests/support/mod.rs"]
-pub mod library;
 pub mod looker;
 pub mod program;
 pub mod terminal;
@@ -18,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use zklock::{Contender, Session};
+pub use zklock_test_support as library;
 
 use library::{eventually, within};
 

@@ -164,7 +164,7 @@ fn touches_count_once_they_are_confirmed_twice_the_first_time_a_lag_later() {
     assert_eq!(deadline(&lease), at(12_449));
 }
 
-/// Found while the argument was modelled, then on servers (tests/strict/stalled_server.rs): one confirmation was taken for
+/// Found while the argument was modelled, then on servers (proof/src/margins/stalled_server.rs): one confirmation was taken for
 /// enough. But the server may hear the leader's pings late, together with the acknowledgement, and be cut off before
 /// its report arrives.
 #[test]

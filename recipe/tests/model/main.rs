@@ -593,7 +593,7 @@ fn the_look_must_be_behind_the_create() {
 
 /// A quorum write used to be proof that the leader knew of all that was answered a lag before. Here the follower hears the
 /// ping that asks for the first contender's touch together with the write's answer, and is not heard any more. On
-/// servers: `tests/strict/stalled_server.rs`.
+/// servers: `proof/src/margins/stalled_server.rs`.
 #[test]
 fn frozen_a_write_came_before_the_report() {
     let faults = Faults { beats: 1, stalls: 2, ..Faults::default() };

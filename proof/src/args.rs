@@ -1,0 +1,60 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::gaps::Gaps;
+use crate::harness::part;
+use crate::margins::{self, Margins};
+use crate::redis::{self, Redis};
+use crate::torture::{self, Torture};
+
+/// Looks for two holders of a lock while servers, connections and processes fail.
+///
+/// Exits with 0 if a lock of zklock never had two holders and kept its other promises, 1 if it did not, 2 if something
+/// could not be measured.
+#[derive(Debug, Parser)]
+#[command(name = "zklock-proof")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Take client processes and servers apart at random, and judge afterwards what the clients did.
+    Torture(Torture),
+    /// Let one thing fail under a holder, and measure who is told first: the holder or the next one.
+    Margins(Margins),
+    /// Compare five locks on Redis with zklock under the same faults.
+    Redis(Redis),
+    /// Measure the time from the end of one command under `zklock run` to the begin of the next.
+    Gaps(Gaps),
+    /// One client of the torture, which starts it.
+    #[command(hide = true)]
+    TortureClient {
+        #[arg(value_parser = part::<torture::Part>)]
+        part: torture::Part,
+    },
+    /// The holder of a scenario, which starts it.
+    #[command(hide = true)]
+    MarginsHolder {
+        #[arg(value_parser = part::<margins::Part>)]
+        part: margins::Part,
+    },
+    /// One contender for a lock that is compared; the comparison starts it.
+    #[command(hide = true)]
+    RedisContender {
+        #[arg(value_parser = part::<redis::Part>)]
+        part: redis::Part,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,14 @@
+//! What the programs have in common: the clock, the processes and what they say, the judge, and the table.
+
+mod clock;
+mod judge;
+mod process;
+pub(crate) mod register;
+mod speech;
+pub(crate) mod table;
+
+pub(crate) use clock::Instant;
+pub(crate) use judge::overlaps;
+pub(crate) use process::{Process, Voice, part};
+pub(crate) use speech::{listen, orders, say};
+pub(crate) use table::Row;

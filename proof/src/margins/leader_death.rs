@@ -1,0 +1,199 @@
+//! The leader is killed in the middle of a request: the request was sent, and its sender cannot know what came of it.
+
+use zklock::{Lock, Session};
+use zklock_test_support::{acquire, enqueue_behind, eventually, granted, queue, within};
+use zklock_testcontainers::{Ensemble, HeldReply, HeldRequest, Link, RequestKind};
+
+use super::contest::{LONG_TIMEOUT, behind, ensemble, links, path, recover, session};
+use crate::harness::{Instant, Row};
+
+/// How far the request came.
+#[derive(Clone, Copy)]
+enum Moment {
+    /// No server has it.
+    Sent,
+    /// A quorum has committed it, and the reply is on its way.
+    Committed,
+}
+
+/// Where the client is connected to.
+#[derive(Clone, Copy)]
+enum At {
+    Leader,
+    Follower,
+}
+
+pub(super) async fn the_leader_dies_before_it_gets_a_release(repetitions: usize) -> Vec<Row> {
+    release("the leader is killed before it gets its release", Moment::Sent, repetitions).await
+}
+
+pub(super) async fn the_leader_dies_before_its_answer_to_a_release_is_seen(repetitions: usize) -> Vec<Row> {
+    release("the leader is killed before its answer to a release is seen", Moment::Committed, repetitions)
+        .await
+}
+
+pub(super) async fn the_leader_dies_before_it_gets_a_create(repetitions: usize) -> Vec<Row> {
+    create("the leader is killed before it gets a create", Moment::Sent, repetitions).await
+}
+
+pub(super) async fn the_leader_dies_before_its_answer_to_a_create_is_seen(repetitions: usize) -> Vec<Row> {
+    create("the leader is killed before its answer to a create is seen", Moment::Committed, repetitions).await
+}
+
+async fn release(scenario: &'static str, moment: Moment, repetitions: usize) -> Vec<Row> {
+    let ensemble = ensemble().await;
+    let mut margins = Row::of(scenario);
+    for repetition in 0..repetitions {
+        for at in [At::Leader, At::Follower] {
+            let path = format!("{}-{}", path(repetition), at.name());
+            let leader = ensemble.leader().await.unwrap();
+            let (links, server, holding) = connect(&ensemble, at).await;
+            let waiting = session(ensemble.connect_string(), LONG_TIMEOUT).await;
+            let guard = holding.lock(&path).unwrap().acquire().await.unwrap();
+            let lock = waiting.lock(&path).unwrap();
+            let waiter = enqueue_behind(&guard, &lock).await;
+            let (token, lost) = (guard.token(), guard.lost());
+
+            let held = Held::next(&links[server], moment);
+            let release = tokio::spawn(guard.release());
+            within("the end of the guard", lost).await;
+            let ended = Instant::now();
+            let ((next, granted), ()) =
+                tokio::join!(async { (granted(waiter).await, Instant::now()) }, async {
+                    held.kill(&ensemble, leader, &links[server]).await;
+                    within("the release", release).await.expect("no panic").expect("a confirmed release");
+                });
+            assert!(next.is_held() && next.token() > token);
+            margins.record(granted.seconds_after(ended));
+
+            let contenders = until_queued(&lock, 1).await;
+            assert_eq!(contenders, [next.node()], "one node a grant");
+            recover_from(&ensemble, leader).await;
+            next.release().await.unwrap();
+            until_nothing_is_left(&ensemble, &lock).await;
+        }
+    }
+    vec![margins]
+}
+
+async fn create(scenario: &'static str, moment: Moment, repetitions: usize) -> Vec<Row> {
+    let ensemble = ensemble().await;
+    let mut margins = Row::of(scenario);
+    for repetition in 0..repetitions {
+        for at in [At::Leader, At::Follower] {
+            let path = format!("{}-{}", path(repetition), at.name());
+            let leader = ensemble.leader().await.unwrap();
+            let (links, server, entering) = connect(&ensemble, at).await;
+            let holding = session(ensemble.connect_string(), LONG_TIMEOUT).await;
+            let lock = entering.lock(&path).unwrap();
+            // A session that knows that the directory has no data enters by a transaction.
+            lock.acquire().await.unwrap().release().await.unwrap();
+            let watching = holding.lock(&path).unwrap();
+            let guard = watching.acquire().await.unwrap();
+
+            let held = Held::next(&links[server], moment);
+            let waiter = acquire(&lock);
+            held.kill(&ensemble, leader, &links[server]).await;
+            let contenders = until_queued(&watching, 2).await;
+            assert_eq!(contenders[0], guard.node());
+            assert!(guard.is_held() && !waiter.is_finished(), "two guards at once");
+            recover_from(&ensemble, leader).await;
+            assert_eq!(until_queued(&watching, 2).await, contenders, "one node an acquisition");
+
+            let (token, lost) = (guard.token(), guard.lost());
+            let release = tokio::spawn(guard.release());
+            within("the end of the guard", lost).await;
+            let ended = Instant::now();
+            let next = granted(waiter).await;
+            margins.record(Instant::now().seconds_after(ended));
+            within("the release", release).await.expect("no panic").expect("a confirmed release");
+            assert!(next.is_held() && next.token() > token);
+            assert_eq!(next.node(), contenders[1]);
+            next.release().await.unwrap();
+            until_nothing_is_left(&ensemble, &lock).await;
+        }
+    }
+    vec![margins]
+}
+
+impl At {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Leader => "leader",
+            Self::Follower => "follower",
+        }
+    }
+
+    async fn server(self, ensemble: &Ensemble) -> usize {
+        match self {
+            Self::Leader => ensemble.leader().await.unwrap(),
+            Self::Follower => ensemble.followers().await.unwrap()[0],
+        }
+    }
+}
+
+/// A link to each server, and a session that may use all of them and begins with one. It outlives the election.
+async fn connect(ensemble: &Ensemble, at: At) -> (Vec<Link>, usize, Session) {
+    let (links, server) = (links(ensemble).await, at.server(ensemble).await);
+    let others = || links.iter().enumerate().filter(|(link, _)| *link != server).map(|(_, link)| link);
+    others().for_each(Link::refuse);
+    let session = session(behind(&links), LONG_TIMEOUT).await;
+    others().for_each(Link::accept);
+    assert_eq!(links[server].connections(), 1);
+    (links, server, session)
+}
+
+/// A transaction that stops on its way, there or back.
+enum Held {
+    Request(HeldRequest),
+    Reply(HeldReply),
+}
+
+impl Held {
+    /// The next one. Should that be a heartbeat, then what was sent behind it stops with it.
+    fn next(link: &Link, moment: Moment) -> Self {
+        match moment {
+            Moment::Sent => Self::Request(link.hold_request(RequestKind::Multi)),
+            Moment::Committed => Self::Reply(link.hold_reply(RequestKind::Multi)),
+        }
+    }
+
+    /// Kills the leader while it is stopped; the connection goes with the leader, and it is lost.
+    async fn kill(self, ensemble: &Ensemble, leader: usize, link: &Link) {
+        match &self {
+            Self::Request(request) => within("the request", request.reached()).await,
+            Self::Reply(reply) => within("the reply", reply.reached()).await,
+        }
+        ensemble.kill(leader).await.unwrap();
+        link.cut();
+    }
+}
+
+/// The nodes in the queue, once there are so many. Who asks may be without a connection for a while.
+async fn until_queued(lock: &Lock, number: usize) -> Vec<String> {
+    let mut nodes = Vec::new();
+    eventually("the queue's length", async || {
+        let Ok(contenders) = lock.contenders().await else { return false };
+        nodes = contenders.into_iter().map(|contender| contender.path).collect();
+        nodes.len() == number
+    })
+    .await;
+    nodes
+}
+
+async fn recover_from(ensemble: &Ensemble, leader: usize) {
+    ensemble.restart(leader).await.unwrap();
+    recover(ensemble).await;
+}
+
+/// Waits until the queue is empty and no server knows an ephemeral node, though every session lives.
+async fn until_nothing_is_left(ensemble: &Ensemble, lock: &Lock) {
+    assert!(queue(lock).await.is_empty(), "an orphan");
+    for server in 0..ensemble.len() {
+        eventually("no ephemeral node", async || {
+            let answer = ensemble.admin(server, "mntr").await.expect("mntr");
+            answer.lines().any(|line| line == "zk_ephemerals_count\t0")
+        })
+        .await;
+    }
+}

@@ -1,0 +1,58 @@
+//! Who is told first: the holder that it has lost the lock, or the next contender that it has got it.
+//!
+//! Each scenario lets servers, connections or processes fail under a holder, on a real ensemble of three, and fails if two
+//! guards are ever valid at once. It measures the margin: from the end of the guard to the next grant. The table is
+//! that of `docs/STRICTNESS.md`.
+
+mod args;
+mod contest;
+mod cut_off_client;
+mod cut_off_server;
+mod differing_servers;
+mod holder;
+mod late_create;
+mod leader_death;
+mod operator;
+mod paused_server;
+mod peer;
+mod rolling_restart;
+mod scenario;
+mod stalled_server;
+mod stopped_process;
+
+use std::thread;
+
+use anyhow::Context;
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+pub(crate) use args::Margins;
+pub(crate) use holder::{Part, hold};
+use scenario::{SCENARIOS, Scenario};
+
+use crate::harness::{Row, table};
+
+/// True if no scenario failed.
+pub(crate) async fn run(margins: &Margins) -> anyhow::Result<bool> {
+    let (mut rows, mut passed) = (Vec::new(), true);
+    let is_asked_for = |name: &str| margins.only.is_empty() || margins.only.iter().any(|only| only == name);
+    for scenario in SCENARIOS.iter().filter(|scenario| is_asked_for(scenario.name)) {
+        match play(scenario, margins.repetitions.into()).await? {
+            Some(measured) => rows.extend(measured),
+            None => {
+                eprintln!("margins: {} FAILED", scenario.name);
+                passed = false;
+            }
+        }
+    }
+    table::print("margin", &rows);
+    Ok(passed)
+}
+
+/// Plays it in a thread and a runtime of its own, which end with it. `None` if it panicked; then it has said why.
+async fn play(scenario: &'static Scenario, times: usize) -> anyhow::Result<Option<Vec<Row>>> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let (played, measured) = oneshot::channel();
+    thread::spawn(move || played.send(runtime.block_on((scenario.play)(times))));
+    Ok(measured.await.ok())
+}

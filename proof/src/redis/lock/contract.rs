@@ -1,0 +1,41 @@
+//! What a user calls.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// How long connecting may take, on a busy machine too: it is not what is measured.
+pub(super) const CONNECT: Duration = Duration::from_secs(30);
+
+/// A lock as one process has it.
+pub(crate) trait Lock {
+    /// Waits until it is held; the fencing token, if the lock has any.
+    async fn acquire(&mut self) -> Result<Option<i64>, Failure>;
+
+    /// Gives it back, whether this process holds it or not.
+    async fn release(&mut self) -> Result<(), Failure>;
+
+    /// What the lock tells its holder without being asked over the network; `None` if it tells nothing.
+    fn check(&self) -> Option<bool> {
+        None
+    }
+
+    /// Asks the servers whether it is held; `None` if there is no such question.
+    async fn inquire(&mut self) -> Result<Option<bool>, Failure> {
+        Ok(None)
+    }
+}
+
+/// What an acquisition or a release throws.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Redis(#[from] redis::RedisError),
+    #[error(transparent)]
+    Acquire(#[from] zklock::AcquireError),
+    #[error(transparent)]
+    Release(#[from] zklock::ReleaseError),
+    /// The client that releases does not hold it, in the original's words where it has any.
+    #[error("{0}")]
+    NotHeld(String),
+}

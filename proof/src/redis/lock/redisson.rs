@@ -1,0 +1,163 @@
+//! Redisson's `RLock`, by `lock()` and `unlock()`: with the watchdog, which renews what is held.
+//!
+//! From `org.redisson.RedissonLock` and `org.redisson.renewal.LockTask`, versions 3.45 to 4. The key is a hash with one field,
+//! `uuid:thread`, that counts re-entries. A loser is told the remaining TTL; it subscribes to the lock's channel and tries
+//! again when something is published there or that time has passed. The watchdog renews every third of
+//! `lockWatchdogTimeout` (30 s by default). Left out is what only matters to other uses: fixed lease times, replicas,
+//! and the latch by which a repeated `unlock` is recognised.
+//!
+//! A command is answered within `timeout` (3 s by default), or fails; the script that acquires is not repeated.
+//!
+//! Weak spot: a holder whose renewals fail, or come too late because it was stopped, is not told. A renewal that finds the
+//! lock gone ends the watchdog without a word: `LockRenewalFailureListener`, where there is one, hears only of renewals
+//! that failed with an error. Who asks `isHeldByCurrentThread` is told, by a round trip; who does not is told by the
+//! exception of `unlock`.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::StreamExt;
+use redis::aio::{MultiplexedConnection, PubSub};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::client::{Redis, milliseconds};
+use super::contract::{Failure, Lock};
+
+/// `nil` if it is acquired, else the remaining TTL.
+const ACQUIRE: &str = "
+    if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+        redis.call('hincrby', KEYS[1], ARGV[2], 1)
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return nil
+    end
+    return redis.call('pttl', KEYS[1])";
+
+/// `nil` if it is not held by this owner, 0 if it is held still, 1 if it is free.
+const UNLOCK: &str = "
+    if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+        return nil
+    end
+    if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return 0
+    end
+    redis.call('del', KEYS[1])
+    redis.call('publish', KEYS[2], 0)
+    return 1";
+
+const RENEW: &str = "
+    if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+        redis.call('pexpire', KEYS[1], ARGV[1])
+        return 1
+    end
+    return 0";
+
+pub(crate) struct Redisson {
+    redis: Redis,
+    /// `uuid:thread`. A process has one thread that locks here.
+    owner: String,
+    channel: String,
+    watchdog: Option<Watchdog>,
+}
+
+impl Redisson {
+    pub(crate) fn new(redis: Redis) -> Self {
+        let channel = format!("redisson_lock__channel:{{{}}}", redis.key);
+        Self { redis, owner: format!("{}:1", Uuid::new_v4()), channel, watchdog: None }
+    }
+
+    /// The remaining TTL of another's lock, negative if it has none; `None` if this process has it now.
+    async fn try_acquire(&mut self) -> Result<Option<i64>, Failure> {
+        let ttl = self.redis.ttl().to_string();
+        let remaining: Option<i64> = self.redis.eval(ACQUIRE, &[], &[&ttl, &self.owner]).await?;
+        if remaining.is_none() {
+            self.watchdog = Some(Watchdog::start(&self.redis, &self.owner));
+        }
+        Ok(remaining)
+    }
+
+    async fn subscribe(&self) -> redis::RedisResult<PubSub> {
+        let mut subscription = self.redis.client.get_async_pubsub().await?;
+        subscription.subscribe(&self.channel).await?;
+        Ok(subscription)
+    }
+}
+
+impl Lock for Redisson {
+    async fn acquire(&mut self) -> Result<Option<i64>, Failure> {
+        if self.try_acquire().await?.is_none() {
+            return Ok(None);
+        }
+        let mut subscription = self.subscribe().await?;
+        let mut unlocked = pin!(subscription.on_message());
+        while let Some(remaining) = self.try_acquire().await? {
+            match u64::try_from(remaining) {
+                // Whether it was published or the time is over: try again.
+                Ok(remaining) => {
+                    let _ = timeout(Duration::from_millis(remaining), unlocked.next()).await;
+                }
+                Err(_) => {
+                    unlocked.next().await;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn release(&mut self) -> Result<(), Failure> {
+        let ttl = self.redis.ttl().to_string();
+        let channel = self.channel.clone();
+        let unlocked = self.redis.eval::<Option<i64>>(UNLOCK, &[&channel], &[&ttl, &self.owner]).await;
+        // Whatever came of it.
+        self.watchdog = None;
+        match unlocked? {
+            Some(_) => Ok(()),
+            None => Err(Failure::NotHeld(format!(
+                "attempt to unlock lock, not locked by current thread by node id: {}",
+                self.owner
+            ))),
+        }
+    }
+
+    /// `isHeldByCurrentThread`.
+    async fn inquire(&mut self) -> Result<Option<bool>, Failure> {
+        let mut command = redis::cmd("HEXISTS");
+        command.arg(&self.redis.key).arg(&self.owner);
+        Ok(Some(command.query_async(&mut self.redis.connection).await?))
+    }
+}
+
+/// Renews a lock until it is dropped, or finds the lock gone.
+struct Watchdog {
+    task: JoinHandle<()>,
+}
+
+impl Watchdog {
+    fn start(redis: &Redis, owner: &str) -> Self {
+        let (connection, key) = (redis.connection.clone(), redis.key.clone());
+        let task = tokio::spawn(watch(connection, key, owner.to_owned(), redis.ttl));
+        Self { task }
+    }
+}
+
+async fn watch(mut connection: MultiplexedConnection, key: String, owner: String, lease: Duration) {
+    let ttl = milliseconds(lease);
+    loop {
+        tokio::time::sleep(lease / 3).await;
+        let mut renew = redis::cmd("EVAL");
+        renew.arg(RENEW).arg(1).arg(&key).arg(ttl).arg(&owner);
+        let renewed = renew.query_async(&mut connection).await;
+        // A renewal that failed is logged by the original, and the next one comes in its turn.
+        if renewed.is_ok_and(|renewed: bool| !renewed) {
+            return;
+        }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

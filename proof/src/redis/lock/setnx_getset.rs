@@ -1,0 +1,75 @@
+//! `SETNX key timestamp`, and `GETSET` once the timestamp has passed: it says when the lock expires, by the clock of whoever
+//! took it.
+//!
+//! From the page of `SETNX` in the Redis documentation ("Design pattern: Locking with SETNX", "Handling deadlocks"), which
+//! advises against it by now. The key never expires by itself. Of those who find it expired, the one to whom `GETSET`
+//! answers an expired timestamp has it; the others have written theirs over it, which prolongs the lock a little. As
+//! that page asks, a holder compares its clock before it deletes the key, and leaves it alone if its time is over.
+//!
+//! Weak spots: it is as good as the clocks agree; the comparison and the `DEL` are two steps; and the lock ends in the
+//! middle of the work, as all locks with a TTL do.
+
+use super::client::{POLL, Redis, milliseconds};
+use super::contract::{Failure, Lock};
+use crate::redis::clock::WallClock;
+
+pub(crate) struct SetnxGetset {
+    redis: Redis,
+    clock: WallClock,
+    /// When the lock that this process took expires, by its own clock.
+    expires: Option<i64>,
+}
+
+impl SetnxGetset {
+    pub(crate) fn new(redis: Redis, clock: WallClock) -> Self {
+        Self { redis, clock, expires: None }
+    }
+
+    /// When a lock that is taken now expires.
+    fn expiry(&self) -> i64 {
+        let ttl = milliseconds(self.redis.ttl).try_into().unwrap_or(i64::MAX);
+        self.clock.milliseconds().saturating_add(ttl).saturating_add(1)
+    }
+
+    /// When the lock expires, if this process took it just now.
+    async fn take(&mut self) -> redis::RedisResult<Option<i64>> {
+        let (key, connection) = (self.redis.key.clone(), &mut self.redis.connection.clone());
+        let expires = self.expiry();
+        if redis::cmd("SETNX").arg(&key).arg(expires).query_async(connection).await? {
+            return Ok(Some(expires));
+        }
+        let found: Option<i64> = redis::cmd("GET").arg(&key).query_async(connection).await?;
+        // If it was deleted meanwhile, the next attempt is a `SETNX` again.
+        let Some(found) = found else { return Ok(None) };
+        if found >= self.clock.milliseconds() {
+            return Ok(None);
+        }
+        let expires = self.expiry();
+        let old: Option<i64> = redis::cmd("GETSET").arg(&key).arg(expires).query_async(connection).await?;
+        Ok(old.is_none_or(|old| old < self.clock.milliseconds()).then_some(expires))
+    }
+}
+
+impl Lock for SetnxGetset {
+    async fn acquire(&mut self) -> Result<Option<i64>, Failure> {
+        loop {
+            if let Some(expires) = self.take().await? {
+                self.expires = Some(expires);
+                return Ok(None);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    async fn release(&mut self) -> Result<(), Failure> {
+        match self.expires.take() {
+            Some(expires) if self.clock.milliseconds() < expires => {
+                let () =
+                    redis::cmd("DEL").arg(&self.redis.key).query_async(&mut self.redis.connection).await?;
+                Ok(())
+            }
+            Some(_) => Err(Failure::NotHeld("its time is over".into())),
+            None => Err(Failure::NotHeld("it was not acquired".into())),
+        }
+    }
+}

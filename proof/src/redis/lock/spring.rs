@@ -1,0 +1,78 @@
+//! Spring Integration's `RedisLockRegistry`, as it is by default: a `SPIN_LOCK`, 60 s, not renewed.
+//!
+//! From `org.springframework.integration.redis.util.RedisLockRegistry`, versions 5 to 7. Threads of one process first contend
+//! for a local lock; its owner obtains the key by a script, every 100 ms until it has it. The value is the registry's, so
+//! the script extends what its own registry holds. Recent versions renew if they are given a task scheduler; by default none
+//! is. There is also `PUB_SUB_LOCK`, which waits for a message instead of polling.
+//!
+//! Commands are answered within Lettuce's default of 60 s, or fail, so a reply that is later than the TTL makes no holder. One
+//! that takes nearly as long leaves it nearly no time.
+//!
+//! Weak spot: the holder is told that its lock has expired when it unlocks: by an exception which says that the integrity of
+//! the data may have been compromised. So it may.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use uuid::Uuid;
+
+use super::client::{POLL, Redis};
+use super::contract::{Failure, Lock};
+
+const OBTAIN: &str = "
+    local owner = redis.call('GET', KEYS[1])
+    if owner == ARGV[1] then
+        redis.call('PEXPIRE', KEYS[1], ARGV[2])
+        return 1
+    elseif not owner then
+        redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+        return 1
+    end
+    return 0";
+
+const UNLINK_OWN: &str = "
+    if redis.call('GET', KEYS[1]) == ARGV[1] then
+        redis.call('UNLINK', KEYS[1])
+        return 1
+    end
+    return 0";
+
+pub(crate) struct Spring {
+    redis: Redis,
+    /// The registry's.
+    client: String,
+    /// The local stage: one for each key, shared by all threads of the process.
+    local: Arc<Mutex<()>>,
+    held: Option<OwnedMutexGuard<()>>,
+}
+
+impl Spring {
+    pub(crate) fn new(redis: Redis) -> Self {
+        Self { redis, client: Uuid::new_v4().to_string(), local: Arc::default(), held: None }
+    }
+}
+
+impl Lock for Spring {
+    async fn acquire(&mut self) -> Result<Option<i64>, Failure> {
+        let local = self.local.clone().lock_owned().await;
+        let ttl = self.redis.ttl().to_string();
+        // An error gives the local lock back.
+        while !self.redis.eval::<bool>(OBTAIN, &[], &[&self.client, &ttl]).await? {
+            tokio::time::sleep(POLL).await;
+        }
+        self.held = Some(local);
+        Ok(None)
+    }
+
+    async fn release(&mut self) -> Result<(), Failure> {
+        let Some(_local) = self.held.take() else {
+            return Err(Failure::NotHeld(format!("You do not own lock at {}", self.redis.key)));
+        };
+        if self.redis.eval::<bool>(UNLINK_OWN, &[], &[&self.client]).await? {
+            return Ok(());
+        }
+        let told = "Lock was released in the store due to expiration. The integrity of data protected by this lock \
+                    may have been compromised.";
+        Err(Failure::NotHeld(told.into()))
+    }
+}

@@ -1,0 +1,116 @@
+//! The servers of all runs: one Redis, one ZooKeeper ensemble.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use redis::Client;
+use tokio::time::{interval, timeout};
+use zklock::Session;
+use zklock_testcontainers::Ensemble;
+
+use crate::redis::kind::Kind;
+use crate::redis::lock::ZOOKEEPER_TICK;
+use crate::redis::redis_server::RedisServer;
+
+/// For what must come to pass in the end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Servers {
+    redis: Option<RedisServer>,
+    zookeeper: Option<ZooKeeper>,
+}
+
+struct ZooKeeper {
+    ensemble: Ensemble,
+    /// For looking on.
+    session: Session,
+}
+
+impl Servers {
+    /// Starts what these locks need.
+    pub(crate) async fn start(locks: &[Kind], zookeepers: usize) -> anyhow::Result<Self> {
+        let redis = async {
+            if locks.iter().all(|lock| lock.is_zklock()) {
+                return anyhow::Ok(None);
+            }
+            RedisServer::start().await.map(Some)
+        };
+        let zookeeper = async {
+            if !locks.iter().any(|lock| lock.is_zklock()) {
+                return anyhow::Ok(None);
+            }
+            ZooKeeper::start(zookeepers).await.map(Some)
+        };
+        let (redis, zookeeper) = tokio::try_join!(redis, zookeeper)?;
+        Ok(Self { redis, zookeeper })
+    }
+
+    /// Where the contender of this number connects to, as `host:port`.
+    pub(crate) fn address(&self, kind: Kind, number: usize) -> String {
+        match (&self.redis, &self.zookeeper) {
+            (_, Some(zookeeper)) if kind.is_zklock() => {
+                zookeeper.ensemble.address(number % zookeeper.ensemble.len())
+            }
+            (Some(redis), _) => redis.address().to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// What they are.
+    pub(crate) fn description(&self) -> String {
+        let redis = self.redis.as_ref().map(|redis| format!("Redis {}, one server", redis.version()));
+        let zookeeper = self.zookeeper.as_ref().map(|it| match it.ensemble.len() {
+            1 => "ZooKeeper, one server".to_owned(),
+            servers => format!("ZooKeeper, {servers} servers"),
+        });
+        redis.into_iter().chain(zookeeper).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Makes sure that a lock's directory is there, so that the first request of an acquisition is the one that wins.
+    pub(crate) async fn make_directory(&self, kind: Kind, path: &str) -> anyhow::Result<()> {
+        if let (true, Some(zookeeper)) = (kind.is_zklock(), &self.zookeeper) {
+            zookeeper.session.lock(path)?.acquire().await?.release().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a lock whose holder is gone can be taken again. By a key that has no expiry it can after `ttl`.
+    pub(crate) async fn until_expired(&self, kind: Kind, key: &str, ttl: Duration) -> anyhow::Result<()> {
+        let expired = async {
+            if kind.is_zklock() {
+                let zookeeper = self.zookeeper.as_ref().context("no ZooKeeper")?;
+                let lock = zookeeper.session.lock(key)?;
+                let mut looks = interval(Duration::from_millis(10));
+                while !lock.contenders().await?.is_empty() {
+                    looks.tick().await;
+                }
+            } else if kind.reads_wall_clock() {
+                tokio::time::sleep(ttl).await;
+            } else {
+                let redis = self.redis.as_ref().context("no Redis")?;
+                let client = Client::open(format!("redis://{}", redis.address()))?;
+                let mut connection = client.get_multiplexed_async_connection().await?;
+                let mut looks = interval(Duration::from_millis(10));
+                while redis::cmd("EXISTS").arg(key).query_async(&mut connection).await? {
+                    looks.tick().await;
+                }
+            }
+            Ok(())
+        };
+        timeout(PATIENCE, expired).await.context("a lock without a holder does not expire")?
+    }
+}
+
+impl ZooKeeper {
+    async fn start(servers: usize) -> anyhow::Result<Self> {
+        let ensemble =
+            Ensemble::builder(servers).tick_time(ZOOKEEPER_TICK).max_session_timeout(PATIENCE).start().await;
+        let ensemble = ensemble.context("cannot start ZooKeeper")?;
+        let session = Session::builder(ensemble.connect_string())
+            .session_timeout(PATIENCE)
+            .tick(ZOOKEEPER_TICK)
+            .connect()
+            .await?;
+        Ok(Self { ensemble, session })
+    }
+}

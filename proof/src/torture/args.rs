@@ -1,0 +1,41 @@
+//! The command line of the torture.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+/// Whose lock it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Recipe {
+    /// zklock's, with fencing.
+    Zklock,
+    /// zookeeper-client's own, `Client::lock`, which has no tokens: to see whether the torture finds anything.
+    ZookeeperClient,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Torture {
+    /// For how long there are faults, in seconds. Starting, recovering and looking for remains take some ten more.
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) seconds: u64,
+    /// How many client processes contend.
+    #[arg(long, value_name = "K", default_value_t = 6, value_parser = clap::value_parser!(u16).range(3..=50))]
+    pub(crate) clients: u16,
+    /// Decides which faults there are, and when. Drawn and printed if it is left out.
+    #[arg(long, value_name = "X")]
+    pub(crate) seed: Option<u64>,
+    /// Whose lock is tortured.
+    #[arg(long, value_enum, default_value_t = Recipe::Zklock)]
+    pub(crate) lock: Recipe,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Draw the history into this file, as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Keep everything that the contenders said, and the faults, in this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+}

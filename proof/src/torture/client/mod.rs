@@ -1,0 +1,42 @@
+//! A client process: one session, and a task or two that contend, hold, write, and lose.
+
+mod contender;
+mod contest;
+mod orders;
+mod peer;
+mod zklock;
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::args::Recipe;
+use super::part::Part;
+use super::record::Who;
+use super::slew;
+use contender::Contender;
+use contest::Contest;
+pub(super) use orders::Order;
+
+/// Contends until it is told to finish, then waits to be told to end.
+pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
+    let mut orders = orders::follow()?;
+    slew::confirm(part.slew).await?;
+    let contest: Arc<dyn Contest> = match part.setup.lock {
+        Recipe::Zklock => Arc::new(zklock::Zklock::open(&part).await?),
+        Recipe::ZookeeperClient => Arc::new(peer::ZookeeperClient::new(&part)),
+    };
+    let mut tasks = JoinSet::new();
+    for task in 1..=part.tasks {
+        let who = Who { client: part.number, task };
+        let contender = Contender::new(who, &part, contest.clone(), orders.clone()).await?;
+        tasks.spawn(contender.run());
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    // Its session is to be there, and idle, while the servers are asked what is left.
+    orders.end().await;
+    contest.close().await;
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! zookeeper-client's own recipe, `Client::lock`, used as carefully as it can be: its holder stops at the first thing that its
+//! client is told, `Disconnected` included, and does not go on when the connection is back. And as a failed acquisition may
+//! leave its node in the queue for as long as the session lives, that session is given up.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use zookeeper_client::{
+    Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient, SessionState, StateWatcher,
+};
+
+use super::contest::{Contest, Hold};
+use crate::torture::part::Part;
+use crate::torture::record::{Leaving, Who};
+
+pub(super) struct ZookeeperClient {
+    servers: String,
+    path: String,
+    session_timeout: Duration,
+    /// The present session; a new one is opened once it is over.
+    client: tokio::sync::Mutex<Option<Client>>,
+}
+
+struct Held {
+    lock: OwnedLockClient,
+    told: Mutex<StateWatcher>,
+    lost: AtomicBool,
+}
+
+impl ZookeeperClient {
+    pub(super) fn new(part: &Part) -> Self {
+        Self {
+            servers: part.servers.clone(),
+            path: part.setup.path.clone(),
+            session_timeout: part.setup.session_timeout,
+            client: tokio::sync::Mutex::default(),
+        }
+    }
+
+    async fn client(&self) -> Result<Client, Leaving> {
+        let mut present = self.client.lock().await;
+        if let Some(client) = present.as_ref().filter(|client| !client.state().is_terminated()) {
+            return Ok(client.clone());
+        }
+        let connector = Client::connector().with_session_timeout(self.session_timeout);
+        let client = connector.connect(&self.servers).await.map_err(failed)?;
+        Ok(present.insert(client).clone())
+    }
+
+    async fn lock(&self, who: Who) -> Result<Box<dyn Hold>, Leaving> {
+        let client = self.client().await?;
+        let acls = Acls::anyone_all();
+        let options = LockOptions::new(acls)
+            .with_ancestor_options(CreateMode::Persistent.with_acls(acls))
+            .map_err(failed)?;
+        let prefix = LockPrefix::new_curator(&self.path, "lock-").map_err(failed)?;
+        let owner = format!(r#"{{"owner":"{who}"}}"#);
+        let told = Mutex::new(client.state_watcher());
+        let lock = match client.lock(prefix, owner.as_bytes(), options).await {
+            Ok(lock) => lock.into_owned(),
+            Err(error) => {
+                let mut present = self.client.lock().await;
+                present.take_if(|present| present.session_id() == client.session_id());
+                return Err(failed(error));
+            }
+        };
+        Ok(Box::new(Held { lock, told, lost: AtomicBool::new(false) }))
+    }
+}
+
+impl Contest for ZookeeperClient {
+    /// It knows no takeover delay.
+    fn acquire(
+        &self,
+        who: Who,
+        _delay: Duration,
+        limit: Option<Duration>,
+    ) -> BoxFuture<'_, Result<Box<dyn Hold>, Leaving>> {
+        async move {
+            match limit {
+                None => self.lock(who).await,
+                // It has no time limit of its own; its documentation says to drop it.
+                Some(limit) => {
+                    tokio::time::timeout(limit, self.lock(who)).await.unwrap_or(Err(Leaving::TimedOut))
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// It cannot; a short wait comes near.
+    fn try_acquire(&self, who: Who) -> BoxFuture<'_, Result<Box<dyn Hold>, Leaving>> {
+        self.acquire(who, Duration::ZERO, Some(Duration::from_millis(50)))
+    }
+
+    /// It never does.
+    fn requeued(&self) -> u64 {
+        0
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async {
+            if let Some(client) = self.client.lock().await.take() {
+                let mut told = client.state_watcher();
+                drop(client);
+                let over = async { while !told.changed().await.is_terminated() {} };
+                let _over = tokio::time::timeout(self.session_timeout, over).await;
+            }
+        }
+        .boxed()
+    }
+}
+
+fn failed(error: zookeeper_client::Error) -> Leaving {
+    Leaving::Failed(error.to_string())
+}
+
+impl Hold for Held {
+    fn session(&self) -> i64 {
+        self.lock.client().session_id().0
+    }
+
+    fn token(&self) -> Option<i64> {
+        None
+    }
+
+    fn node(&self) -> String {
+        self.lock.lock_path().to_owned()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.lost.load(Ordering::SeqCst) {
+            return Err("its client was told of trouble".to_owned());
+        }
+        let mut told = self.told.lock().map_err(|_| "a panic".to_owned())?;
+        // Whatever was told since the last look, even if all is well again.
+        let state = told.changed().now_or_never().unwrap_or_else(|| told.state());
+        if state == SessionState::SyncConnected {
+            return Ok(());
+        }
+        self.lost.store(true, Ordering::SeqCst);
+        Err(format!("its client was told {state:?}"))
+    }
+
+    fn remaining(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Dropping it deletes its node in the background, all it offers for that.
+    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), String>> {
+        async { Ok(()) }.boxed()
+    }
+}

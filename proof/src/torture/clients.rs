@@ -1,0 +1,238 @@
+//! The client processes, the links between them and the servers, and what can be done to both.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde::Serialize;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinHandle;
+use zklock_testcontainers::{Ensemble, Link};
+
+use super::client::Order;
+use super::part::{Part, Setup};
+use super::record::{Record, Who};
+use super::slew::{self, Brake};
+use crate::harness::{Instant, Process, Voice};
+
+/// What is heard from a client process.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Heard {
+    Said(Record),
+    /// It was killed, and said nothing more.
+    Killed {
+        client: u16,
+        killed: Killed,
+    },
+    /// It ended though nobody told it to.
+    Crashed {
+        client: u16,
+        at: Instant,
+    },
+}
+
+/// One client: its links, and its process while it has one.
+pub(crate) struct Client {
+    pub(crate) number: u16,
+    pub(crate) tasks: u16,
+    /// One to each server.
+    pub(crate) links: Vec<Link>,
+    seed: u64,
+    setup: Setup,
+    heard: UnboundedSender<Heard>,
+    /// The takeover delay that it was told of: a process that is started anew has to be told, too.
+    delay: Mutex<Duration>,
+    /// How much faster than true time its clocks are to run from the next start on, in parts per million.
+    slew: AtomicI64,
+    brake: Brake,
+    life: tokio::sync::Mutex<Option<Life>>,
+}
+
+/// A process that was started and not yet made to end.
+struct Life {
+    process: Process,
+    /// Set before it is made to end.
+    ending: Arc<AtomicBool>,
+    /// Ends when all that it said was heard.
+    listener: JoinHandle<()>,
+}
+
+/// When a process was killed: just before the signal, and when it was certainly dead.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Killed {
+    pub(crate) at: Instant,
+    pub(crate) dead: Instant,
+}
+
+impl Client {
+    /// Lays the links; does not start the process yet.
+    pub(crate) async fn new(
+        number: u16,
+        ensemble: &Ensemble,
+        seed: u64,
+        setup: Setup,
+        heard: UnboundedSender<Heard>,
+    ) -> anyhow::Result<Self> {
+        let mut links = Vec::new();
+        for server in 0..ensemble.len() {
+            links.push(Link::start(ensemble.address(server)).await?);
+        }
+        // In every third process two tasks contend with each other on one session.
+        let tasks = if number.is_multiple_of(3) { 2 } else { 1 };
+        let brake = Brake::new(&setup.shim, number)?;
+        let slew = if slew::is_slewed(number) { slew::rate(u32::from(number / 2)) } else { 0 };
+        let (delay, slew, life) = (Mutex::default(), AtomicI64::new(slew), tokio::sync::Mutex::default());
+        Ok(Self { number, tasks, links, seed, setup, heard, delay, slew, brake, life })
+    }
+
+    pub(crate) fn contenders(&self) -> impl Iterator<Item = Who> + use<> {
+        let client = self.number;
+        (1..=self.tasks).map(move |task| Who { client, task })
+    }
+
+    /// Stops its `CLOCK_BOOTTIME` if its clocks are slewed.
+    pub(crate) fn stop_clock(&self) -> anyhow::Result<()> {
+        self.brake.stop()
+    }
+
+    /// Lets that clock go on, as if it had never stopped.
+    pub(crate) fn start_clock(&self) -> anyhow::Result<()> {
+        self.brake.go()
+    }
+
+    /// Has its clocks run so many parts per million too fast from the next start on.
+    pub(crate) fn slew(&self, slew: i64) {
+        self.slew.store(slew, Ordering::SeqCst);
+    }
+
+    /// Starts the process. `life` makes its seed differ from those of the processes before.
+    pub(crate) async fn start(&self, life: u64) -> anyhow::Result<()> {
+        // It makes sure that its clocks are slewed.
+        self.start_clock()?;
+        let slew = self.slew.load(Ordering::SeqCst);
+        let servers: Vec<_> = self.links.iter().map(Link::address).collect();
+        let drawn = u64::from(self.number) * 10_007 + life * 101;
+        let part = Part {
+            number: self.number,
+            tasks: self.tasks,
+            servers: servers.join(","),
+            seed: self.seed.wrapping_mul(1_000_003).wrapping_add(drawn),
+            slew,
+            setup: self.setup.clone(),
+        };
+        let environment = slew::environment(&self.setup.shim, slew, &self.brake);
+        let (process, voice) = Process::start("torture-client", &part, environment)?;
+        let ending = Arc::<AtomicBool>::default();
+        let listener = tokio::spawn(listen(self.number, voice, self.heard.clone(), ending.clone()));
+        *self.life.lock().await = Some(Life { process, ending, listener });
+        self.order(Order::Delay(self.delay())).await
+    }
+
+    /// Ends the process with SIGKILL, if there is one.
+    pub(crate) async fn kill(&self) -> anyhow::Result<Option<Killed>> {
+        let Some(mut life) = self.life.lock().await.take() else { return Ok(None) };
+        life.ending.store(true, Ordering::SeqCst);
+        let at = Instant::now();
+        life.process.kill().await?;
+        let killed = Killed { at, dead: Instant::now() };
+        life.listener.await.context("a listener failed")?;
+        // Behind everything that it said, and before anything that its successor does.
+        let _ = self.heard.send(Heard::Killed { client: self.number, killed });
+        Ok(Some(killed))
+    }
+
+    /// Stops the process, if it has not been killed meanwhile.
+    pub(crate) async fn stop(&self) -> anyhow::Result<()> {
+        match self.life.lock().await.as_ref() {
+            Some(life) => life.process.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Continues the process, if it has not been killed meanwhile.
+    pub(crate) async fn resume(&self) -> anyhow::Result<()> {
+        self.life.lock().await.as_ref().map_or(Ok(()), |life| life.process.resume())
+    }
+
+    fn delay(&self) -> Duration {
+        *self.delay.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells it the takeover delay of those that come to the queue from now on.
+    pub(crate) async fn set_delay(&self, delay: Duration) -> anyhow::Result<()> {
+        *self.delay.lock().unwrap_or_else(PoisonError::into_inner) = delay;
+        self.order(Order::Delay(delay)).await
+    }
+
+    /// Gives it an order, unless it is dead.
+    pub(crate) async fn order(&self, order: Order) -> anyhow::Result<()> {
+        match self.life.lock().await.as_mut() {
+            Some(life) => life.process.tell(&order).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Tells it to end, and waits until it has.
+    pub(crate) async fn end(&self) -> anyhow::Result<()> {
+        let Some(mut life) = self.life.lock().await.take() else { return Ok(()) };
+        life.ending.store(true, Ordering::SeqCst);
+        life.process.tell(&Order::End).await?;
+        let status = life.process.ended().await?;
+        life.listener.await.context("a listener failed")?;
+        ensure!(status.success(), "client {} ended with {status}", self.number);
+        Ok(())
+    }
+
+    /// The server it is connected to, if to one only.
+    pub(crate) fn server(&self) -> Option<usize> {
+        let mut connected = self.links.iter().enumerate().filter(|(_, link)| link.connections() > 0);
+        match (connected.next(), connected.next()) {
+            (Some((server, _)), None) => Some(server),
+            _ => None,
+        }
+    }
+}
+
+/// Passes on what one process says, until it has ended.
+async fn listen(client: u16, mut voice: Voice, heard: UnboundedSender<Heard>, ending: Arc<AtomicBool>) {
+    loop {
+        match voice.next().await {
+            Ok(Some(record)) => drop(heard.send(Heard::Said(record))),
+            Ok(None) => break,
+            // The last line of one that was killed may be cut short.
+            Err(_) if ending.load(Ordering::SeqCst) => {}
+            // From here on its words would have a gap. It ends because its output is closed.
+            Err(error) => {
+                eprintln!("torture: client {client}: {error:#}");
+                break;
+            }
+        }
+    }
+    if !ending.load(Ordering::SeqCst) {
+        let _ = heard.send(Heard::Crashed { client, at: Instant::now() });
+    }
+}
+
+/// The file that keeps everything that is heard and done, if one was asked for.
+#[derive(Clone, Default)]
+pub(crate) struct Journal(Option<Arc<Mutex<File>>>);
+
+impl Journal {
+    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        let file = path.map(File::create).transpose().context("cannot create the journal")?;
+        Ok(Self(file.map(|file| Arc::new(Mutex::new(file)))))
+    }
+
+    pub(crate) fn write(&self, entry: &impl serde::Serialize) {
+        if let (Some(file), Ok(line)) = (&self.0, serde_json::to_string(entry)) {
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            // The verdict does not need the file.
+            let _ = writeln!(file, "{line}");
+        }
+    }
+}

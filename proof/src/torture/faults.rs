@@ -1,0 +1,451 @@
+//! Injects what is planned.
+//!
+//! An operator's act against a holder, or against a contender that may hold soon, waits until no other fault is going on,
+//! and keeps others from beginning. It also waits until a contender that will stay has been in the queue for a while. No
+//! lease foresees such an act; the takeover delay of the waiters covers it. A plan leaves room for that. If the occasion
+//! does not come in time, the act is left out, and counted as left out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::RwLock;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinSet;
+use tokio::time::{Instant as Timer, sleep, sleep_until, timeout};
+use zklock_testcontainers::RequestKind;
+use zookeeper_client::{Client as Operator, Error};
+
+use super::client::Order;
+use super::clients::Client;
+use super::history::Fault;
+use super::record::Who;
+use super::scene::{Holder, Scene};
+use super::schedule::{Aim, Kind, Planned};
+use super::servers::{LESSER, Node, SERVERS, Servers, Trouble, queue};
+use super::slew;
+use crate::harness::Instant;
+
+/// How long a fault waits for a holder to meet.
+const CHANCE: Duration = Duration::from_secs(4);
+/// How long an act of an operator waits for the right moment.
+const OCCASION: Duration = Duration::from_millis(2_500);
+/// How long the waiter that covers an act must have been in the queue, and the holder have held.
+const SETTLED: Duration = Duration::from_millis(300);
+/// How often to look where a client is connected.
+const GLANCE: Duration = Duration::from_millis(20);
+/// How long a holder takes to hear an order.
+const HEARING: Duration = Duration::from_millis(5);
+/// How long a follower hears the leader, and cannot answer.
+const GLIMPSE: Duration = Duration::from_millis(300);
+/// How long before an operator's first act contenders begin to come with a takeover delay.
+const NOTICE: Duration = Duration::from_secs(3);
+/// The takeover delay of the waiters while an operator acts: far more than a notification takes.
+pub(super) const TAKEOVER_DELAY: Duration = Duration::from_secs(1);
+/// Far longer than it takes to tell somebody what an operator did.
+const TOLD: Duration = Duration::from_millis(500);
+/// How long an operator waits for an answer.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Injects the faults.
+pub(crate) struct Injector {
+    pub(crate) servers: Arc<Servers>,
+    pub(crate) clients: Vec<Arc<Client>>,
+    pub(crate) scene: Arc<Scene>,
+    /// The lock's directory.
+    pub(crate) path: String,
+    pub(crate) done: UnboundedSender<Fault>,
+    /// Tells the lives of clients apart.
+    pub(crate) lives: AtomicU64,
+    /// Held by each fault while it lasts; by an operator's act alone.
+    pub(crate) peace: RwLock<()>,
+}
+
+/// Whether a fault came about.
+type Done = anyhow::Result<Option<Fault>>;
+
+impl Injector {
+    /// Injects every fault of the plan when it is due; returns when all of them are over, with those that could not be.
+    pub(crate) async fn perform(
+        self: &Arc<Self>,
+        plan: Vec<Planned>,
+        start: Timer,
+    ) -> anyhow::Result<Vec<Kind>> {
+        let (mut under_way, mut omitted) = (JoinSet::new(), Vec::new());
+        let mut delayed = false;
+        for planned in plan {
+            if planned.kind.is_act() != delayed {
+                delayed = planned.kind.is_act();
+                // Contenders that came without a delay have left by the time of the act.
+                sleep_until(start + planned.at.saturating_sub(if delayed { NOTICE } else { Duration::ZERO }))
+                    .await;
+                self.set_delay(if delayed { TAKEOVER_DELAY } else { Duration::ZERO }).await?;
+            }
+            sleep_until(start + planned.at).await;
+            let injector = self.clone();
+            under_way.spawn(async move { (planned.kind, injector.inject(planned).await) });
+            while let Some(ended) = under_way.try_join_next() {
+                omitted.extend(self.tell(ended?)?);
+            }
+        }
+        while let Some(ended) = under_way.join_next().await {
+            omitted.extend(self.tell(ended?)?);
+        }
+        Ok(omitted)
+    }
+
+    async fn set_delay(&self, delay: Duration) -> anyhow::Result<()> {
+        for client in &self.clients {
+            client.set_delay(delay).await?;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, (kind, done): (Kind, Done)) -> anyhow::Result<Option<Kind>> {
+        match done? {
+            Some(fault) => {
+                let _ = self.done.send(fault);
+                Ok(None)
+            }
+            None => Ok(Some(kind)),
+        }
+    }
+
+    async fn inject(&self, planned: Planned) -> Done {
+        if planned.kind.is_act() {
+            let Ok(_alone) = timeout(OCCASION, self.peace.write()).await else { return Ok(None) };
+            // An operator who gets no answer in time leaves it at that.
+            let Ok(Ok(operator)) = timeout(ANSWER, self.servers.operator()).await else { return Ok(None) };
+            let done = self.act(planned, &operator).await?;
+            if done.is_some() {
+                // Whom it concerns is told before anything else happens.
+                sleep(TOLD).await;
+            }
+            return Ok(done);
+        }
+        let _among_others = self.peace.read().await;
+        match planned.kind {
+            Kind::IsolateFollower
+            | Kind::IsolateLeader
+            | Kind::StallServer
+            | Kind::PauseServer
+            | Kind::KillServer => self.trouble_server(planned).await,
+            Kind::LoseQuorum => self.lose_quorum(planned).await,
+            Kind::WriteWaiter => self.write(planned).await,
+            _ => self.trouble_client(planned).await,
+        }
+    }
+
+    async fn trouble_server(&self, planned: Planned) -> Done {
+        let Some((trouble, holder)) = self.server_for(planned).await else { return Ok(None) };
+        let server = trouble.server;
+        let ensemble = &self.servers.ensemble;
+        let mut fault = self.begin(planned, holder.as_ref());
+        fault.servers = vec![server];
+        match planned.kind {
+            Kind::StallServer => {
+                if !self.stall(planned, server).await? {
+                    return Ok(None);
+                }
+            }
+            Kind::PauseServer => {
+                ensemble.pause(server).await?;
+                sleep(planned.lasts).await;
+                ensemble.unpause(server).await?;
+            }
+            Kind::KillServer => {
+                ensemble.kill(server).await?;
+                sleep(planned.lasts).await;
+                // With other servers in trouble it may wait for them in vain; it is up all the same.
+                let _ = timeout(planned.lasts + Duration::from_secs(20), ensemble.restart(server)).await;
+            }
+            _ => {
+                ensemble.isolate(server).await?;
+                sleep(planned.lasts).await;
+                ensemble.rejoin(server).await?;
+            }
+        }
+        drop(trouble);
+        Ok(Some(Fault { until: Instant::now(), ..fault }))
+    }
+
+    /// One direction between a follower and the leader stalls. In half of the cases the follower then hears the leader again,
+    /// but cannot answer, and is cut off. False if there is no leader, or this server has become it.
+    async fn stall(&self, planned: Planned, follower: usize) -> anyhow::Result<bool> {
+        let Some(leader) = self.servers.leader().await.filter(|leader| *leader != follower) else {
+            return Ok(false);
+        };
+        let ensemble = &self.servers.ensemble;
+        let (from, to) = if planned.pick % 4 == 3 { (follower, leader) } else { (leader, follower) };
+        ensemble.stall(from, to).await?;
+        if planned.pick % 4 < 2 {
+            sleep(planned.lasts.mul_f64(0.4)).await;
+            ensemble.stall(to, from).await?;
+            ensemble.flow(from, to).await?;
+            sleep(GLIMPSE).await;
+            ensemble.isolate(follower).await?;
+            sleep(planned.lasts.mul_f64(0.6)).await;
+            ensemble.rejoin(follower).await?;
+            ensemble.flow(to, from).await?;
+        } else {
+            sleep(planned.lasts).await;
+            ensemble.flow(from, to).await?;
+        }
+        Ok(true)
+    }
+
+    /// The server to meet, and the holder that is connected to it, if it was looked for.
+    async fn server_for(&self, planned: Planned) -> Option<(Trouble, Option<Holder>)> {
+        let leader = self.servers.leader().await;
+        let will_do = |server: usize| match planned.kind {
+            Kind::IsolateLeader => leader == Some(server),
+            Kind::IsolateFollower | Kind::StallServer => leader.is_some_and(|leader| leader != server),
+            _ => true,
+        };
+        if planned.aim == Aim::Holder {
+            let its_server = |holder: &Holder| self.client(holder.who.client)?.server();
+            let met = |holder: &Holder| its_server(holder).is_some_and(will_do);
+            if let Some(holder) = self.meet(planned, met).await
+                && let Some(trouble) = its_server(&holder).and_then(|server| self.servers.reserve(server))
+            {
+                return Some((trouble, Some(holder)));
+            }
+        }
+        let from = planned.pick as usize;
+        let trouble = (from..from + SERVERS)
+            .map(|number| number % SERVERS)
+            .filter(|server| will_do(*server))
+            .find_map(|server| self.servers.reserve(server));
+        trouble.map(|trouble| (trouble, None))
+    }
+
+    async fn lose_quorum(&self, planned: Planned) -> Done {
+        let from = planned.pick as usize;
+        let troubles: Vec<_> = (from..from + SERVERS)
+            .filter_map(|number| self.servers.reserve(number % SERVERS))
+            .take(2)
+            .collect();
+        if troubles.is_empty() {
+            return Ok(None);
+        }
+        let mut fault = self.begin(planned, None);
+        fault.servers = troubles.iter().map(|trouble| trouble.server).collect();
+        for server in &fault.servers {
+            self.servers.ensemble.isolate(*server).await?;
+        }
+        sleep(planned.lasts).await;
+        for server in &fault.servers {
+            self.servers.ensemble.rejoin(*server).await?;
+        }
+        drop(troubles);
+        Ok(Some(Fault { until: Instant::now(), ..fault }))
+    }
+
+    async fn trouble_client(&self, planned: Planned) -> Done {
+        let holder = match (planned.kind, planned.aim) {
+            (Kind::StopClock, _) => {
+                match self.meet(planned, |holder| slew::is_slewed(holder.who.client)).await {
+                    Some(holder) => Some(holder),
+                    None => return Ok(None),
+                }
+            }
+            (_, Aim::Holder) => self.meet(planned, |_| true).await,
+            (_, Aim::Anyone) => None,
+        };
+        let anyone = self.clients.get(planned.pick as usize % self.clients.len());
+        let met = holder.as_ref().and_then(|holder| self.client(holder.who.client));
+        let Some(mut client) = met.or(anyone) else { return Ok(None) };
+        if planned.kind == Kind::SlewClock
+            && let Some(odd) = self.client((client.number - 1) | 1)
+        {
+            // The others' clocks stay true.
+            client = odd;
+        }
+        let mut fault = self.begin(planned, holder.as_ref());
+        fault.client = Some(client.number);
+        match planned.kind {
+            Kind::BlackHole | Kind::StopClock => {
+                client.links.iter().for_each(|link| link.black_hole());
+                if planned.kind == Kind::StopClock {
+                    client.stop_clock()?;
+                }
+                sleep(planned.lasts).await;
+                client.start_clock()?;
+                client.links.iter().for_each(|link| link.restore());
+            }
+            Kind::CutConnections => client.links.iter().for_each(|link| link.cut()),
+            Kind::LoseReply => {
+                let kind = match planned.pick % 8 {
+                    0..4 => RequestKind::Multi,
+                    4..6 => RequestKind::Any,
+                    6 => RequestKind::GetData,
+                    _ => RequestKind::Delete,
+                };
+                let losses: Vec<_> = client.links.iter().map(|link| link.lose_reply(kind)).collect();
+                let happened = losses.iter().map(|loss| Box::pin(loss.happened()));
+                if timeout(planned.lasts, futures::future::select_all(happened)).await.is_err() {
+                    return Ok(None);
+                }
+            }
+            Kind::StopShortly | Kind::StopLong => {
+                client.stop().await?;
+                sleep(planned.lasts).await;
+                client.resume().await?;
+            }
+            Kind::MoveSession => {
+                let (lesser, others): (Vec<_>, Vec<_>) =
+                    client.links.iter().enumerate().partition(|(server, _)| *server == LESSER);
+                for (_, link) in &others {
+                    link.refuse();
+                    link.cut();
+                }
+                let (end, mut moved) = (Timer::now() + planned.lasts, false);
+                while Timer::now() < end {
+                    moved |= client.server() == Some(LESSER);
+                    sleep(GLANCE).await;
+                }
+                others.iter().for_each(|(_, link)| link.accept());
+                lesser.iter().for_each(|(_, link)| link.cut());
+                if !moved {
+                    return Ok(None);
+                }
+            }
+            Kind::Neglect => {
+                client.order(Order::Neglect(planned.lasts)).await?;
+                sleep(planned.lasts).await;
+            }
+            _ => {
+                let Some(killed) = client.kill().await? else { return Ok(None) };
+                fault.at = killed.at;
+                if planned.kind == Kind::SlewClock {
+                    client.slew(slew::rate(planned.pick));
+                }
+                sleep(planned.lasts).await;
+                client.start(self.lives.fetch_add(1, Ordering::SeqCst)).await?;
+            }
+        }
+        Ok(Some(Fault { until: Instant::now(), ..fault }))
+    }
+
+    /// An operator writes to a waiter's node, whatever else is going on. That must cost no contender anything.
+    async fn write(&self, planned: Planned) -> Done {
+        let Ok(Ok(operator)) = timeout(ANSWER, self.servers.operator()).await else { return Ok(None) };
+        let Ok(Ok(victim)) = timeout(CHANCE, self.waiter(planned, &operator)).await else { return Ok(None) };
+        let mut fault = self.begin(planned, None);
+        fault.session = Some(victim.session);
+        let node = format!("{}/{}", self.path, victim.name);
+        // Curator's `Revoker` writes this.
+        let written = timeout(ANSWER, operator.set_data(&node, b"__REVOKE__", None)).await;
+        // One that was gone by then was not met.
+        let met = !matches!(written, Ok(Err(Error::NoNode)));
+        Ok(met.then_some(Fault { until: Instant::now(), ..fault }))
+    }
+
+    /// The node of one that waits, as soon as one does; rather of one that will give up, and delete it.
+    async fn waiter(&self, planned: Planned, operator: &Operator) -> Result<Node, Error> {
+        loop {
+            let queue = queue(operator, &self.path).await?;
+            let waiting = queue.get(1..).unwrap_or_default();
+            let leaving = waiting.iter().find(|node| node.who.is_some_and(|who| self.scene.gives_up(who)));
+            let anyone = waiting.get(planned.pick as usize % waiting.len().max(1));
+            if let Some(victim) = leaving.or(anyone) {
+                return Ok(victim.clone());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// An operator's act, once the moment is right.
+    async fn act(&self, planned: Planned, operator: &Operator) -> Done {
+        let deadline = Timer::now() + OCCASION;
+        while Timer::now() < deadline {
+            let covered = timeout(ANSWER, self.occasion(planned, operator)).await;
+            if let Ok(Some((holder, victim))) = covered
+                && Timer::now() < deadline
+            {
+                return self.strike(planned, operator, &holder, &victim).await.map(Some);
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(None)
+    }
+
+    /// The holder and whom to strike, if all is calm, the holder's watch stands, and somebody waits who stays.
+    async fn occasion(&self, planned: Planned, operator: &Operator) -> Option<(Holder, Node)> {
+        if !self.servers.is_calm().await {
+            return None;
+        }
+        // A waiter without a delay would never leave if the holder stayed.
+        if !self.scene.is_delayed() {
+            return None;
+        }
+        let holder = self.scene.holder()?;
+        let client = self.client(holder.who.client)?;
+        client.order(Order::Stay(planned.stay)).await.ok()?;
+        sleep(SETTLED.saturating_sub(Instant::now().since(holder.since))).await;
+        let queue = queue(operator, &self.path).await.ok()?;
+        let (first, rest) = queue.split_first()?;
+        let same = self.scene.holder().as_ref() == Some(&holder) && holder.node.ends_with(&first.name);
+        if !same || rest.is_empty() || !self.scene.is_covered(SETTLED) {
+            return None;
+        }
+        let others: Vec<&Node> = rest.iter().filter(|node| node.session != first.session).collect();
+        let victim = match planned.kind {
+            Kind::DeleteHolder | Kind::CloseHolder => first,
+            _ => *others.get(planned.pick as usize % others.len().max(1))?,
+        };
+        Some((holder, victim.clone()))
+    }
+
+    async fn strike(
+        &self,
+        planned: Planned,
+        operator: &Operator,
+        holder: &Holder,
+        victim: &Node,
+    ) -> anyhow::Result<Fault> {
+        let mut fault = self.begin(planned, Some(holder));
+        fault.session = Some(victim.session);
+        fault.client = planned.kind.is_of_holder().then_some(holder.who.client);
+        // Whatever the answer is, it may have been done.
+        match planned.kind {
+            Kind::DeleteHolder | Kind::DeleteWaiter => {
+                let node = format!("{}/{}", self.path, victim.name);
+                let _ = timeout(ANSWER, operator.delete(&node, None)).await;
+            }
+            _ => drop(timeout(ANSWER, self.servers.ensemble.close_session(victim.session)).await),
+        }
+        Ok(Fault { until: Instant::now(), ..fault })
+    }
+
+    /// A holder that will do. One that is to stay is told so, which may come too late for this time; then it is met when it
+    /// holds again.
+    async fn meet(&self, planned: Planned, will_do: impl Fn(&Holder) -> bool) -> Option<Holder> {
+        let holder = self.scene.holder_within(CHANCE, &will_do).await?;
+        if planned.stay.is_zero() {
+            return Some(holder);
+        }
+        let client = self.client(holder.who.client)?;
+        client.order(Order::Stay(planned.stay + CHANCE / 4)).await.ok()?;
+        // By then it has heard that, or has released.
+        sleep(HEARING).await;
+        let same = |seen: &Holder| seen.who.client == holder.who.client && will_do(seen);
+        match self.scene.holder_within(CHANCE, same).await {
+            Some(holder) => Some(holder),
+            None => self.scene.holder().filter(|holder| will_do(holder)),
+        }
+    }
+
+    /// What all faults have in common.
+    fn begin(&self, planned: Planned, holder: Option<&Holder>) -> Fault {
+        let at = Instant::now();
+        let holder: Option<Who> =
+            holder.map(|holder| holder.who).or(self.scene.holder().map(|holder| holder.who));
+        let (servers, kind) = (Vec::new(), planned.kind);
+        Fault { kind, at, until: at, servers, client: None, session: None, holder }
+    }
+
+    fn client(&self, number: u16) -> Option<&Arc<Client>> {
+        self.clients.iter().find(|client| client.number == number)
+    }
+}

@@ -1,0 +1,36 @@
+//! What a client process is told at its start.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::args::Recipe;
+
+/// The same for all clients.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Setup {
+    pub(crate) lock: Recipe,
+    /// The lock's path.
+    pub(crate) path: String,
+    /// The register's address.
+    pub(crate) register: String,
+    pub(crate) session_timeout: Duration,
+    pub(crate) tick: Duration,
+    /// The library that slews the clocks of a process.
+    pub(crate) shim: PathBuf,
+}
+
+/// The part of one client.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// Which one it is, from 1.
+    pub(crate) number: u16,
+    /// How many tasks contend in it, on one session.
+    pub(crate) tasks: u16,
+    pub(crate) servers: String,
+    pub(crate) seed: u64,
+    /// How much faster than true time its clocks run, in parts per million.
+    pub(crate) slew: i64,
+    pub(crate) setup: Setup,
+}

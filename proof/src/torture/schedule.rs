@@ -1,0 +1,330 @@
+//! Which faults there are to be, and when: a pure function of the seed and the length of the run.
+//!
+//! A plan goes round in cycles. Each begins with an operator's acts, one at a time and with nothing else going on:
+//! what an operator takes at once no lease foresees, and only the takeover delay of waiters covers it. Then comes everything
+//! else, several faults at a time, every kind at least once a cycle; then a calm, in which all of it ends.
+//!
+//! Whom a fault meets depends on what is going on when it is due, so the plan says only what to look for: the holder, or
+//! anyone, by a number that was drawn beforehand.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde::Serialize;
+
+/// What can be done to the contenders and their servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// A follower is cut off from the other servers; its clients stay connected to it.
+    IsolateFollower,
+    /// The leader is.
+    IsolateLeader,
+    /// Two of the three servers are cut off, so that nobody can commit anything.
+    LoseQuorum,
+    /// What a follower and the leader send each other stalls, in one direction; or first in one, then in both.
+    StallServer,
+    /// A server is stopped, and continued.
+    PauseServer,
+    /// A server is killed, and started again.
+    KillServer,
+    /// A client is cut off from every server; its connections stay open.
+    BlackHole,
+    /// A client's connections are reset.
+    CutConnections,
+    /// A server serves a client's request, and the reply is lost with the connection.
+    LoseReply,
+    /// A client's process is stopped for less than a session timeout, and continued.
+    StopShortly,
+    /// It is stopped for longer than that.
+    StopLong,
+    /// A client's process is killed, and started again.
+    KillClient,
+    /// The same to one whose clocks are slewed, and from then on they run at another rate, all but the one that nobody slews.
+    SlewClock,
+    /// A holder one of whose clocks stands still is cut off from every server, until another one has long held. A lease that
+    /// believed that clock would outlast this.
+    StopClock,
+    /// A client reaches no server for a while but the one that grants shorter session timeouts; then that one is cut off
+    /// from the client.
+    MoveSession,
+    /// A client does not poll its acquisitions for longer than half its session timeout, and then polls them on.
+    Neglect,
+    /// An operator writes to the node of one that waits, by preference one that gives up by itself.
+    WriteWaiter,
+    /// An operator deletes the holder's node.
+    DeleteHolder,
+    /// An operator closes the holder's session.
+    CloseHolder,
+    /// An operator deletes the node of one that waits.
+    DeleteWaiter,
+    /// An operator closes the session of a client that waits.
+    CloseWaiter,
+}
+
+/// Whom a fault is to meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Aim {
+    /// The holder, or its server.
+    Holder,
+    /// Whomever the number says.
+    Anyone,
+}
+
+/// One fault that is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Planned {
+    /// Since the beginning.
+    pub(crate) at: Duration,
+    /// How long it lasts; nothing for what is done at once.
+    pub(crate) lasts: Duration,
+    pub(crate) kind: Kind,
+    pub(crate) aim: Aim,
+    /// Decides what is still open.
+    pub(crate) pick: u32,
+    /// The holder is told to hold on for so long, so that the fault meets it holding.
+    pub(crate) stay: Duration,
+}
+
+/// How long each of a cycle's acts of operators takes.
+const ACT: Duration = Duration::from_millis(3_500);
+/// How long everything else has.
+const STORM: Duration = Duration::from_secs(40);
+/// What is due at the end of the storm has ended by then, and the contenders have recovered.
+const CALM: Duration = Duration::from_secs(4);
+/// The longest a fault lasts.
+const LONGEST: Duration = Duration::from_millis(9_500);
+/// Servers that were in trouble find together again in about this time.
+const REUNION: u64 = 3_000;
+
+const OF_SERVERS: [Kind; 6] = [
+    Kind::IsolateFollower,
+    Kind::IsolateLeader,
+    Kind::LoseQuorum,
+    Kind::StallServer,
+    Kind::PauseServer,
+    Kind::KillServer,
+];
+
+const OF_CLIENTS: [Kind; 11] = [
+    Kind::BlackHole,
+    Kind::CutConnections,
+    Kind::LoseReply,
+    Kind::StopShortly,
+    Kind::StopLong,
+    Kind::KillClient,
+    Kind::SlewClock,
+    Kind::StopClock,
+    Kind::MoveSession,
+    Kind::Neglect,
+    Kind::WriteWaiter,
+];
+
+/// How often each of these comes in a storm.
+const TIMES: usize = 2;
+
+const ACTS: [Kind; 4] = [Kind::DeleteHolder, Kind::CloseHolder, Kind::DeleteWaiter, Kind::CloseWaiter];
+
+impl Kind {
+    #[cfg(test)]
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        OF_SERVERS.into_iter().chain(OF_CLIENTS).chain(ACTS)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::IsolateFollower => "isolate follower",
+            Self::IsolateLeader => "isolate leader",
+            Self::LoseQuorum => "lose quorum",
+            Self::StallServer => "stall server",
+            Self::PauseServer => "pause server",
+            Self::KillServer => "kill server",
+            Self::BlackHole => "black-hole client",
+            Self::CutConnections => "cut connections",
+            Self::LoseReply => "lose reply",
+            Self::StopShortly => "stop client shortly",
+            Self::StopLong => "stop client for long",
+            Self::KillClient => "kill client",
+            Self::SlewClock => "slew client's clock",
+            Self::StopClock => "stop clock",
+            Self::MoveSession => "move session",
+            Self::Neglect => "neglect acquisition",
+            Self::WriteWaiter => "write to waiter's node",
+            Self::CloseWaiter => "close waiter's session",
+            Self::DeleteHolder => "delete holder's node",
+            Self::CloseHolder => "close holder's session",
+            Self::DeleteWaiter => "delete waiter's node",
+        }
+    }
+
+    /// Whether it is done to servers.
+    pub(crate) fn is_of_servers(self) -> bool {
+        OF_SERVERS.contains(&self)
+    }
+
+    /// Whether it must not meet another one: an operator's act against the holder, or against the next one.
+    pub(crate) fn is_act(self) -> bool {
+        ACTS.contains(&self)
+    }
+
+    /// Whether it takes the lock from its holder.
+    pub(crate) fn is_of_holder(self) -> bool {
+        matches!(self, Self::DeleteHolder | Self::CloseHolder)
+    }
+
+    /// Whether a client's process is killed by it.
+    pub(crate) fn is_kill(self) -> bool {
+        matches!(self, Self::KillClient | Self::SlewClock)
+    }
+
+    /// Whether a guard may be lost by it before its lease is over: an operator's act, or a write to the node of a waiter
+    /// that has become the holder meanwhile.
+    pub(crate) fn may_take(self) -> bool {
+        self.is_act() || self == Self::WriteWaiter
+    }
+
+    /// Whether it is to cost nobody anything that is held.
+    pub(crate) fn is_harmless(self) -> bool {
+        matches!(self, Self::Neglect | Self::WriteWaiter)
+    }
+
+    /// From how many milliseconds to how many it lasts.
+    fn range(self) -> std::ops::Range<u64> {
+        use Kind::*;
+        match self {
+            IsolateFollower => 5_000..8_500,
+            IsolateLeader => 2_000..9_500,
+            LoseQuorum => 1_000..4_000,
+            StallServer => 2_000..8_000,
+            PauseServer => 1_000..7_000,
+            KillServer => 200..3_000,
+            BlackHole => 500..7_000,
+            StopClock => 6_000..7_000,
+            // Until it has happened, at the longest.
+            LoseReply => 2_000..4_000,
+            // Less than the shortest session timeout.
+            StopShortly => 100..2_900,
+            StopLong => 4_500..8_000,
+            KillClient => 200..5_000,
+            SlewClock => 100..500,
+            MoveSession => 1_500..6_000,
+            Neglect => 3_000..6_000,
+            WriteWaiter | CutConnections | CloseWaiter | DeleteHolder | CloseHolder | DeleteWaiter => 0..1,
+        }
+    }
+}
+
+/// The plan for a run of this length. Equal arguments, equal plans.
+pub(crate) fn plan(seed: u64, length: Duration) -> Vec<Planned> {
+    let mut rng = Rng::with_seed(seed);
+    let mut plan = Vec::new();
+    let mut start = Duration::from_secs(1);
+    // The first minute has every kind; from then on there is more time to hold the lock in between.
+    let mut pace = 1;
+    while start < length {
+        let mut acts = ACTS;
+        rng.shuffle(&mut acts);
+        for (turn, kind) in acts.into_iter().enumerate() {
+            plan.push(planned(&mut rng, start + ACT * turn as u32, kind));
+        }
+        start += ACT * ACTS.len() as u32;
+        storm(&mut rng, start, pace, &mut plan);
+        start += STORM * pace + CALM;
+        pace = 2;
+    }
+    // What begins, ends within the run.
+    plan.retain(|fault| fault.at + fault.lasts < length);
+    plan.sort_by_key(|fault| fault.at);
+    plan
+}
+
+/// Servers get into trouble one after the other, sometimes the next before the last is well again; clients meanwhile.
+fn storm(rng: &mut Rng, start: Duration, pace: u32, plan: &mut Vec<Planned>) {
+    let storm = STORM * pace;
+    let end = start + storm;
+    let mut kinds = OF_SERVERS.to_vec();
+    if pace > 1 {
+        // The faults that cost leases rather than quorums have time to come once more.
+        kinds.extend([Kind::IsolateFollower, Kind::StallServer]);
+    }
+    rng.shuffle(&mut kinds);
+    let mut at = start + Duration::from_millis(rng.u64(0..1_000));
+    for kind in kinds {
+        let fault = planned(rng, at, kind);
+        plan.push(fault);
+        // Half a reunion at the least, or nobody would hold anything most of the time; and sometimes before the end.
+        let gap = Duration::from_millis(rng.u64(REUNION / 2..REUNION)) * pace;
+        let early = if rng.u32(..4) == 0 { fault.lasts / 2 } else { Duration::ZERO };
+        at += fault.lasts + gap - early;
+    }
+    let mut kinds: Vec<_> = std::iter::repeat_n(OF_CLIENTS, TIMES * pace as usize).flatten().collect();
+    rng.shuffle(&mut kinds);
+    // Each in a part of the storm that is its own to begin in, so that they neither crowd nor leave gaps.
+    let part = storm / kinds.len() as u32;
+    for (turn, kind) in kinds.into_iter().enumerate() {
+        let at = start + part * turn as u32 + part.mul_f64(rng.f64());
+        plan.push(planned(rng, at, kind));
+    }
+    // Nothing of it lasts into the calm for long.
+    for fault in plan.iter_mut().filter(|fault| fault.at >= start) {
+        fault.at = fault.at.min(end - LONGEST.min(fault.lasts));
+    }
+}
+
+fn planned(rng: &mut Rng, at: Duration, kind: Kind) -> Planned {
+    let lasts = Duration::from_millis(rng.u64(kind.range()));
+    let aim = if rng.u32(..3) < 2 { Aim::Holder } else { Aim::Anyone };
+    let stay = Duration::from_millis(match kind.is_act() {
+        // Either way: what was confirmed when the waiters came is still fresh, or is not any more.
+        true => rng.u64(500..3_000),
+        // Most who are met are to be met holding, for as long as it lasts.
+        false if rng.u32(..4) < 3 || kind == Kind::StopClock => rng.u64(1_000..2_500),
+        false => 0,
+    });
+    let stay = if kind.is_act() || stay.is_zero() { stay } else { stay + lasts };
+    Planned { at, lasts, kind, aim, pick: rng.u32(..), stay }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn equal_seeds_have_equal_plans() {
+        let length = Duration::from_secs(600);
+        assert_eq!(plan(7, length), plan(7, length));
+        assert_ne!(plan(7, length), plan(8, length));
+    }
+
+    #[test]
+    fn a_minute_has_every_kind() {
+        for seed in 0..100 {
+            let kinds: BTreeSet<_> =
+                plan(seed, Duration::from_secs(60)).iter().map(|fault| fault.kind).collect();
+            assert_eq!(kinds, Kind::all().collect(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn acts_of_operators_meet_no_other_fault() {
+        for seed in 0..100 {
+            let plan = plan(seed, Duration::from_secs(300));
+            for act in plan.iter().filter(|fault| fault.kind.is_act()) {
+                for other in plan.iter().filter(|other| *other != act) {
+                    let apart = other.at >= act.at + ACT || other.at + other.lasts < act.at;
+                    assert!(apart, "seed {seed}: {act:?} and {other:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn faults_overlap_one_another() {
+        let plan = plan(1, Duration::from_secs(120));
+        let overlapping = plan.windows(2).filter(|pair| pair[1].at < pair[0].at + pair[0].lasts).count();
+        assert!(overlapping > 10, "{overlapping}");
+    }
+}

@@ -1,0 +1,76 @@
+//! The Redis locks have two holders where they must, and zklock has not.
+
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+struct Report {
+    cells: Vec<Cell>,
+}
+
+/// One lock in one scenario.
+#[derive(Debug, Deserialize)]
+struct Cell {
+    lock: String,
+    scenario: String,
+    runs: u16,
+    double_holds: usize,
+    late_writes: usize,
+    refused: usize,
+    stuck: u16,
+    recovery: Option<serde_json::Value>,
+}
+
+impl Report {
+    fn make() -> Self {
+        let output = crate::proof(&["redis", "--runs", "1", "--cycles", "0", "--zookeepers", "1", "--json"]);
+        assert!(output.status.success(), "zklock was not strict: {}", output.status);
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn cell(&self, lock: &str, scenario: &str) -> &Cell {
+        let cell = self.cells.iter().find(|cell| cell.lock == lock && cell.scenario == scenario);
+        cell.unwrap_or_else(|| panic!("{lock} in {scenario} was not measured"))
+    }
+}
+
+/// Where two hold a Redis lock, or a late write is accepted: by the lock's design, not by chance.
+const DOUBLE_HOLDS: [(&str, &[&str]); 5] = [
+    ("late-reply", &["set-nx-px", "setnx-expire", "setnx-getset"]),
+    ("stopped", &["set-nx-px", "setnx-expire", "setnx-getset", "spring", "redisson"]),
+    ("wrong-clocks", &["setnx-getset"]),
+    ("long-work", &["set-nx-px", "setnx-expire", "setnx-getset", "spring"]),
+    ("foreign-release", &["setnx-expire", "setnx-getset"]),
+];
+
+const SCENARIOS: [&str; 6] =
+    ["late-reply", "stopped", "crash", "expired-together", "long-work", "foreign-release"];
+
+#[test]
+fn redis_locks_have_two_holders_and_zklock_has_one() {
+    let report = Report::make();
+
+    for (scenario, locks) in DOUBLE_HOLDS {
+        for lock in locks {
+            let cell = report.cell(lock, scenario);
+            assert!(cell.double_holds > 0 && cell.late_writes > 0, "{cell:?}");
+        }
+    }
+    let crashed = report.cell("setnx-expire", "crash");
+    assert_eq!(crashed.stuck, 1, "{crashed:?}");
+
+    for scenario in SCENARIOS {
+        for lock in ["zklock", "zklock-unfenced"] {
+            let cell = report.cell(lock, scenario);
+            assert_eq!((cell.runs, cell.double_holds, cell.stuck), (1, 0, 0), "{cell:?}");
+            // The one write that a lock alone cannot prevent.
+            let late = lock == "zklock-unfenced" && scenario == "stopped";
+            assert_eq!(cell.late_writes, usize::from(late), "{cell:?}");
+        }
+    }
+    let stopped = report.cell("zklock", "stopped");
+    assert_eq!(stopped.refused, 1, "the late write was not even tried: {stopped:?}");
+    for scenario in ["late-reply", "stopped", "crash"] {
+        let cell = report.cell("zklock", scenario);
+        assert!(cell.recovery.is_some(), "nobody took over: {cell:?}");
+    }
+}

@@ -1,0 +1,215 @@
+//! What the tests on real servers have in common.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use zklock::{AcquireError, Contender, Guard, Lock, Session};
+use zklock_testcontainers::{Link, ZooKeeper};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
+
+/// The longest any observable fact may take; far more than it does take, even on a loaded machine.
+pub const BOUND: Duration = Duration::from_secs(60);
+
+/// One server whose sessions may last from 0.2 s to 60 s.
+pub async fn server() -> ZooKeeper {
+    ZooKeeper::builder()
+        .tick_time(Duration::from_millis(100))
+        .max_session_timeout(Duration::from_secs(60))
+        .start()
+        .await
+        .expect("a ZooKeeper server")
+}
+
+/// A session with the default options.
+pub async fn session(server: &ZooKeeper) -> Session {
+    Session::connect(server.connect_string()).await.expect("a session")
+}
+
+/// A proxy to the server, and a session through it with this timeout.
+pub async fn linked(server: &ZooKeeper, timeout: Duration) -> (Link, Session) {
+    let link = Link::start(server.connect_string()).await.expect("a link");
+    let session =
+        Session::builder(link.address()).session_timeout(timeout).connect().await.expect("a session");
+    (link, session)
+}
+
+/// A plain client, for doing what an operator does.
+pub async fn operator(server: &ZooKeeper) -> Client {
+    Client::connect(&server.connect_string()).await.expect("a client")
+}
+
+/// Has an operator hide a node from everybody.
+pub async fn hide(operator: &Client, path: &str) {
+    let nobody = AuthId::new("digest", "nobody:AAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    operator.set_acl(path, &[Acl::new(Permission::ALL, nobody)], None).await.expect("the node is hidden");
+}
+
+/// Creates a persistent node, with its ancestors.
+pub async fn make(client: &Client, path: &str) {
+    client.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.expect("a node");
+}
+
+/// Makes a lock's directory with somebody's data in it, which makes contenders enter by two requests instead of one:
+/// a `Create` and a read, instead of a `Multi`.
+pub async fn make_foreign(server: &ZooKeeper, path: &str) {
+    let client = operator(server).await;
+    make(&client, path).await;
+    client.set_data(path, b"precious", None).await.expect("the data is set");
+}
+
+/// Waits for something that must come to pass.
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(BOUND, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what}: not within {BOUND:?}"),
+    }
+}
+
+/// Looks again and again until something holds.
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let mut looks = tokio::time::interval(Duration::from_millis(10));
+    within(what, async {
+        while !holds().await {
+            looks.tick().await;
+        }
+    })
+    .await;
+}
+
+/// The queue now.
+pub async fn queue(lock: &Lock) -> Vec<Contender> {
+    lock.contenders().await.expect("the queue")
+}
+
+/// Waits until so many contend.
+pub async fn until_queued(lock: &Lock, contenders: usize) {
+    eventually("the queue's length", async || queue(lock).await.len() == contenders).await;
+}
+
+/// An acquisition in a task of its own.
+pub type Waiter = tokio::task::JoinHandle<Result<Guard, AcquireError>>;
+
+/// Acquires in a task of its own.
+pub fn acquire(lock: &Lock) -> Waiter {
+    let lock = lock.clone();
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+/// Acquires in a task of its own, and waits until the contender is in the queue.
+pub async fn enqueue(lock: &Lock) -> Waiter {
+    enqueue_seen_by(lock, lock).await
+}
+
+/// As [`enqueue`], for a session that is to ask for nothing else: `observer`'s looks at the queue.
+pub async fn enqueue_seen_by(observer: &Lock, lock: &Lock) -> Waiter {
+    let before = queue(observer).await.len();
+    let waiter = acquire(lock);
+    until_queued(observer, before + 1).await;
+    waiter
+}
+
+/// As [`enqueue`], behind this guard in an ensemble, whose servers may not know of the holder at once: the waiter's server
+/// shows the holder first.
+pub async fn enqueue_behind(guard: &Guard, lock: &Lock) -> Waiter {
+    let node = guard.node();
+    eventually("the holder's node", async || queue(lock).await.iter().any(|it| it.path == node)).await;
+    enqueue(lock).await
+}
+
+/// The guard of a waiter.
+pub async fn granted(task: Waiter) -> Guard {
+    within("the grant", task).await.expect("no panic").expect("a guard")
+}
+
+/// A number in the server's answer to `mntr`.
+pub async fn monitored(server: &ZooKeeper, key: &str) -> u64 {
+    number(&server.admin("mntr").await.expect("mntr"), key)
+}
+
+/// A number in what a server says, by its name.
+pub fn number(text: &str, key: &str) -> u64 {
+    let line =
+        text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("{key} in {text}"));
+    line.trim().parse().expect("a number")
+}
+
+/// Waits until these watches stand: a holder's on its own node, and a waiter's two on its predecessor. The server counts
+/// one for each session and node, however many contenders of that session ask.
+pub async fn until_watched(server: &ZooKeeper, holders: u64, waiters: u64) {
+    let watches = holders + 2 * waiters;
+    eventually("the watches", async || monitored(server, "zk_watch_count").await == watches).await;
+}
+
+/// Whether the server's events name their transactions, as they do from 3.9 on. Where they do not, a waiter lists the
+/// queue when its predecessor releases.
+pub async fn names_transactions(server: &ZooKeeper) -> bool {
+    let answer = server.admin("srvr").await.expect("srvr");
+    let version = answer.strip_prefix("Zookeeper version: 3.").expect("a version");
+    let minor = version.split('.').next().and_then(|minor| minor.parse::<u32>().ok());
+    minor.expect("a minor version") >= 9
+}
+
+/// Waits until the server has no ephemeral node and no watch any more.
+pub async fn until_nothing_is_left(server: &ZooKeeper) {
+    eventually("no ephemeral node and no watch", async || {
+        monitored(server, "zk_ephemerals_count").await == 0 && monitored(server, "zk_watch_count").await == 0
+    })
+    .await;
+}
+
+/// The program of an example: Cargo puts it beside the directory of the tests, and builds it with them unless only some
+/// are built.
+pub fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("this program");
+    let program = test.ancestors().nth(2).expect("two folders up").join("examples").join(name);
+    assert!(program.exists(), "build it first: cargo build --example {name}");
+    program
+}
+
+/// A future that is polled by hand, to stop at each of its await points.
+pub struct Steps<F> {
+    future: Pin<Box<F>>,
+    woken: Arc<Woken>,
+}
+
+#[derive(Default)]
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+impl<F: Future> Steps<F> {
+    /// Not polled yet.
+    pub fn new(future: F) -> Self {
+        Self { future: Box::pin(future), woken: Arc::default() }
+    }
+
+    /// Polls once.
+    pub fn poll(&mut self) -> Poll<F::Output> {
+        let waker = self.woken.clone().into();
+        self.future.as_mut().poll(&mut Context::from_waker(&waker))
+    }
+
+    /// Goes on to the end.
+    pub async fn finished(self) -> F::Output {
+        self.future.await
+    }
+
+    /// Waits until the future asks to be polled.
+    pub async fn woken(&self) {
+        within("a wake-up", self.woken.0.notified()).await;
+    }
+
+    /// Whether the future asks to be polled within `quiet`.
+    pub async fn woken_within(&self, quiet: Duration) -> bool {
+        tokio::time::timeout(quiet, self.woken.0.notified()).await.is_ok()
+    }
+}

@@ -1,0 +1,152 @@
+//! Acquiring: a free lock, and the order of a queue.
+
+use zklock_test_support as support;
+
+use std::time::Duration;
+
+use support::{
+    enqueue, granted, linked, names_transactions, queue, server, session, until_queued, until_watched, within,
+};
+use zklock::LockOptions;
+use zklock_testcontainers::RequestKind;
+
+#[tokio::test]
+async fn a_free_lock_is_acquired_and_released() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/deep/down/orders").unwrap();
+    let guard = within("acquire", lock.acquire()).await.unwrap();
+    assert!(guard.is_held());
+    assert_eq!(guard.check(), Ok(()));
+    assert_eq!(guard.path(), "/lock/deep/down/orders");
+    assert_eq!(guard.node(), "/lock/deep/down/orders/lock-0000000000");
+    within("release", guard.release()).await.unwrap();
+    assert!(queue(&lock).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_free_lock_takes_one_request() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(40)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    // The first acquisition finds that the directory has no data that could be lost.
+    lock.acquire().await.unwrap().release().await.unwrap();
+    for _ in 0..3 {
+        link.reset_counts();
+        let guard = lock.acquire().await.unwrap();
+        let counts = link.counts();
+        assert_eq!((counts.requests, counts.replies, counts.events), (1, 1, 0));
+        guard.release().await.unwrap();
+        assert_eq!(link.counts().requests, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_directory_with_data_keeps_it() {
+    let server = server().await;
+    support::make_foreign(&server, "/lock/orders").await;
+    let (link, session) = linked(&server, Duration::from_secs(40)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    for _ in 0..3 {
+        link.reset_counts();
+        let guard = lock.acquire().await.unwrap();
+        let reads = link.requests_of(RequestKind::Exists) + link.requests_of(RequestKind::GetChildren);
+        assert_eq!((link.requests_of(RequestKind::Create), reads), (1, 1), "a create, and a read behind it");
+        let waiter = enqueue(&lock).await;
+        guard.release().await.unwrap();
+        granted(waiter).await.release().await.unwrap();
+    }
+    let operator = support::operator(&server).await;
+    assert_eq!(operator.get_data("/lock/orders").await.unwrap().0, b"precious");
+}
+
+#[tokio::test]
+async fn contenders_are_served_first_come_first_served() {
+    let server = server().await;
+    let sessions = [session(&server).await, session(&server).await, session(&server).await];
+    let locks = sessions.each_ref().map(|session| session.lock("/lock/orders").unwrap());
+    let mut guard = locks[0].acquire().await.unwrap();
+    let mut waiters = Vec::new();
+    for turn in 0..9 {
+        waiters.push(enqueue(&locks[turn % 3]).await);
+    }
+    for (turn, waiter) in waiters.into_iter().enumerate() {
+        let before = guard.token();
+        guard.release().await.unwrap();
+        guard = granted(waiter).await;
+        assert!(guard.token() > before, "tokens increase");
+        assert!(guard.node().ends_with(&format!("lock-{:010}", turn + 1)), "{guard:?} at turn {turn}");
+        until_queued(&locks[0], 9 - turn).await;
+    }
+}
+
+#[tokio::test]
+async fn a_contended_acquisition_takes_four_requests_and_two_events() {
+    let server = server().await;
+    let (link, waiting) = linked(&server, Duration::from_secs(40)).await;
+    let (holding, other) = (session(&server).await, session(&server).await);
+    let lock = waiting.lock("/lock/orders").unwrap();
+    // From here on the directory is known to have no data.
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let looks = u64::from(!names_transactions(&server).await);
+    for others in [2, 1, 2] {
+        let holder = holding.lock("/lock/orders").unwrap();
+        let guard = holder.acquire().await.unwrap();
+        let before = match others {
+            1 => None,
+            _ => Some(enqueue(&other.lock("/lock/orders").unwrap()).await),
+        };
+        link.reset_counts();
+        let waiter = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await.unwrap().release().await }
+        });
+        until_watched(&server, 1, others).await;
+        guard.release().await.unwrap();
+        if let Some(before) = before {
+            granted(before).await.release().await.unwrap();
+        }
+        within("the waiter", waiter).await.unwrap().unwrap();
+        let counts = link.counts();
+        // Enter, two watches, release; a contender older than 20 ms also watches its own node. The second of two lists
+        // the queue first.
+        let own_watch = link.requests_of(RequestKind::GetData) - 1;
+        let listed = u64::from(others == 1);
+        assert!(own_watch <= 1);
+        assert_eq!(counts.requests - own_watch, 4 + listed + looks, "{counts:?}");
+        assert!(counts.events <= 2 + own_watch, "{counts:?}");
+        assert_eq!(link.requests_of(RequestKind::GetChildren), 1 + listed + looks);
+    }
+}
+
+#[tokio::test]
+async fn the_queue_tells_who_contends() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock_with("/lock/orders", LockOptions::new().owner("first").data("build 7")).unwrap();
+    let other = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiter = enqueue(&other).await;
+    let queue = queue(&lock).await;
+    assert_eq!(queue.iter().map(|contender| contender.position).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(queue[0].path, guard.node());
+    assert_eq!(queue[0].token, Some(guard.token()));
+    assert_eq!(queue[0].owner.as_deref(), Some("first"));
+    assert_eq!(queue[0].data.as_deref(), Some("build 7"));
+    assert_eq!(queue[1].session, Some(session.id()));
+    assert!(queue[1].owner.as_deref().unwrap().ends_with(&format!(":{}", std::process::id())));
+    assert!(queue[1].since.unwrap().elapsed().unwrap() < support::BOUND);
+    guard.release().await.unwrap();
+    drop(granted(waiter).await);
+}
+
+#[tokio::test]
+async fn a_chroot_is_created_with_the_first_lock() {
+    let server = server().await;
+    let session = zklock::Session::connect(format!("{}/app/one", server.connect_string())).await.unwrap();
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let operator = support::operator(&server).await;
+    let node = format!("/app/one{}", guard.node());
+    assert!(operator.check_stat(&node).await.unwrap().is_some());
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,171 @@
+//! ZooKeeper is paused: every call answers within its bound all the same.
+
+use zklock_test_support as support;
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use support::{BOUND, eventually, make, operator, queue, server, within};
+use tokio::net::TcpListener;
+use zklock::{
+    AcquireError, CloseError, ConnectError, Guard, Lock, QueryError, ReleaseError, SequencerError, Session,
+    TransactionError,
+};
+use zklock_testcontainers::ZooKeeper;
+
+const TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Of queries, and of `try_acquire`.
+const HALF: Duration = Duration::from_secs(4);
+
+/// What a client waits for a server that keeps silent.
+const SILENCE: Duration = Duration::from_millis(3200);
+
+/// By how much a busy machine may be late. A call that waits for the session's end takes 11.2 s.
+const SLACK: Duration = Duration::from_secs(1);
+
+const PATH: &str = "/lock/orders";
+
+/// A session whose leases end well before the server's session does, so that there is time to go on after a lease.
+async fn session(server: &ZooKeeper) -> Session {
+    let builder = Session::builder(server.connect_string()).session_timeout(TIMEOUT);
+    builder.clock_drift(200_000).connect().await.expect("a session")
+}
+
+/// A held lock, of a server that is paused.
+async fn paused() -> (ZooKeeper, Session, Lock, Guard) {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock(PATH).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    server.pause().await.unwrap();
+    (server, session, lock, guard)
+}
+
+/// The output of a call, which must be there within this time.
+#[track_caller]
+fn answers<T>(what: &'static str, bound: Duration, call: impl Future<Output = T>) -> impl Future<Output = T> {
+    let began = Instant::now();
+    async move {
+        let output = within(what, call).await;
+        let took = began.elapsed();
+        assert!(took < bound + SLACK, "{what} took {took:?} instead of {bound:?}");
+        output
+    }
+}
+
+#[tokio::test]
+async fn release_answers_at_the_end_of_the_lease_and_goes_on_in_the_background() {
+    let (server, session, lock, guard) = paused().await;
+    let id = session.id();
+    let error = answers("release", guard.remaining(), guard.release()).await.unwrap_err();
+    assert_eq!(error, ReleaseError::Unconfirmed { path: PATH.into() });
+    server.unpause().await.unwrap();
+    eventually("the release", async || lock.contenders().await.is_ok_and(|queue| queue.is_empty())).await;
+    assert_eq!(session.id(), id, "the session lives, so its end did not remove the node");
+}
+
+#[tokio::test]
+async fn close_answers_at_the_end_of_the_lease() {
+    let (_server, session, _lock, guard) = paused().await;
+    let error = answers("close", guard.remaining(), session.close()).await.unwrap_err();
+    assert_eq!(error, CloseError::Unconfirmed { session: session.id(), timeout: TIMEOUT });
+}
+
+#[tokio::test]
+async fn close_without_a_lease_answers_as_soon_as_a_server_would() {
+    let (_server, session, _lock, guard) = paused().await;
+    within("the loss", guard.lost()).await;
+    let error = answers("close", SILENCE, session.close()).await.unwrap_err();
+    assert_eq!(error, CloseError::Unconfirmed { session: session.id(), timeout: TIMEOUT });
+}
+
+#[tokio::test]
+async fn what_a_guard_asks_is_answered_by_the_end_of_its_lease() {
+    let (_server, _session, _lock, guard) = paused().await;
+    let (verified, committed) = tokio::join!(
+        answers("verify", guard.remaining(), guard.verify()),
+        answers("a transaction", guard.remaining(), guard.transaction().create("/paid", "").commit()),
+    );
+    assert!(verified.is_err());
+    // What was sent may have reached the server.
+    assert_eq!(committed.unwrap_err(), TransactionError::Unknown { path: PATH.into() });
+}
+
+#[tokio::test]
+async fn queries_are_answered_within_half_a_session_timeout() {
+    let (_server, session, lock, guard) = paused().await;
+    let sequencer = guard.sequencer();
+    // On the connection that is there, which is given up meanwhile.
+    let ask = async || {
+        tokio::join!(
+            answers("contenders", HALF, lock.contenders()),
+            answers("foreign_contenders", HALF, lock.foreign_contenders()),
+            answers("verify_sequencer", HALF, session.verify_sequencer(&sequencer)),
+        )
+    };
+    let (contenders, foreign, verified) = ask().await;
+    assert_eq!(contenders.unwrap_err(), QueryError::Disconnected { path: PATH.into() });
+    assert_eq!(foreign.unwrap_err(), QueryError::Disconnected { path: PATH.into() });
+    assert!(matches!(verified.unwrap_err(), SequencerError::Disconnected { .. }));
+    // And while there is none.
+    let (contenders, foreign, verified) = ask().await;
+    assert_eq!(contenders.unwrap_err(), QueryError::Unanswered { path: PATH.into(), waited: HALF });
+    assert_eq!(foreign.unwrap_err(), QueryError::Unanswered { path: PATH.into(), waited: HALF });
+    assert!(matches!(verified.unwrap_err(), SequencerError::Unanswered { waited: HALF, .. }));
+}
+
+#[tokio::test]
+async fn try_acquire_answers_within_half_a_session_timeout_and_leaves_nothing_behind() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock(PATH).unwrap();
+    make(&operator(&server).await, PATH).await;
+    server.pause().await.unwrap();
+    let error = answers("try_acquire", HALF, lock.try_acquire()).await.unwrap_err();
+    assert_eq!(error, AcquireError::Unanswered { path: PATH.into(), waited: HALF });
+    server.unpause().await.unwrap();
+    // Its create reached the server, or did not; in the end there is no node.
+    let guard = within("acquire", lock.acquire()).await.unwrap();
+    assert_eq!(queue(&lock).await.len(), 1);
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn acquire_timeout_answers_by_its_own() {
+    let (_server, _session, lock, _guard) = paused().await;
+    let timeout = Duration::from_secs(1);
+    assert!(answers("acquire_timeout", timeout, lock.acquire_timeout(timeout)).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn connect_answers_within_its_timeout() {
+    let server = server().await;
+    server.pause().await.unwrap();
+    // One that takes connections and says nothing.
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let accepting = async {
+        let mut taken = Vec::new();
+        loop {
+            taken.push(mute.accept().await.unwrap());
+        }
+    };
+    let timeout = Duration::from_secs(2);
+    let connect = async |servers: String| {
+        let builder = Session::builder(servers).session_timeout(BOUND).connect_timeout(timeout);
+        answers("connect", timeout, builder.connect()).await.unwrap_err()
+    };
+    let connecting = async {
+        for servers in [server.connect_string(), mute.local_addr().unwrap().to_string()] {
+            let error = connect(servers.clone()).await;
+            assert!(
+                matches!(&error, ConnectError::Unreachable { servers: asked, .. } if *asked == servers),
+                "{error}"
+            );
+        }
+    };
+    tokio::select! {
+        () = connecting => {}
+        never = accepting => never,
+    }
+}

@@ -1,0 +1,138 @@
+//! Closing a session hands everything over at once.
+
+use zklock_test_support as support;
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use support::{
+    Steps, enqueue, granted, linked, server, session, until_nothing_is_left, until_queued, within,
+};
+use zklock::{AcquireError, CloseError, LostReason, QueryError, Session, SessionState};
+use zklock_testcontainers::RequestKind;
+
+#[tokio::test]
+async fn hands_the_lock_over_at_once() {
+    let server = server().await;
+    let (first, second) = (
+        Session::builder(server.connect_string()).session_timeout(Duration::from_secs(60)),
+        session(&server).await,
+    );
+    let first = first.connect().await.unwrap();
+    let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let waiter = enqueue(&second.lock("/lock/orders").unwrap()).await;
+    let started = Instant::now();
+    within("close", first.close()).await.unwrap();
+    assert!(!guard.is_held());
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::SessionClosed);
+    let next = granted(waiter).await;
+    assert!(started.elapsed() < Duration::from_secs(30), "long before the session timeout");
+    assert!(guard.release().await.is_err());
+    assert!(next.is_held());
+}
+
+#[tokio::test]
+async fn nothing_is_left_when_it_returns() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let observer = second.lock("/lock/orders").unwrap();
+    let lock = first.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiter = enqueue(&lock).await;
+    first.close().await.unwrap();
+    assert!(support::queue(&observer).await.is_empty());
+    let error = within("the error", waiter).await.unwrap().unwrap_err();
+    assert_eq!(error, AcquireError::SessionClosed { path: "/lock/orders".into() });
+    assert_eq!(first.requeued(), 0);
+    drop(guard);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn what_is_asked_for_later_fails() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    session.close().await.unwrap();
+    session.close().await.unwrap();
+    let path = || "/lock/orders".to_owned();
+    assert_eq!(lock.acquire().await.unwrap_err(), AcquireError::SessionClosed { path: path() });
+    assert_eq!(lock.try_acquire().await.unwrap_err(), AcquireError::SessionClosed { path: path() });
+    assert_eq!(
+        lock.acquire_timeout(Duration::from_secs(5)).await.unwrap_err(),
+        AcquireError::SessionClosed { path: path() }
+    );
+    assert_eq!(lock.contenders().await.unwrap_err(), QueryError::SessionOver { path: path() });
+}
+
+#[tokio::test]
+async fn does_not_wait_for_futures_nobody_polls() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(60)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let held = link.hold_reply(RequestKind::Multi);
+    let mut forgotten = Steps::new(lock.acquire());
+    assert!(forgotten.poll().is_pending());
+    within("the create", held.reached()).await;
+    held.release();
+    within("close", session.close()).await.unwrap();
+    until_nothing_is_left(&server).await;
+    forgotten.woken().await;
+    match forgotten.poll() {
+        std::task::Poll::Ready(Err(AcquireError::SessionClosed { .. })) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn without_a_server_is_not_confirmed() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(1)).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    link.black_hole();
+    let error = within("the error", session.close()).await.unwrap_err();
+    assert_eq!(error, CloseError::Unconfirmed { session: session.id(), timeout: Duration::from_secs(1) });
+    assert!(!guard.is_held());
+    // The server ends it all the same, a session timeout later.
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn may_be_cancelled() {
+    let server = server().await;
+    let session = session(&server).await;
+    let other = support::session(&server).await;
+    let lock = other.lock("/lock/orders").unwrap();
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    assert!(Steps::new(session.close()).poll().is_pending());
+    until_queued(&lock, 0).await;
+    assert!(!guard.is_held());
+}
+
+#[tokio::test]
+async fn after_the_client_gave_up_is_not_confirmed() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(1)).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let mut events = session.events();
+    link.black_hole();
+    // The client declares the session expired by itself.
+    while within("an event", events.next()).await.unwrap().state != SessionState::Expired {}
+    assert!(within("the error", session.close()).await.is_err());
+    drop(guard);
+}
+
+#[tokio::test]
+async fn right_after_connecting_waits_for_the_server_all_the_same() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let held = link.hold_request(RequestKind::CloseSession);
+    let mut close = Steps::new(session.close());
+    assert!(close.poll().is_pending());
+    within("the request", held.reached()).await;
+    assert!(close.poll().is_pending(), "the server has not heard of it");
+    held.release();
+    close.woken().await;
+    assert!(matches!(close.poll(), std::task::Poll::Ready(Ok(()))));
+}

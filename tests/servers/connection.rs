@@ -1,0 +1,145 @@
+//! The connection is lost and comes back within the session's life.
+
+use zklock_test_support as support;
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use support::{
+    Steps, enqueue, enqueue_seen_by, granted, linked, queue, server, session, until_nothing_is_left,
+    until_queued, within,
+};
+use zklock::SessionState;
+use zklock_testcontainers::RequestKind;
+
+#[tokio::test]
+async fn while_waiting_the_place_is_kept() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let other = session(&server).await;
+    let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = holder.acquire().await.unwrap();
+    let second = enqueue_seen_by(&holder, &lock).await;
+    let third = enqueue(&holder).await;
+    let before = queue(&holder).await;
+    link.cut();
+    support::eventually("the reconnection", async || link.connections() == 1).await;
+    assert_eq!(queue(&holder).await, before);
+    guard.release().await.unwrap();
+    let guard = granted(second).await;
+    assert_eq!(guard.node(), before[1].path);
+    assert!(!third.is_finished());
+    guard.release().await.unwrap();
+    granted(third).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_release_during_the_outage_is_noticed_after_it() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let other = session(&server).await;
+    let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = holder.acquire().await.unwrap();
+    let waiter = enqueue_seen_by(&holder, &lock).await;
+    link.refuse();
+    link.cut();
+    guard.release().await.unwrap();
+    until_queued(&holder, 1).await;
+    assert!(!waiter.is_finished());
+    link.accept();
+    granted(waiter).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn while_holding_the_guard_is_kept_within_its_lease() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let other = session(&server).await;
+    let (lock, next) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = lock.acquire().await.unwrap();
+    let waiter = enqueue(&next).await;
+    for _ in 0..3 {
+        link.cut();
+        assert!(guard.is_held());
+        support::eventually("the reconnection", async || link.connections() == 1).await;
+    }
+    assert!(guard.is_held());
+    assert!(!waiter.is_finished());
+    // A heartbeat follows each reconnection, and extends the lease.
+    let mut lowest = guard.remaining();
+    support::eventually("a confirmation", async || {
+        let earlier = lowest;
+        lowest = guard.remaining();
+        lowest > earlier
+    })
+    .await;
+    within("release", guard.release()).await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {
+    let server = server().await;
+    let other = session(&server).await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(2)).await;
+    let theirs = other.lock("/lock/orders").unwrap();
+    let first = theirs.acquire().await.unwrap();
+    let mut acquire = Steps::new({
+        let lock = unlucky.lock("/lock/orders").unwrap();
+        async move { lock.acquire().await }
+    });
+    assert!(acquire.poll().is_pending());
+    until_queued(&theirs, 2).await;
+    acquire.woken().await;
+    assert!(acquire.poll().is_pending());
+    // The release is there, but the waiter does not look before its connection is gone.
+    first.release().await.unwrap();
+    acquire.woken().await;
+    link.refuse();
+    link.cut();
+    // The session is resumed on the next connection, which then falls silent.
+    let held = link.hold_reply(RequestKind::Multi);
+    link.accept();
+    drop(link);
+    drop(held);
+    // Whatever the waiter comes to, the next contender must not hold the lock beside it.
+    let polled = async {
+        loop {
+            match acquire.poll() {
+                std::task::Poll::Ready(result) => return result,
+                std::task::Poll::Pending => acquire.woken().await,
+            }
+        }
+    };
+    let second = within("the next", theirs.acquire());
+    match select(pin!(polled), pin!(second)).await {
+        Either::Left((first, second)) => {
+            let second = second.await.unwrap();
+            assert!(!first.is_ok_and(|guard| guard.is_held() && second.is_held()), "two guards at once");
+        }
+        // It has lost its place, and no link leads to a new session.
+        Either::Right((second, _waiting)) => assert!(second.unwrap().is_held()),
+    }
+}
+
+/// An outage that takes nearly the whole session timeout: whoever paused for long between two attempts would miss the rest.
+#[tokio::test]
+async fn an_outage_of_nearly_a_session_timeout_costs_nobody_the_session() {
+    const TIMEOUT: Duration = Duration::from_secs(3);
+    let server = server().await;
+    let attempts = futures::future::join_all((0..20).map(async |_| {
+        let (link, session) = linked(&server, TIMEOUT).await;
+        let (id, syncs) = (session.id(), link.requests_of(RequestKind::Sync));
+        // The outage begins right behind a sign of life.
+        support::eventually("a heartbeat", async || link.requests_of(RequestKind::Sync) > syncs).await;
+        link.black_hole();
+        tokio::time::sleep(TIMEOUT * 9 / 10).await;
+        link.restore();
+        support::eventually("a state", async || session.state() != SessionState::Disconnected).await;
+        (session.state(), session.id() == id)
+    }));
+    assert_eq!(attempts.await, vec![(SessionState::Connected, true); 20]);
+}

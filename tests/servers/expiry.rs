@@ -1,0 +1,201 @@
+//! ZooKeeper expires the session.
+
+use zklock_test_support as support;
+
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use support::{
+    Steps, enqueue, granted, linked, queue, server, session, until_nothing_is_left, until_queued, within,
+};
+use zklock::{AcquireError, LostReason, Session, SessionState};
+use zklock_testcontainers::{Link, ZooKeeper};
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn while_waiting_the_acquisition_queues_again_at_the_end() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, TIMEOUT).await;
+    let other = session(&server).await;
+    let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = holder.acquire().await.unwrap();
+    let second = enqueue(&holder).await;
+    let doomed = support::acquire(&lock);
+    until_queued(&holder, 3).await;
+    let third = enqueue(&holder).await;
+    let first_id = unlucky.id();
+    link.black_hole();
+    until_queued(&holder, 3).await;
+    link.restore();
+    until_queued(&holder, 4).await;
+    assert_eq!(unlucky.requeued(), 1);
+    assert_ne!(unlucky.id(), first_id);
+    guard.release().await.unwrap();
+    granted(second).await.release().await.unwrap();
+    granted(third).await.release().await.unwrap();
+    let guard = granted(doomed).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn every_event_of_it_is_told() {
+    let server = server().await;
+    let (link, session) = linked(&server, TIMEOUT).await;
+    let first = session.id();
+    let mut events = session.events();
+    let mut told = async || {
+        let event = within("an event", events.next()).await.expect("the session is not over");
+        (event.state, event.generation, event.id)
+    };
+    assert_eq!(told().await, (SessionState::Connected, 0, first));
+    link.black_hole();
+    let mut states = Vec::new();
+    let renewed = loop {
+        let (state, generation, id) = told().await;
+        if generation > 0 {
+            break (state, generation, id);
+        }
+        assert_eq!(id, first);
+        states.push(state);
+        if state == SessionState::Expired {
+            assert_eq!(session.state(), SessionState::Expired);
+            link.restore();
+        }
+    };
+    assert_eq!(states, [SessionState::Disconnected, SessionState::Expired]);
+    assert_eq!(renewed, (SessionState::Connected, 1, session.id()));
+    session.close().await.unwrap();
+    assert_eq!(told().await, (SessionState::Closed, 1, session.id()));
+    assert_eq!(events.next().await, None);
+    assert_eq!(session.state(), SessionState::Closed);
+}
+
+#[tokio::test]
+async fn again_and_again_the_lock_can_be_acquired_afterwards() {
+    let server = server().await;
+    let (link, session) = linked(&server, TIMEOUT).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let mut token = None;
+    for _ in 0..3 {
+        let guard = within("acquire", lock.acquire()).await.unwrap();
+        assert!(Some(guard.token()) > token);
+        token = Some(guard.token());
+        let mut events = session.events();
+        link.black_hole();
+        assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
+        while within("an event", events.next()).await.unwrap().state != SessionState::Expired {}
+        link.restore();
+        assert!(!guard.is_held());
+        assert!(guard.release().await.is_err());
+    }
+    within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
+    assert_eq!(session.requeued(), 0, "nobody was waiting");
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn events_do_not_keep_a_session_open() {
+    let server = server().await;
+    let session = session(&server).await;
+    let mut events = session.events();
+    assert_eq!(events.next().await.unwrap().state, SessionState::Connected);
+    drop(session);
+    while within("the end", events.next()).await.is_some() {}
+    support::eventually("the session's end", async || {
+        support::monitored(&server, "zk_global_sessions").await == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn closing_is_final_while_the_next_session_is_being_opened() {
+    let server = server().await;
+    let (link, session) = linked(&server, TIMEOUT).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let mut events = session.events();
+    link.black_hole();
+    while within("an event", events.next()).await.unwrap().state != SessionState::Expired {}
+    let mut waiting = Steps::new(lock.acquire());
+    assert!(waiting.poll().is_pending());
+    drop(within("close", session.close()).await);
+    waiting.woken().await;
+    let Poll::Ready(Err(error)) = waiting.poll() else { panic!("still waiting") };
+    assert_eq!(error, AcquireError::SessionClosed { path: "/lock/orders".into() });
+    assert!(error.is_session_over());
+    link.restore();
+    assert_eq!(lock.try_acquire().await.unwrap_err(), error);
+    assert_eq!(session.state(), SessionState::Closed);
+}
+
+#[tokio::test]
+async fn rejected_credentials_are_final() {
+    // The one server knows the scheme; the other one does not, nor the session.
+    let knows = ZooKeeper::builder()
+        .tick_time(Duration::from_millis(100))
+        .java_property(
+            "zookeeper.authProvider.1",
+            "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider",
+        )
+        .start()
+        .await
+        .unwrap();
+    let rejects = server().await;
+    let link = Link::start(knows.connect_string()).await.unwrap();
+    let session = Session::builder(link.address())
+        .session_timeout(TIMEOUT)
+        .auth("ensemble", "")
+        .connect()
+        .await
+        .unwrap();
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiting = enqueue(&lock).await;
+    link.redirect(rejects.connect_string());
+    link.cut();
+    let error = within("the error", waiting).await.unwrap().unwrap_err();
+    assert_eq!(error, AcquireError::AuthFailed { path: "/lock/orders".into() });
+    assert_eq!(session.state(), SessionState::AuthFailed);
+    assert!(!guard.is_held());
+    let mut events = session.events();
+    assert_eq!(events.next().await.unwrap().state, SessionState::AuthFailed);
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn while_holding_the_guard_is_lost_first() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, TIMEOUT).await;
+    let other = session(&server).await;
+    let (lock, next) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = lock.acquire().await.unwrap();
+    let waiter = enqueue(&next).await;
+    link.black_hole();
+    let second = granted(waiter).await;
+    assert!(!guard.is_held(), "two guards at once");
+    assert!(second.token() > guard.token());
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
+    assert!(guard.release().await.is_err());
+    assert_eq!(queue(&next).await.len(), 1);
+    second.release().await.unwrap();
+    link.restore();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_deadline_holds_across_sessions() {
+    let server = server().await;
+    let (link, session) = linked(&server, TIMEOUT).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    link.black_hole();
+    let started = Instant::now();
+    // Longer than it takes the client to give its session up.
+    assert!(within("the deadline", lock.acquire_timeout(TIMEOUT * 2)).await.unwrap().is_none());
+    assert!(started.elapsed() >= TIMEOUT * 2);
+    assert_eq!(session.state(), SessionState::Expired);
+    link.restore();
+    within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
+}

@@ -1,0 +1,585 @@
+//! What makes a holder that is none any more harmless: transactions under the lock, verified guards, sequencers.
+
+use zklock_test_support as support;
+
+use std::time::{Duration, Instant};
+
+use support::{enqueue, granted, linked, make, operator, server, session, until_nothing_is_left, within};
+use zklock::{
+    Acl, Applied, ConditionProblem, Guard, LockOptions, LostReason, NodeOptions, Permissions, Sequencer,
+    SequencerError, Session, Transaction, TransactionError,
+};
+use zklock_testcontainers::{Ensemble, RequestKind, ZooKeeper};
+use zookeeper_client::{Acls, Client, CreateMode};
+
+/// A guard of `/lock/orders`.
+async fn guard(session: &Session) -> Guard {
+    session.lock("/lock/orders").unwrap().acquire().await.unwrap()
+}
+
+async fn exists(client: &Client, path: &str) -> bool {
+    client.check_stat(path).await.unwrap().is_some()
+}
+
+/// Whether this loss is `reason`.
+fn is_lost<T: std::fmt::Debug>(result: Result<T, TransactionError>, reason: LostReason) -> bool {
+    match result {
+        Err(TransactionError::Lost(lost)) => lost.reason == reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_applies_all_and_reports_each() {
+    let server = server().await;
+    let session = session(&server).await;
+    let operator = operator(&server).await;
+    make(&operator, "/data").await;
+    let guard = guard(&session).await;
+    let passing = NodeOptions::new().ephemeral();
+    let applied = guard
+        .transaction()
+        .create("/data/a", "one")
+        .set("/data/a", "two", Some(0))
+        .create_with("/data/", "", NodeOptions::new().sequential())
+        .create_with("/data/entry-", "", passing.clone().sequential())
+        .create_with("/data/passing", "", passing)
+        .check("/data/a", Some(1))
+        .check("/", None)
+        .delete("/data/passing", None)
+        .commit()
+        .await
+        .unwrap();
+    let created = |path: &str| Applied::Created { path: path.into() };
+    assert_eq!(
+        applied,
+        [
+            created("/data/a"),
+            Applied::Set { version: 1 },
+            created("/data/0000000001"),
+            created("/data/entry-0000000002"),
+            created("/data/passing"),
+            Applied::Checked,
+            Applied::Checked,
+            Applied::Deleted,
+        ]
+    );
+    let (data, stat) = operator.get_data("/data/a").await.unwrap();
+    assert_eq!((data.as_slice(), stat.ephemeral_owner), (b"two".as_slice(), 0));
+    let (_, stat) = operator.get_data("/data/entry-0000000002").await.unwrap();
+    assert_eq!(stat.ephemeral_owner, session.id());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_transaction_in_a_chroot() {
+    let server = server().await;
+    let operator = operator(&server).await;
+    make(&operator, "/app/data").await;
+    let session = Session::connect(format!("{}/app", server.connect_string())).await.unwrap();
+    let guard = guard(&session).await;
+    let applied = guard.transaction().create("/data/a", "one").commit().await.unwrap();
+    assert_eq!(applied, [Applied::Created { path: "/data/a".into() }]);
+    assert!(exists(&operator, "/app/data/a").await);
+}
+
+#[tokio::test]
+async fn a_failed_condition_is_told_by_its_index_and_nothing_is_written() {
+    let server = server().await;
+    let session = session(&server).await;
+    let operator = operator(&server).await;
+    make(&operator, "/data/parent/child").await;
+    operator
+        .create("/data/passing", &[], &CreateMode::Ephemeral.with_acls(Acls::anyone_all()))
+        .await
+        .unwrap();
+    operator.create("/data/shut", &[], &CreateMode::Persistent.with_acls(Acls::anyone_read())).await.unwrap();
+    let guard = guard(&session).await;
+    type Build<'a> = fn(Transaction<'a>) -> Transaction<'a>;
+    let cases: [(Build<'_>, &str, ConditionProblem); 8] = [
+        (|it| it.set("/data/none", "", None), "/data/none", ConditionProblem::NoNode),
+        (|it| it.create("/data/none/x", ""), "/data/none/x", ConditionProblem::NoNode),
+        (|it| it.create("/data/parent", ""), "/data/parent", ConditionProblem::NodeExists),
+        (|it| it.delete("/data/passing", Some(7)), "/data/passing", ConditionProblem::BadVersion),
+        (|it| it.check("/data/passing", Some(7)), "/data/passing", ConditionProblem::BadVersion),
+        (|it| it.delete("/data/parent", None), "/data/parent", ConditionProblem::NotEmpty),
+        (|it| it.create("/data/passing/x", ""), "/data/passing/x", ConditionProblem::EphemeralParent),
+        (|it| it.set("/data/shut", "", None), "/data/shut", ConditionProblem::NotAuthorized),
+    ];
+    for (build, path, problem) in cases {
+        let transaction = guard.transaction().create("/data/first", "");
+        let error = build(transaction).create("/data/last", "").commit().await.unwrap_err();
+        assert_eq!(error, TransactionError::Condition { operation: 1, path: path.into(), problem });
+        assert!(!exists(&operator, "/data/first").await);
+    }
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_for_is_not_sent() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let guard = guard(&session).await;
+    link.reset_counts();
+    let node = guard.node();
+    let sequential = NodeOptions::new().sequential();
+    for (transaction, path) in [
+        (guard.transaction().check("", None), ""),
+        (guard.transaction().check("data", None), "data"),
+        (guard.transaction().create("/data/", ""), "/data/"),
+        (guard.transaction().create("/data//a", ""), "/data//a"),
+        (guard.transaction().create("/", ""), "/"),
+        (guard.transaction().create_with("/", "", sequential.clone()), "/"),
+        (guard.transaction().create_with("//", "", sequential.clone()), "//"),
+        (guard.transaction().delete("/", None), "/"),
+        (guard.transaction().set("/data", "", Some(-1)), "/data"),
+        (guard.transaction().delete("/data", Some(-1)), "/data"),
+        (guard.transaction().check("/data", Some(-1)), "/data"),
+        (guard.transaction().delete(&node, None), &node),
+        (guard.transaction().set("/lock/orders", "precious", None), "/lock/orders"),
+        (guard.transaction().create_with("/lock/orders/lock-", "", sequential), "/lock/orders/lock-"),
+    ] {
+        let transaction = transaction.check("/", None);
+        match transaction.commit().await.unwrap_err() {
+            TransactionError::Invalid { operation: 0, path: told, .. } => assert_eq!(told, path),
+            other => panic!("{path:?}: {other}"),
+        }
+    }
+    assert_eq!(link.requests_of(RequestKind::Multi), 0);
+    assert_eq!(guard.transaction().check(&node, Some(0)).commit().await, Ok(vec![Applied::Checked]));
+}
+
+#[tokio::test]
+async fn an_empty_transaction_checks_the_lock() {
+    let server = server().await;
+    let session = session(&server).await;
+    let guard = guard(&session).await;
+    assert_eq!(guard.transaction().commit().await, Ok(vec![]));
+    operator(&server).await.delete(&guard.node(), None).await.unwrap();
+    within("the loss", guard.lost()).await;
+    assert!(is_lost(guard.transaction().commit().await, LostReason::NodeDeleted));
+}
+
+#[tokio::test]
+async fn a_transaction_against_an_operator() {
+    let server = server().await;
+    let session = session(&server).await;
+    let operator = operator(&server).await;
+    make(&operator, "/data").await;
+    let mut committed = 0;
+    for round in 0..20 {
+        let guard = guard(&session).await;
+        let node = guard.node();
+        let path = format!("/data/{round}");
+        let commit = guard.transaction().create(&path, "").commit();
+        // Sent by two clients at once, each being the first one in turn.
+        let (deleted, answer) = if round % 2 == 0 {
+            let (answer, deleted) = tokio::join!(commit, operator.delete(&node, None));
+            (deleted, answer)
+        } else {
+            tokio::join!(operator.delete(&node, None), commit)
+        };
+        deleted.unwrap();
+        match answer {
+            Ok(_) => {
+                assert!(exists(&operator, &path).await);
+                committed += 1;
+            }
+            Err(TransactionError::Lost(lost)) => {
+                assert_eq!(lost.reason, LostReason::NodeDeleted);
+                assert!(!guard.is_held() && !exists(&operator, &path).await);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    println!("{committed} of 20 were committed before the deletion");
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn nothing_is_written_after_an_operator_touched_the_node() {
+    let server = server().await;
+    let session = session(&server).await;
+    let operator = operator(&server).await;
+    make(&operator, "/data").await;
+    for deleted in [true, false] {
+        let guard = guard(&session).await;
+        let node = guard.node();
+        if deleted {
+            operator.delete(&node, None).await.unwrap();
+        } else {
+            operator.set_data(&node, b"", None).await.unwrap();
+        }
+        // Whether the holder's own watch is quicker than the answer, or not.
+        assert!(is_lost(guard.transaction().create("/data/a", "").commit().await, LostReason::NodeDeleted));
+        assert!(!guard.is_held());
+        assert!(!exists(&operator, "/data/a").await);
+        assert!(is_lost(guard.transaction().create("/data/a", "").commit().await, LostReason::NodeDeleted));
+    }
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn nothing_is_written_after_the_session_was_closed() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, operator(&server).await);
+    make(&other, "/data").await;
+    let guard = guard(&session).await;
+    session.close().await.unwrap();
+    assert!(is_lost(guard.transaction().create("/data/a", "").commit().await, LostReason::SessionClosed));
+    assert_eq!(guard.verify().await.unwrap_err().reason, LostReason::SessionClosed);
+    assert!(!exists(&other, "/data/a").await);
+}
+
+#[tokio::test]
+async fn a_session_that_is_closed_while_the_answer_is_outstanding() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let guard = guard(&session).await;
+    let held = link.hold_request(RequestKind::Multi);
+    let commit = async {
+        let error = within("the end", guard.transaction().commit()).await.unwrap_err();
+        assert_eq!(error, TransactionError::Unknown { path: "/lock/orders".into() });
+    };
+    let close = async {
+        within("the transaction", held.reached()).await;
+        let closed = session.close();
+        held.release();
+        closed.await
+    };
+    let ((), closed) = tokio::join!(commit, close);
+    closed.unwrap();
+}
+
+#[tokio::test]
+async fn a_transaction_whose_reply_was_lost_is_unknown() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let operator = operator(&server).await;
+    make(&operator, "/data").await;
+    let guard = guard(&session).await;
+    let unknown = TransactionError::Unknown { path: "/lock/orders".into() };
+
+    let lost = link.lose_reply(RequestKind::Multi);
+    let answer = within("the answer", guard.transaction().create("/data/a", "").commit()).await;
+    assert_eq!(answer, Err(unknown.clone()));
+    within("the lost reply", lost.happened()).await;
+    assert!(exists(&operator, "/data/a").await);
+
+    // On the new connection the holder looks for its node first, and goes on.
+    let applied = within("the answer", guard.transaction().set("/data/a", "", None).commit()).await;
+    assert_eq!(applied, Ok(vec![Applied::Set { version: 1 }]));
+
+    let held = link.hold_request(RequestKind::Multi);
+    let (answer, ()) = tokio::join!(guard.transaction().create("/data/b", "").commit(), async {
+        within("the transaction", held.reached()).await;
+        link.cut();
+    });
+    assert_eq!(answer, Err(unknown));
+    within("the answer", guard.verify()).await.unwrap();
+    assert!(!exists(&operator, "/data/b").await);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn transactions_and_verifications_extend_the_lease() {
+    let server = server().await;
+    for verifies in [true, false] {
+        // Its heartbeats are ten seconds apart.
+        let (link, session) = linked(&server, Duration::from_secs(50)).await;
+        let guard = guard(&session).await;
+        let before = link.requests_of(RequestKind::Multi);
+        let (started, remaining) = (Instant::now(), guard.remaining());
+        let mut asked = 0;
+        support::eventually("a longer lease", async || {
+            if verifies {
+                guard.verify().await.unwrap();
+            } else {
+                guard.transaction().commit().await.unwrap();
+            }
+            asked += 1;
+            guard.remaining() + started.elapsed() > remaining + Duration::from_millis(500)
+        })
+        .await;
+        assert_eq!(link.requests_of(RequestKind::Multi) - before, asked, "no heartbeat did it");
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_too_large_is_unknown_and_leaves_the_guard() {
+    let server =
+        ZooKeeper::builder().java_property("jute.maxbuffer", "8192").start().await.expect("a server");
+    let session = session(&server).await;
+    let operator = operator(&server).await;
+    make(&operator, "/data").await;
+    let guard = guard(&session).await;
+    let large = guard.transaction().create("/data/a", "x".repeat(16 * 1024)).commit();
+    let error = within("the answer", large).await.unwrap_err();
+    assert_eq!(error, TransactionError::Unknown { path: "/lock/orders".into() });
+    let applied = within("the answer", guard.transaction().create("/data/a", "").commit()).await;
+    assert_eq!(applied, Ok(vec![Applied::Created { path: "/data/a".into() }]));
+}
+
+#[tokio::test]
+async fn a_transaction_ends_with_the_lease_at_the_latest() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(4)).await;
+    let guard = guard(&session).await;
+    link.black_hole();
+    let remaining = guard.remaining();
+    let started = Instant::now();
+    let error = guard.transaction().commit().await.unwrap_err();
+    assert_eq!(error, TransactionError::Unknown { path: "/lock/orders".into() });
+    let took = started.elapsed();
+    assert!(took < remaining + Duration::from_secs(2), "{took:?} of {remaining:?}");
+}
+
+#[tokio::test]
+async fn verifying_a_guard() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let operator = operator(&server).await;
+    for deleted in [true, false] {
+        let guard = guard(&session).await;
+        let before = link.requests_of(RequestKind::Multi);
+        assert_eq!(guard.verify().await, Ok(()));
+        assert_eq!(link.requests_of(RequestKind::Multi), before + 1);
+        let node = guard.node();
+        if deleted {
+            operator.delete(&node, None).await.unwrap();
+        } else {
+            operator.set_data(&node, b"", None).await.unwrap();
+        }
+        assert_eq!(guard.verify().await.unwrap_err().reason, LostReason::NodeDeleted);
+        assert!(!guard.is_held());
+    }
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn verifying_goes_on_after_a_lost_reply_and_may_be_dropped() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let guard = guard(&session).await;
+    let lost = link.lose_reply(RequestKind::Multi);
+    within("the answer", guard.verify()).await.unwrap();
+    within("the lost reply", lost.happened()).await;
+    let mut dropped = support::Steps::new(guard.verify());
+    assert!(dropped.poll().is_pending());
+    drop(dropped);
+    guard.verify().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn verifying_ends_with_the_lease() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(4)).await;
+    let guard = guard(&session).await;
+    link.black_hole();
+    let remaining = guard.remaining();
+    let started = Instant::now();
+    assert_eq!(guard.verify().await.unwrap_err().reason, LostReason::Unconfirmed);
+    let took = started.elapsed();
+    assert!(took < remaining + Duration::from_secs(2), "{took:?} of {remaining:?}");
+    assert_eq!(guard.remaining(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn the_holders_name_in_a_directory_that_was_made_anew_is_not_taken_for_its_node() {
+    let server = server().await;
+    let (other, operator) = (session(&server).await, operator(&server).await);
+    make(&operator, "/data").await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let away = guard(&unlucky).await;
+    let held = link.hold_reply(RequestKind::GetChildren);
+    let lock = unlucky.lock("/lock/orders").unwrap();
+    let (queue, ()) = tokio::join!(lock.contenders(), async {
+        within("the question", held.reached()).await;
+        link.refuse();
+        link.cut();
+    });
+    queue.unwrap_err();
+    // The connection's end was seen, so what is asked for now waits for the next one.
+    let mut commit = support::Steps::new(away.transaction().create("/data/a", "").commit());
+    let mut verify = support::Steps::new(away.verify());
+    assert!(commit.poll().is_pending() && verify.poll().is_pending());
+    operator.delete("/lock/orders/lock-0000000000", None).await.unwrap();
+    operator.delete("/lock/orders", None).await.unwrap();
+    let present = guard(&other).await;
+    assert_eq!(present.node(), away.node());
+    let outdated = away.sequencer();
+    assert_eq!(
+        other.verify_sequencer(&outdated).await,
+        Err(SequencerError::Outdated { sequencer: outdated.clone() })
+    );
+    link.accept();
+    let error = within("the loss", verify.finished()).await.unwrap_err();
+    assert_eq!(error.reason, LostReason::NodeDeleted);
+    assert!(is_lost(within("the answer", commit.finished()).await, LostReason::NodeDeleted));
+    assert!(!exists(&operator, "/data/a").await);
+    assert_eq!(present.verify().await, Ok(()));
+    assert_eq!(other.verify_sequencer(&present.sequencer()).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_loser_spares_the_contender_that_has_its_name() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let (other, operator) = (session(&server).await, operator(&server).await);
+    for released in [true, false] {
+        let away = guard(&unlucky).await;
+        operator.delete(&away.node(), None).await.unwrap();
+        operator.delete("/lock/orders", None).await.unwrap();
+        let present = guard(&other).await;
+        assert_eq!(present.node(), away.node());
+        // Told by its question, before its own watch stands perhaps.
+        assert_eq!(away.verify().await.unwrap_err().reason, LostReason::NodeDeleted);
+        let before = link.counts().requests;
+        if released {
+            away.release().await.unwrap_err();
+        } else {
+            drop(away);
+        }
+        support::eventually("a look at what has its name", async || link.counts().requests > before).await;
+        assert_eq!(link.requests_of(RequestKind::Delete), 0);
+        assert_eq!(present.verify().await, Ok(()), "the loser removed the holder's node");
+        present.release().await.unwrap();
+        let _reaped = operator.delete("/lock/orders", None).await;
+    }
+}
+
+/// Whether a claim is told to be outdated.
+async fn is_outdated(session: &Session, sequencer: &Sequencer) -> bool {
+    match session.verify_sequencer(sequencer).await {
+        Ok(()) => false,
+        Err(SequencerError::Outdated { sequencer: told }) => told == *sequencer,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn a_sequencer_stands_until_its_holder_is_another() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let verifier = session(&server).await;
+    let guard = guard(&first).await;
+    let waiter = enqueue(&second.lock("/lock/orders").unwrap()).await;
+    let claim = guard.sequencer();
+    assert_eq!((claim.path(), claim.token(), claim.session()), ("/lock/orders", guard.token(), first.id()));
+    let sent = claim.to_string();
+    let claim = sent.parse::<Sequencer>().unwrap();
+    assert_eq!(claim, guard.sequencer());
+    assert_eq!(verifier.verify_sequencer(&claim).await, Ok(()));
+    assert_eq!(first.verify_sequencer(&claim).await, Ok(()));
+    guard.release().await.unwrap();
+    assert!(is_outdated(&verifier, &claim).await);
+    let guard = granted(waiter).await;
+    assert!(is_outdated(&verifier, &claim).await);
+    assert_eq!(verifier.verify_sequencer(&guard.sequencer()).await, Ok(()));
+    verifier.close().await.unwrap();
+    assert_eq!(
+        verifier.verify_sequencer(&claim).await,
+        Err(SequencerError::SessionOver { sequencer: claim.clone() })
+    );
+    guard.release().await.unwrap();
+    assert!(is_outdated(&first, &claim).await, "its directory may be gone, too");
+}
+
+#[tokio::test]
+async fn a_sequencer_that_was_tampered_with() {
+    let server = server().await;
+    let (session, verifier) = (session(&server).await, session(&server).await);
+    let guard = guard(&session).await;
+    let claim = guard.sequencer().to_string();
+    let [token, owner, number, path] = claim.splitn(4, ':').collect::<Vec<_>>()[..] else {
+        panic!("{claim}")
+    };
+    for forged in [
+        format!("{}:{owner}:{number}:{path}", guard.token().as_i64() + 1),
+        format!("{token}:{:x}:{number}:{path}", verifier.id()),
+        format!("{token}:{owner}:1:{path}"),
+        format!("{token}:{owner}:{number}:{path}/none"),
+    ] {
+        assert!(is_outdated(&verifier, &forged.parse().unwrap()).await, "{forged}");
+    }
+    let claim = claim.parse::<Sequencer>().unwrap();
+    assert_eq!(verifier.verify_sequencer(&claim).await, Ok(()));
+    // Which releases the lock.
+    operator(&server).await.set_data(&guard.node(), b"", None).await.unwrap();
+    assert!(is_outdated(&verifier, &claim).await);
+}
+
+#[tokio::test]
+async fn a_sequencer_from_another_chroot() {
+    let server = server().await;
+    let chrooted = async |chroot: &str| {
+        Session::connect(format!("{}{chroot}", server.connect_string())).await.expect("a session")
+    };
+    let guard = guard(&chrooted("/app/one").await).await;
+    let claim = guard.sequencer();
+    assert_eq!(claim.path(), "/app/one/lock/orders");
+    for verifier in ["", "/app", "/app/one", "/not/there"] {
+        assert_eq!(chrooted(verifier).await.verify_sequencer(&claim).await, Ok(()), "{verifier:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_sequencer_that_the_verifier_may_not_read() {
+    let server = server().await;
+    let builder = Session::builder(server.connect_string()).auth("digest", "holder:secret");
+    let holder = builder.connect().await.unwrap();
+    let verifier = session(&server).await;
+    let claim = async |acl: Acl| {
+        let lock = holder.lock_with("/lock/orders", LockOptions::new().acl(acl)).unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let (claim, verdict) = (guard.sequencer(), verifier.verify_sequencer(&guard.sequencer()).await);
+        guard.release().await.unwrap();
+        (claim, verdict)
+    };
+    let (sequencer, verdict) = claim(Acl::creator_only()).await;
+    assert_eq!(verdict, Err(SequencerError::NotAuthorized { sequencer }));
+    let readable = Acl::creator_only().and("world", "anyone", Permissions::READ);
+    assert_eq!(claim(readable).await.1, Ok(()));
+}
+
+#[tokio::test]
+async fn a_server_that_is_cut_off_vouches_for_nothing() {
+    let ensemble = Ensemble::builder(3).tick_time(Duration::from_secs(1)).start().await.expect("an ensemble");
+    let alone = ensemble.followers().await.unwrap()[0];
+    let others = (0..ensemble.len()).filter(|server| *server != alone);
+    let others = others.map(|server| ensemble.address(server)).collect::<Vec<_>>().join(",");
+    let holding = Session::connect(others).await.unwrap();
+    let verifier = Session::connect(ensemble.address(alone)).await.unwrap();
+    let onlooker = Client::connect(&ensemble.address(alone)).await.unwrap();
+    let guard = guard(&holding).await;
+    let (claim, node) = (guard.sequencer(), guard.node());
+    assert_eq!(verifier.verify_sequencer(&claim).await, Ok(()));
+    ensemble.isolate(alone).await.unwrap();
+    within("the release", guard.release()).await.unwrap();
+    let stale = onlooker.get_data(&node).await.map(|(_, stat)| stat.czxid);
+    assert_eq!(stale, Ok(claim.token().as_i64()), "it still shows the node");
+    let verdict = within("the verdict", verifier.verify_sequencer(&claim)).await;
+    assert_eq!(verdict, Err(SequencerError::Disconnected { sequencer: claim.clone() }));
+    ensemble.heal().await.unwrap();
+    support::eventually("the truth", async || {
+        let verdict = verifier.verify_sequencer(&claim).await;
+        assert_ne!(verdict, Ok(()));
+        verdict == Err(SequencerError::Outdated { sequencer: claim.clone() })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_futures_are_send() {
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    let server = server().await;
+    let session = session(&server).await;
+    let guard = guard(&session).await;
+    is_send(guard.verify()).await.unwrap();
+    is_send(guard.transaction().check("/", None).commit()).await.unwrap();
+    is_send(session.verify_sequencer(&guard.sequencer())).await.unwrap();
+}

@@ -1,0 +1,295 @@
+//! Guards: their bounds, and where they may be dropped.
+
+use zklock_test_support as support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::{granted, linked, queue, server, session, until_nothing_is_left, until_queued, within};
+use tokio::sync::oneshot;
+use zklock::{Guard, Lock, LockOptions, LostReason, ReleaseError, Session};
+
+fn is_shareable<T: Send + Sync + 'static>(value: T) -> T {
+    value
+}
+
+#[tokio::test]
+async fn everything_is_send_sync_and_static() {
+    let server = server().await;
+    let session = is_shareable(session(&server).await);
+    let lock = is_shareable(session.lock("/lock/orders").unwrap());
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    let guard = is_shareable(is_send(lock.acquire()).await.unwrap());
+    drop(is_send(lock.try_acquire()));
+    drop(is_send(lock.acquire_timeout(support::BOUND)));
+    drop(is_send(lock.contenders()));
+    drop(is_shareable(guard.lost()));
+    drop(is_send(guard.run(async {})));
+    is_send(guard.release()).await.unwrap();
+    is_send(session.close()).await.unwrap();
+    fn is_unpin<T: Unpin>() {}
+    is_unpin::<Guard>();
+    is_unpin::<Lock>();
+    is_unpin::<Session>();
+}
+
+#[tokio::test]
+async fn a_drop_releases_in_the_background() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiter = support::enqueue(&lock).await;
+    drop(guard);
+    drop(granted(waiter).await);
+    until_queued(&lock, 0).await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_drop_on_a_thread_without_a_runtime() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    within("the next", lock.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_drop_while_panicking() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let panicked = tokio::spawn(async move {
+        let _guard = guard;
+        panic!("as the test wants it");
+    });
+    assert!(panicked.await.unwrap_err().is_panic());
+    within("the next", lock.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[test]
+fn a_guard_may_outlive_its_runtime() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(server());
+    let other = tokio::runtime::Runtime::new().unwrap();
+    let (session, guard, lock) = other.block_on(async {
+        let session = session(&server).await;
+        let lock = session.lock("/lock/orders").unwrap();
+        let guard = lock.acquire().await.unwrap();
+        (session, guard, lock)
+    });
+    let mut waiting = support::Steps::new(async move { lock.acquire().await.map(drop) });
+    assert!(waiting.poll().is_pending());
+    let lost = guard.lost();
+    drop(other);
+    assert!(!guard.is_held(), "nobody follows the session any more");
+    assert_eq!(runtime.block_on(within("the loss", lost)), LostReason::SessionClosed);
+    runtime.block_on(async {
+        waiting.woken().await;
+        assert!(matches!(waiting.poll(), std::task::Poll::Ready(Err(_))));
+    });
+    drop(guard);
+    drop(waiting);
+    drop(session);
+}
+
+#[tokio::test]
+async fn lost_tells_other_tasks_of_the_release() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    guard.release().await.unwrap();
+    assert_eq!(within("the end", lost).await.unwrap(), LostReason::Released);
+    let guard = lock.acquire().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    drop(guard);
+    assert_eq!(within("the end", lost).await.unwrap(), LostReason::Released);
+}
+
+#[tokio::test]
+async fn run_gives_back_what_its_future_does() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(guard.run(async { "done" }).await, Ok("done"));
+    session.close().await.unwrap();
+    let error = guard.run(async { unreachable!("not polled once the guard is lost") }).await;
+    assert_eq!(error.map(|never: ()| never).unwrap_err().reason, LostReason::SessionClosed);
+}
+
+#[tokio::test]
+async fn a_running_future_is_dropped_at_once() {
+    let server = server().await;
+    let session = session(&server).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let node = guard.node();
+    let (dropped, still_running) = tokio::sync::oneshot::channel::<()>();
+    let (running, started) = tokio::sync::oneshot::channel::<()>();
+    let run = tokio::spawn(async move {
+        let work = async move {
+            let _dropped = dropped;
+            running.send(()).unwrap();
+            std::future::pending::<()>().await;
+        };
+        guard.run(work).await
+    });
+    within("the work", started).await.unwrap();
+    support::operator(&server).await.delete(&node, None).await.unwrap();
+    assert_eq!(within("the loss", run).await.unwrap().unwrap_err().reason, LostReason::NodeDeleted);
+    assert!(within("the drop", still_running).await.is_err());
+}
+
+#[tokio::test]
+async fn holders_follow_one_another_without_overlap() {
+    let server = server().await;
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let lock = session(&server).await.lock("/lock/orders").unwrap();
+        for _ in 0..2 {
+            let (lock, inside) = (lock.clone(), inside.clone());
+            tasks.push(tokio::spawn(async move {
+                let mut tokens = Vec::new();
+                for _ in 0..25 {
+                    let guard = lock.acquire().await.unwrap();
+                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "two holders");
+                    tokio::task::yield_now().await;
+                    assert!(guard.is_held());
+                    tokens.push(guard.token());
+                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    guard.release().await.unwrap();
+                }
+                tokens
+            }));
+        }
+    }
+    let mut tokens = std::collections::BTreeSet::new();
+    for task in tasks {
+        let own = within("a contender", task).await.unwrap();
+        assert!(own.is_sorted());
+        tokens.extend(own);
+    }
+    assert_eq!(tokens.len(), 200, "no token twice");
+    let lock = session(&server).await.lock("/lock/orders").unwrap();
+    assert!(queue(&lock).await.is_empty());
+}
+
+#[test]
+fn a_guard_is_lost_though_its_runtime_does_not_run() {
+    let background = tokio::runtime::Runtime::new().unwrap();
+    let server = background.block_on(server());
+    let other = background.block_on(session(&server));
+    let foreground = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let timeout = std::time::Duration::from_secs(1);
+    let guard = foreground.block_on(async {
+        let session =
+            Session::builder(server.connect_string()).session_timeout(timeout).connect().await.unwrap();
+        session.lock("/lock/orders").unwrap().acquire().await.unwrap()
+    });
+    // Nothing runs in the foreground from here on, so nobody hears of the session's end.
+    let next =
+        background.block_on(within("the next", other.lock("/lock/orders").unwrap().acquire())).unwrap();
+    assert!(!guard.is_held(), "two guards at once");
+    assert_eq!(guard.check().unwrap_err().reason, LostReason::Unconfirmed);
+    assert_eq!(guard.remaining(), std::time::Duration::ZERO);
+    assert!(next.is_held() && next.token() > guard.token());
+}
+
+/// A session on a runtime of one thread, which a task can block.
+async fn brief(server: &zklock_testcontainers::ZooKeeper) -> Session {
+    let builder = Session::builder(server.connect_string()).session_timeout(Duration::from_secs(2));
+    builder.tick(Duration::from_millis(100)).connect().await.expect("a session")
+}
+
+/// Runs a future in a task, and wakes it by one that blocks the runtime's only thread for so long before. Tasks that are woken
+/// are polled before timers fire. The guard, why its future was dropped, and whether that was polled once more.
+async fn run_blocked(guard: Guard, length: Duration) -> (Guard, LostReason, bool) {
+    let (wake, woken) = oneshot::channel();
+    let running = tokio::spawn(async move {
+        let mut polled = false;
+        let run = guard.run(async {
+            woken.await.unwrap();
+            polled = true;
+        });
+        let reason = run.await.expect_err("a lost guard").reason;
+        (guard, reason, polled)
+    });
+    tokio::spawn(async move {
+        std::thread::sleep(length);
+        wake.send(()).unwrap();
+    });
+    within("the loss", running).await.unwrap()
+}
+
+/// The timer that tells of the lease's end has not fired then, so only the clock says so.
+#[tokio::test]
+async fn run_does_not_poll_its_future_once_a_blocked_thread_has_outlasted_the_lease() {
+    let server = server().await;
+    let session = brief(&server).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let (_guard, reason, polled) = run_blocked(guard, session.timeout()).await;
+    assert_eq!((reason, polled), (LostReason::Unconfirmed, false));
+}
+
+#[tokio::test]
+async fn a_future_that_blocks_past_the_lease_was_not_finished_in_time() {
+    let server = server().await;
+    let session = brief(&server).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let run = guard.run(async { std::thread::sleep(session.timeout()) });
+    assert_eq!(run.await.unwrap_err().reason, LostReason::Unconfirmed);
+}
+
+#[tokio::test]
+async fn run_does_not_poll_its_future_once_a_blocked_thread_has_outlasted_all_but_the_stop_margin() {
+    let server = server().await;
+    let session = brief(&server).await;
+    let margin = session.longest_stop_margin();
+    let lock = session.lock_with("/lock/orders", LockOptions::new().stop_margin(margin)).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let length = guard.remaining().saturating_sub(margin / 2);
+    let (guard, reason, polled) = run_blocked(guard, length).await;
+    assert!(matches!(reason, LostReason::Ending { left } if left <= margin / 2), "{reason:?}");
+    assert!(!polled);
+    assert!(guard.is_held(), "there is time to wind down");
+}
+
+#[tokio::test]
+async fn a_token_of_cancellation_follows_the_guard() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(2)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let released = guard.cancellation_token();
+    assert!(!released.is_cancelled());
+    guard.release().await.unwrap();
+    within("the release", released.cancelled()).await;
+    let guard = lock.acquire().await.unwrap();
+    let lost = guard.cancellation_token();
+    link.black_hole();
+    within("the loss", lost.cancelled()).await;
+    assert!(!guard.is_held());
+}
+
+#[tokio::test]
+async fn a_guard_that_tasks_share_is_released_for_all_of_them() {
+    let server = server().await;
+    let lock = session(&server).await.lock("/lock/orders").unwrap();
+    let guard = Arc::new(lock.acquire().await.unwrap());
+    let other = guard.clone();
+    guard.release_shared().await.unwrap();
+    assert_eq!(other.check().unwrap_err().reason, LostReason::Released);
+    assert!(matches!(other.release_shared().await, Err(ReleaseError::Lost(_))));
+    // It is free.
+    lock.try_acquire().await.unwrap().expect("a free lock").release().await.unwrap();
+    drop((guard, other));
+    until_nothing_is_left(&server).await;
+}

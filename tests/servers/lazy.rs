@@ -1,0 +1,84 @@
+//! A session that begins without a server, and what is said of servers that give none.
+
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use zklock::{ConnectError, ServerProblem, Session, SessionState};
+use zklock_test_support::{acquire, granted, server, until_nothing_is_left, within};
+use zklock_testcontainers::Link;
+
+#[tokio::test]
+async fn it_begins_while_zookeeper_is_away() {
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    link.refuse();
+    let session = Session::builder(link.address()).connect_lazy().unwrap();
+    let mut events = session.events();
+    assert_eq!(within("an event", events.next()).await.unwrap().state, SessionState::Connecting);
+    assert_eq!((session.id(), session.state()), (0, SessionState::Connecting));
+    let lock = session.lock("/lock/orders").unwrap();
+    let waiter = acquire(&lock);
+    assert!(lock.try_acquire().await.is_err(), "nobody has answered");
+    assert!(!waiter.is_finished());
+    link.accept();
+    let guard = granted(waiter).await;
+    let event = within("an event", events.next()).await.unwrap();
+    assert_eq!((event.state, event.generation, event.id), (SessionState::Connected, 0, session.id()));
+    assert_eq!(session.requeued(), 0);
+    // The tick was learned: 100 ms, and no longer the 2 s that were assumed.
+    assert_eq!(session.tick(), Duration::from_millis(100));
+    guard.release().await.unwrap();
+    session.close().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn one_that_never_began_can_be_closed() {
+    let session = Session::builder(format!("127.0.0.1:{}", silent().await.1)).connect_lazy().unwrap();
+    let waiter = acquire(&session.lock("/lock/orders").unwrap());
+    session.close().await.unwrap();
+    assert!(within("the end", waiter).await.unwrap().unwrap_err().is_session_over());
+    assert_eq!(session.state(), SessionState::Closed);
+}
+
+#[tokio::test]
+async fn one_that_the_servers_refuse_fails() {
+    let server = server().await;
+    let day = Duration::from_secs(86_400);
+    let session =
+        Session::builder(server.connect_string()).session_timeout(Duration::from_millis(150)).connect_lazy();
+    let session = session.unwrap();
+    let error = within("the end", session.lock("/lock/orders").unwrap().acquire()).await.unwrap_err();
+    assert!(error.is_session_over() && !error.is_retryable(), "{error}");
+    assert_eq!(session.state(), SessionState::Failed);
+    let malformed = Session::builder("zk1,,").connect_lazy();
+    assert!(matches!(malformed, Err(ConnectError::Servers { .. })));
+    let too_long = Session::builder("zk1").session_timeout(day * 365).connect_lazy();
+    assert!(matches!(too_long, Err(ConnectError::SessionTimeout { .. })));
+}
+
+/// What takes connections, and says nothing; its port.
+async fn silent() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+#[tokio::test]
+async fn each_server_that_gives_no_session_is_named_with_the_cause() {
+    let (_listener, silent) = silent().await;
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let servers = format!("127.0.0.1:{closed},127.0.0.1:{silent}");
+    let error =
+        Session::builder(servers).connect_timeout(Duration::from_secs(2)).connect().await.unwrap_err();
+    let said = error.to_string();
+    let ConnectError::Unreachable { causes, .. } = error else { panic!("{error}") };
+    let [refused, quiet] = causes.as_slice() else { panic!("{causes:?}") };
+    assert_eq!(refused.server, format!("127.0.0.1:{closed}"));
+    assert!(
+        matches!(&refused.cause, ServerProblem::NoConnection(cause) if cause.contains("refused")),
+        "{said}"
+    );
+    assert_eq!(quiet.cause, ServerProblem::NoSession);
+    assert!(said.contains("refused") && said.contains(&silent.to_string()), "{said}");
+}

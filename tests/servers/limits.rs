@@ -1,0 +1,93 @@
+//! What the servers' ticks and limits of session timeouts come to.
+
+use zklock_test_support as support;
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use support::{enqueue, server, within};
+use zklock::{AcquireError, ConnectError, QueryError, Session, SessionState};
+use zklock_testcontainers::{Ensemble, ZooKeeper, ZooKeeperBuilder};
+
+/// A server that does not tell its configuration, as none does by default.
+fn reticent(tick: Duration) -> ZooKeeperBuilder {
+    ZooKeeper::builder().tick_time(tick).property("4lw.commands.whitelist", "srvr")
+}
+
+#[tokio::test]
+async fn the_tick_is_learned_from_default_limits() {
+    for tick in [Duration::from_secs(1), Duration::from_secs(5)] {
+        let server = reticent(tick).start().await.unwrap();
+        assert_eq!(server.admin("conf").await.unwrap().lines().count(), 1, "a refusal");
+        assert_eq!(Session::connect(server.connect_string()).await.unwrap().tick(), tick);
+    }
+}
+
+#[tokio::test]
+async fn the_tick_is_learned_from_a_server_that_tells_it() {
+    // By the longest session timeout it would be 3 s.
+    let server = server().await;
+    assert_eq!(support::session(&server).await.tick(), Duration::from_millis(100));
+}
+
+#[tokio::test]
+async fn the_longest_tick_of_all_servers_counts() {
+    let ensemble = Ensemble::builder(3)
+        .tick_time(Duration::from_secs(1))
+        .property("4lw.commands.whitelist", "srvr")
+        .property_of(2, "tickTime", "1500")
+        .start()
+        .await
+        .unwrap();
+    // Whoever is asked first.
+    for _ in 0..3 {
+        let session = Session::connect(ensemble.connect_string()).await.unwrap();
+        assert_eq!(session.tick(), Duration::from_millis(1_500));
+    }
+}
+
+#[tokio::test]
+async fn a_tick_that_limits_do_not_tell_has_to_be_given() {
+    let tick = Duration::from_secs(2);
+    let server = reticent(tick).max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
+    let error = Session::connect(server.connect_string()).await.unwrap_err();
+    assert_eq!(error, ConnectError::TickUnknown { shorter: tick, longer: Duration::from_secs(30) });
+    let session = Session::builder(server.connect_string()).tick(tick).connect().await.unwrap();
+    assert_eq!(session.tick(), tick);
+    session.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_that_no_server_grants_any_more_has_failed() {
+    let (asked, granted) = (Duration::from_secs(8), Duration::from_secs(4));
+    let server = server().await;
+    let session = Session::builder(server.connect_string()).session_timeout(asked).connect().await.unwrap();
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let waiting = enqueue(&lock).await;
+    server.reconfigure("maxSessionTimeout", granted.as_millis().to_string()).await.unwrap();
+    server.restart().await.unwrap();
+    // The server has clipped the session, and an operator ends it.
+    support::eventually("the shorter timeout", async || session.timeout() == granted).await;
+    assert_eq!(session.failure(), None);
+    server.close_session(session.id()).await.unwrap();
+
+    let error = within("the error", waiting).await.unwrap().unwrap_err();
+    let cause = ConnectError::TimeoutNotGranted { asked, granted };
+    let failed = AcquireError::SessionFailed { path: "/lock/orders".into(), cause: Box::new(cause.clone()) };
+    assert_eq!(error, failed);
+    assert!(error.is_session_over());
+    assert!(error.to_string().contains("minSessionTimeout and maxSessionTimeout"), "{error}");
+    assert_eq!(session.state(), SessionState::Failed);
+    assert_eq!(session.failure(), Some(cause));
+    assert!(!guard.is_held());
+    // For good, though the servers grant it again.
+    server.reconfigure("maxSessionTimeout", asked.as_millis().to_string()).await.unwrap();
+    server.restart().await.unwrap();
+    assert_eq!(lock.acquire().await.unwrap_err(), failed);
+    assert_eq!(lock.try_acquire().await.unwrap_err(), failed);
+    assert_eq!(lock.contenders().await.unwrap_err(), QueryError::SessionOver { path: "/lock/orders".into() });
+    let mut events = session.events();
+    assert_eq!(events.next().await.map(|event| event.state), Some(SessionState::Failed));
+    assert_eq!(events.next().await, None);
+}

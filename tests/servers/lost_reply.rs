@@ -1,0 +1,223 @@
+//! Requests that took effect though their replies were lost, and requests that did not.
+
+use zklock_test_support as support;
+
+use std::time::Duration;
+
+use support::{
+    enqueue, enqueue_seen_by, eventually, granted, hide, linked, monitored, operator, queue, server, session,
+    until_nothing_is_left, until_queued, until_watched, within,
+};
+use zklock::{AcquireError, LockOptions};
+use zklock_testcontainers::{RequestKind, ZooKeeper};
+
+#[tokio::test]
+async fn a_create_whose_reply_was_lost_is_adopted() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let other = session(&server).await;
+    let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = holder.acquire().await.unwrap();
+
+    let lost = link.lose_reply(RequestKind::Create);
+    let second = enqueue_seen_by(&holder, &lock).await;
+    within("the lost reply", lost.happened()).await;
+    let third = enqueue(&holder).await;
+    assert_eq!(queue(&holder).await[1].session, Some(unlucky.id()), "the place in the queue is kept");
+    guard.release().await.unwrap();
+    let guard = granted(second).await;
+    assert_eq!(queue(&holder).await.len(), 2, "one node an acquisition");
+    assert!(guard.node().ends_with("lock-0000000001"));
+    guard.release().await.unwrap();
+    granted(third).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_create_is_adopted_among_others_of_its_session() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (orders, bills) = (session.lock("/lock/orders").unwrap(), session.lock("/lock/ordersbills").unwrap());
+    let mut held = vec![orders.acquire().await.unwrap(), bills.acquire().await.unwrap()];
+    let other = support::session(&server).await;
+    let observer = other.lock("/lock/orders").unwrap();
+    let second = enqueue_seen_by(&observer, &orders).await;
+    let lost = link.lose_reply(RequestKind::Multi);
+    let third = enqueue_seen_by(&observer, &orders).await;
+    within("the lost reply", lost.happened()).await;
+    held.clear();
+    let guard = granted(second).await;
+    assert!(guard.node().ends_with("lock-0000000001"));
+    guard.release().await.unwrap();
+    let guard = granted(third).await;
+    assert!(guard.node().ends_with("lock-0000000002"));
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_create_that_never_arrived_is_sent_again() {
+    let server = server().await;
+    for kind in [RequestKind::Create, RequestKind::Multi] {
+        let (link, session) = linked(&server, Duration::from_secs(20)).await;
+        let path = format!("/lock/{kind:?}");
+        let lock = session.lock(&path).unwrap();
+        if kind == RequestKind::Create {
+            support::make_foreign(&server, &path).await;
+        }
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let held = link.hold_request(kind);
+        let acquire = support::acquire(&lock);
+        within("the create", held.reached()).await;
+        link.cut();
+        let guard = granted(acquire).await;
+        until_queued(&lock, 1).await;
+        assert!(guard.node().ends_with("lock-0000000001"));
+        drop(guard);
+        until_nothing_is_left(&server).await;
+    }
+}
+
+#[tokio::test]
+async fn a_release_whose_reply_was_lost_is_confirmed() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let other = support::session(&server).await;
+    let (lock, next) = (session.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = lock.acquire().await.unwrap();
+    let waiter = enqueue(&next).await;
+    let lost = link.lose_reply(RequestKind::Multi);
+    within("the release", guard.release()).await.unwrap();
+    assert!(lost.has_happened());
+    granted(waiter).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_release_that_never_arrived_is_sent_again() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let held = link.hold_request(RequestKind::Multi);
+    let release = tokio::spawn(guard.release());
+    within("the release", held.reached()).await;
+    link.cut();
+    within("the release", release).await.unwrap().unwrap();
+    assert!(queue(&lock).await.is_empty());
+}
+
+#[tokio::test]
+async fn every_other_reply_may_be_lost_too() {
+    let server = server().await;
+    for kind in
+        [RequestKind::CreateContainer, RequestKind::GetChildren, RequestKind::GetData, RequestKind::Delete]
+    {
+        let (link, session) = linked(&server, Duration::from_secs(20)).await;
+        let other = support::session(&server).await;
+        let path = format!("/lock/{kind:?}");
+        let (lock, holder) = (session.lock(&path).unwrap(), other.lock(&path).unwrap());
+        if kind == RequestKind::GetChildren {
+            support::make_foreign(&server, &path).await;
+        }
+        let lost = if kind == RequestKind::CreateContainer {
+            let lost = link.lose_reply(kind);
+            let guard = within("acquire", lock.acquire()).await.unwrap();
+            guard.release().await.unwrap();
+            lost
+        } else {
+            lock.acquire().await.unwrap().release().await.unwrap();
+            let guard = holder.acquire().await.unwrap();
+            let lost = link.lose_reply(kind);
+            if kind == RequestKind::Delete {
+                assert!(within("try", lock.try_acquire()).await.unwrap().is_none());
+                guard.release().await.unwrap();
+            } else {
+                let waiter = enqueue_seen_by(&holder, &lock).await;
+                within("the lost reply", lost.happened()).await;
+                guard.release().await.unwrap();
+                granted(waiter).await.release().await.unwrap();
+            }
+            lost
+        };
+        within("the lost reply", lost.happened()).await;
+        until_nothing_is_left(&server).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_on_every_create_is_not_hammered() {
+    let server =
+        ZooKeeper::builder().java_property("jute.maxbuffer", "8192").start().await.expect("a server");
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let options = LockOptions::new().data("x".repeat(16 * 1024));
+    let lock = session.lock_with("/lock/orders", options).unwrap();
+    let acquired = lock.acquire_timeout(Duration::from_secs(3)).await.unwrap();
+    assert!(acquired.is_none());
+    let creates = link.requests_of(RequestKind::Create);
+    assert!((2..20).contains(&creates), "{creates} creates in three seconds");
+}
+
+#[tokio::test]
+async fn a_create_is_adopted_though_another_node_of_its_session_is_hidden() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    hide(&operator(&server).await, &guard.node()).await;
+    let lost = link.lose_reply(RequestKind::Multi);
+    // The node in front of it is not ours to watch, and that is told: the own node was found, and deleted.
+    let error = within("the refusal", lock.acquire()).await.unwrap_err();
+    assert_eq!(error, AcquireError::NotAuthorized { path: "/lock/orders".into() });
+    assert!(lost.has_happened());
+    assert_eq!(monitored(&server, "zk_ephemerals_count").await, 1, "the node that was created is left");
+    assert!(guard.is_held());
+    assert_eq!(session.requeued(), 0);
+}
+
+/// Nobody can tell whose a node is that its own session may not read. It would keep the lock from everybody.
+#[tokio::test]
+async fn a_create_that_its_session_cannot_find_goes_with_the_session() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let id = session.id();
+    let held = link.hold_reply(RequestKind::Multi);
+    let acquiring = support::acquire(&lock);
+    within("the create", held.reached()).await;
+    hide(&operator(&server).await, "/lock/orders/lock-0000000001").await;
+    link.cut();
+    drop(held);
+    let guard = granted(acquiring).await;
+    assert_ne!(session.id(), id, "the session was given up");
+    assert_eq!(session.requeued(), 1);
+    assert_eq!(monitored(&server, "zk_ephemerals_count").await, 1, "the lost node is gone");
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn creates_that_were_lost_together_are_searched_for_together() {
+    const CONTENDERS: u64 = 300;
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(40)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let held = link.hold_reply(RequestKind::Multi);
+    let waiters = (0..CONTENDERS).map(|_| support::acquire(&lock)).collect::<Vec<_>>();
+    eventually("the nodes", async || monitored(&server, "zk_ephemerals_count").await == CONTENDERS).await;
+    let read = link.requests_of(RequestKind::MultiRead);
+    link.cut();
+    drop(held);
+    // The first holds, the others wait; its watch is on the node that the second one watches in the same session.
+    until_watched(&server, 0, CONTENDERS - 1).await;
+    // Each of these reads up to 128 nodes.
+    assert!(link.requests_of(RequestKind::MultiRead) - read <= 6, "each searched on its own");
+    assert_eq!(monitored(&server, "zk_ephemerals_count").await, CONTENDERS, "one node an acquisition");
+    session.close().await.unwrap();
+    for waiter in waiters {
+        assert!(!within("the end", waiter).await.unwrap().is_ok_and(|guard| guard.is_held()));
+    }
+    until_nothing_is_left(&server).await;
+}

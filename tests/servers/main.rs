@@ -1,0 +1,29 @@
+//! The library on real ZooKeeper servers, one module a subject.
+
+mod acquire;
+mod bounds;
+mod cancellation;
+mod close;
+mod connection;
+mod curator;
+mod directory;
+mod exhaustion;
+mod expiry;
+mod fencing;
+mod foreign;
+mod guard;
+mod lazy;
+mod leader;
+mod limits;
+mod lost_reply;
+mod misuse;
+mod operator;
+mod queue;
+mod scale;
+mod sharing;
+mod shutdown;
+mod stop_margin;
+mod takeover;
+mod tls;
+mod try_and_timeout;
+mod unpolled;

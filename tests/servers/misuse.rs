@@ -1,0 +1,167 @@
+//! Bad input, and servers that cannot serve: a typed error each, which names what is wrong, and nothing left behind.
+
+use zklock_test_support as support;
+
+use std::time::{Duration, Instant};
+
+use support::{server, session, within};
+use zklock::{ConnectError, InvalidLock, LockOptions, PathProblem, ServerProblem, Session};
+use zklock_testcontainers::{Ensemble, Link};
+
+#[tokio::test]
+async fn bad_paths() {
+    let server = server().await;
+    let session = session(&server).await;
+    for (path, problem) in [
+        ("", PathProblem::Empty),
+        ("lock/orders", PathProblem::Relative),
+        ("/", PathProblem::Root),
+        ("/lock//orders", PathProblem::EmptyName),
+        ("/lock/orders/", PathProblem::TrailingSlash),
+        ("/lock/../orders", PathProblem::DotName),
+        ("/lock/or\0ders", PathProblem::Character(0)),
+        ("/zookeeper", PathProblem::Reserved),
+        ("/zookeeper/locks", PathProblem::Reserved),
+    ] {
+        let error = session.lock(path).unwrap_err();
+        assert_eq!(error, InvalidLock::Path { path: path.into(), problem });
+        assert!(error.to_string().contains(&format!("{path:?}")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn options_that_are_too_long() {
+    let server = server().await;
+    let session = session(&server).await;
+    let options = LockOptions::new().owner("x".repeat(257));
+    let error = session.lock_with("/lock/orders", options).unwrap_err();
+    assert!(
+        matches!(&error, InvalidLock::TooLong { option: "owner", length: 257, longest: 256, .. }),
+        "{error:?}"
+    );
+    let options = LockOptions::new().data("x".repeat(16 * 1024 + 1));
+    assert!(matches!(
+        session.lock_with("/lock/orders", options).unwrap_err(),
+        InvalidLock::TooLong { option: "data", .. }
+    ));
+    let options = LockOptions::new().owner("x".repeat(256)).data("x".repeat(16 * 1024));
+    session.lock_with("/lock/orders", options).unwrap().acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn bad_connect_strings() {
+    for servers in [
+        "",
+        ",",
+        "localhost:2181,,localhost:2182",
+        "localhost:port",
+        "localhost:0",
+        ":2181",
+        "localhost:2181/app/",
+    ] {
+        let error = within("the error", Session::connect(servers)).await.unwrap_err();
+        assert!(
+            matches!(&error, ConnectError::Servers { servers: given, .. } if given == servers),
+            "{servers:?}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn session_timeouts_out_of_range() {
+    for timeout in [Duration::ZERO, Duration::from_millis(99), Duration::from_secs(10_000_000)] {
+        let error = Session::builder("localhost:2181").session_timeout(timeout).connect().await.unwrap_err();
+        assert!(matches!(error, ConnectError::SessionTimeout { timeout: given, .. } if given == timeout));
+    }
+}
+
+#[tokio::test]
+async fn a_session_timeout_the_server_does_not_grant() {
+    let server = server().await;
+    let asked = Duration::from_secs(61);
+    let error = Session::builder(server.connect_string()).session_timeout(asked).connect().await.unwrap_err();
+    assert_eq!(error, ConnectError::TimeoutNotGranted { asked, granted: Duration::from_secs(60) });
+    support::eventually("no session left", async || {
+        support::monitored(&server, "zk_global_sessions").await == 0
+    })
+    .await;
+}
+
+/// It was asked for so long, and takes connections: a link does, whatever is behind it.
+fn assert_unreachable(error: ConnectError, link: &Link, asked: Duration) {
+    let ConnectError::Unreachable { servers, timeout, causes } = error else { panic!("{error}") };
+    assert_eq!((servers, timeout), (link.address(), asked));
+    let causes = causes.into_iter().map(|failure| (failure.server, failure.cause)).collect::<Vec<_>>();
+    assert_eq!(causes, [(link.address(), ServerProblem::NoSession)]);
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let link = Link::start("127.0.0.1:1").await.unwrap();
+    link.refuse();
+    let (timeout, started) = (Duration::from_millis(500), Instant::now());
+    let error = Session::builder(link.address()).connect_timeout(timeout).connect().await.unwrap_err();
+    assert_unreachable(error, &link, timeout * 4 / 5);
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn somebody_listens_but_never_answers() {
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    link.black_hole();
+    // The connect timeout is the session timeout unless told otherwise.
+    let timeout = Duration::from_millis(500);
+    let error = within("the error", Session::builder(link.address()).session_timeout(timeout).connect())
+        .await
+        .unwrap_err();
+    assert_unreachable(error, &link, timeout * 4 / 5);
+    // A longer connect timeout outlasts the silence.
+    let connect = tokio::spawn(
+        Session::builder(link.address()).session_timeout(timeout).connect_timeout(support::BOUND).connect(),
+    );
+    support::eventually("an attempt", async || link.connections() > 0).await;
+    link.cut();
+    link.restore();
+    within("connect", connect).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn bad_credentials() {
+    let server = server().await;
+    let error = within(
+        "the error",
+        Session::builder(server.connect_string()).auth("no-such-scheme", "secret").connect(),
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(error, ConnectError::AuthFailed);
+}
+
+#[test]
+fn no_runtime() {
+    let error = futures::executor::block_on(Session::connect("localhost:2181")).unwrap_err();
+    assert_eq!(error, ConnectError::NoRuntime);
+}
+
+#[tokio::test]
+async fn a_read_only_server() {
+    let ensemble = Ensemble::builder(3)
+        .java_property("readonlymode.enabled", "true")
+        .start()
+        .await
+        .expect("an ensemble");
+    ensemble.kill(0).await.unwrap();
+    ensemble.kill(1).await.unwrap();
+    support::eventually("a read-only server", async || {
+        ensemble.admin(2, "isro").await.is_ok_and(|answer| answer.trim() == "ro")
+    })
+    .await;
+    let servers = ensemble.address(2);
+    let error = Session::builder(servers.clone())
+        .connect_timeout(Duration::from_secs(3))
+        .connect()
+        .await
+        .unwrap_err();
+    assert_eq!(error, ConnectError::ReadOnly { servers });
+}

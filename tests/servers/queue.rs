@@ -1,0 +1,118 @@
+//! Longer queues.
+
+use zklock_test_support as support;
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use support::{
+    enqueue, enqueue_seen_by, granted, linked, names_transactions, queue, server, session,
+    until_nothing_is_left, until_queued, until_watched, within,
+};
+use zklock_testcontainers::RequestKind;
+
+#[tokio::test]
+async fn a_predecessor_that_dies_is_skipped() {
+    let server = server().await;
+    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let locks = [&first, &second, &third].map(|session| session.lock("/lock/orders").unwrap());
+    let guard = locks[0].acquire().await.unwrap();
+    let dying = enqueue(&locks[1]).await;
+    let last = enqueue(&locks[2]).await;
+    second.close().await.unwrap();
+    assert!(within("the error", dying).await.unwrap().unwrap_err().is_session_over());
+    until_queued(&locks[0], 2).await;
+    // The last one now watches the holder.
+    until_watched(&server, 1, 1).await;
+    assert!(!last.is_finished());
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    granted(last).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn two_hundred_contenders_drain_in_order() {
+    const CONTENDERS: usize = 200;
+    let server = server().await;
+    let mut locks = Vec::new();
+    for _ in 0..4 {
+        locks.push(session(&server).await.lock("/lock/orders").unwrap());
+    }
+    // The holder has a session of its own: the server has one watch for a session and node, however many ask.
+    let guard = session(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = Vec::new();
+    for turn in 0..CONTENDERS {
+        let (lock, order) = (locks[turn % locks.len()].clone(), order.clone());
+        waiters.push(tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            order.lock().unwrap().push(guard.node());
+            guard.release().await.unwrap();
+        }));
+    }
+    until_queued(&locks[0], CONTENDERS + 1).await;
+    until_watched(&server, 1, CONTENDERS as u64).await;
+    let expected =
+        queue(&locks[0]).await.into_iter().skip(1).map(|contender| contender.path).collect::<Vec<_>>();
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        within("a turn", waiter).await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), expected);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_long_queue_is_not_listed() {
+    let server = server().await;
+    let other = session(&server).await;
+    let holder = other.lock("/lock/orders").unwrap();
+    let guard = holder.acquire().await.unwrap();
+    let mut waiters = Vec::new();
+    for _ in 0..50 {
+        waiters.push(enqueue(&holder).await);
+    }
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    link.reset_counts();
+    let last = enqueue_seen_by(&holder, &lock).await;
+    support::eventually("its watch", async || link.requests_of(RequestKind::GetData) == 1).await;
+    assert_eq!(link.requests_of(RequestKind::Exists), 1, "a count, not a listing");
+    // The holder's own watch is that of the first waiter, too: they share a session.
+    until_watched(&server, 0, 51).await;
+    assert_eq!(link.requests_of(RequestKind::GetChildren), 1, "its second watch");
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        granted(waiter).await.release().await.unwrap();
+    }
+    granted(last).await.release().await.unwrap();
+    let looks = u64::from(!names_transactions(&server).await);
+    assert_eq!(link.requests_of(RequestKind::GetChildren), 1 + looks);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn the_locks_below_a_node_are_those_that_are_held() {
+    let server = server().await;
+    let session = session(&server).await;
+    let [held, queued, free] = ["/lock/a", "/lock/b/c", "/lock/free"].map(|path| session.lock(path).unwrap());
+    let first = held.acquire().await.unwrap();
+    let second = queued.acquire().await.unwrap();
+    let waiter = enqueue(&queued).await;
+    free.acquire().await.unwrap().release().await.unwrap();
+    let below = session.locks_below("/lock").await.unwrap();
+    let found = below.locks.iter().map(|lock| (lock.path.as_str(), lock.waiting, lock.foreign));
+    assert_eq!(found.collect::<Vec<_>>(), [("/lock/a", 0, 0), ("/lock/b/c", 1, 0)]);
+    assert_eq!((below.exists, below.hidden), (true, 0));
+    assert_eq!(below.locks[0].holder.token, Some(first.token()));
+    assert_eq!(below.locks[0].holder, queue(&held).await[0]);
+    // The root of all, and a node that is not there.
+    assert_eq!(session.locks_below("/").await.unwrap().locks, below.locks);
+    assert!(!session.locks_below("/nowhere").await.unwrap().exists);
+    let reserved = session.locks_below("/zookeeper").await.unwrap_err();
+    assert!(reserved.to_string().contains("belongs to the servers"), "{reserved}");
+    second.release().await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+}

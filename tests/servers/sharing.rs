@@ -1,0 +1,109 @@
+//! Locks that share a session, and handles that share a lock.
+
+use zklock_test_support as support;
+
+use std::time::{Duration, Instant};
+
+use support::{
+    enqueue, eventually, granted, queue, server, session, until_nothing_is_left, until_watched, within,
+};
+use zklock::Session;
+use zklock_testcontainers::{Link, RequestKind};
+
+#[tokio::test]
+async fn two_locks_of_one_session_are_independent() {
+    let server = server().await;
+    let session = session(&server).await;
+    let (orders, bills) = (session.lock("/lock/orders").unwrap(), session.lock("/lock/bills").unwrap());
+    let first = orders.acquire().await.unwrap();
+    let second = within("the other lock", bills.acquire()).await.unwrap();
+    assert!(first.is_held() && second.is_held());
+    let waiter = enqueue(&orders).await;
+    second.release().await.unwrap();
+    assert!(!waiter.is_finished());
+    assert!(first.is_held());
+    first.release().await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn handles_of_one_session_exclude_each_other() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let same = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert!(same.try_acquire().await.unwrap().is_none());
+    assert!(lock.clone().try_acquire().await.unwrap().is_none());
+    assert_eq!(queue(&same).await.len(), 1);
+    guard.release().await.unwrap();
+    assert!(same.try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_lock_and_a_guard_outlive_their_session_handle() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    drop(session);
+    let guard = within("acquire", lock.acquire()).await.unwrap();
+    drop(lock);
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_last_handle_closes_the_session() {
+    let server = server().await;
+    let session = session(&server).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let sessions = async || support::monitored(&server, "zk_global_sessions").await;
+    assert_eq!(sessions().await, 1);
+    drop(session);
+    assert_eq!(sessions().await, 1);
+    drop(guard);
+    support::eventually("the session's end", async || sessions().await == 0).await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn twenty_guards_share_one_heartbeat() {
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let session = Session::builder(link.address())
+        .session_timeout(Duration::from_secs(4))
+        .tick(Duration::from_millis(100))
+        .connect()
+        .await
+        .unwrap();
+    let mut guards = Vec::new();
+    for number in 0..20 {
+        guards.push(session.lock(&format!("/lock/orders-{number}")).unwrap().acquire().await.unwrap());
+    }
+    // Each holder sets its own watch once; then only heartbeats are left.
+    until_watched(&server, 20, 0).await;
+    beats_by(&link, &[RequestKind::Sync, RequestKind::Multi]).await;
+    assert!(guards.iter().all(zklock::Guard::is_held));
+    drop(guards);
+    until_nothing_is_left(&server).await;
+    // Without a guard no quorum need be asked.
+    beats_by(&link, &[RequestKind::Sync]).await;
+}
+
+/// Waits for some heartbeats: nothing but one request of each of these kinds, each a heartbeat after the other.
+async fn beats_by(link: &Link, kinds: &[RequestKind]) {
+    const BEATS: u32 = 4;
+    let requests = u64::from(BEATS) * kinds.len() as u64;
+    // A quarter of 4 s less the lag of 75 ms.
+    let heartbeat = Duration::from_micros(981_250);
+    link.reset_counts();
+    let started = Instant::now();
+    eventually("the heartbeats", async || link.counts().requests >= requests).await;
+    // The first one may have been due, and the last one is seen soon after it was sent.
+    assert!(started.elapsed() > heartbeat * (BEATS - 2), "{:?}", started.elapsed());
+    let counted = kinds.iter().map(|kind| link.requests_of(*kind)).collect::<Vec<_>>();
+    assert_eq!(counted.iter().sum::<u64>(), link.counts().requests);
+    // The first and the last may be counted in part.
+    assert!(counted.iter().all(|count| count.abs_diff(u64::from(BEATS)) <= 1), "{counted:?}");
+}

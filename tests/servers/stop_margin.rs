@@ -1,0 +1,176 @@
+//! Holders that are told before their lease ends, so that they can wind down.
+
+use zklock_test_support as support;
+
+use std::time::Duration;
+
+use support::{enqueue, granted, server, session, until_nothing_is_left, within};
+use zklock::{Applied, Guard, InvalidLock, LockOptions, LostReason, Session};
+use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+
+/// With ticks of 100 ms: a lag of 80 ms, a margin of 360 ms, heartbeats of 980 ms.
+const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// All that the lease's length allows: 4 s less lag, margin, and two and a half heartbeats.
+const LONGEST: Duration = Duration::from_nanos(1_110_020_606);
+
+/// A session through a link, and its guard with the longest stop margin.
+async fn held(server: &ZooKeeper) -> (Link, Session, Guard) {
+    let link = Link::start(server.connect_string()).await.expect("a link");
+    let session = Session::builder(link.address())
+        .session_timeout(TIMEOUT)
+        .tick(Duration::from_millis(100))
+        .connect()
+        .await
+        .expect("a session");
+    let lock = session.lock_with("/lock/orders", LockOptions::new().stop_margin(LONGEST)).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    (link, session, guard)
+}
+
+/// How long the guard is still held, by this reason.
+fn ending(reason: LostReason) -> Duration {
+    match reason {
+        LostReason::Ending { left } => left,
+        reason => panic!("{reason:?}"),
+    }
+}
+
+#[tokio::test]
+async fn tells_of_the_end_while_the_lock_is_still_held() {
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    link.black_hole();
+    let first = ending(within("the loss", guard.lost()).await);
+    assert!(guard.is_held());
+    assert!(guard.remaining() <= first && first <= LONGEST, "{first:?}");
+    // Whoever asks later is told as well, and of less time.
+    let later = ending(within("the loss", guard.lost()).await);
+    assert!(later <= first, "{later:?} after {first:?}");
+    support::eventually("the end", async || !guard.is_held()).await;
+    assert_eq!(guard.check().unwrap_err().reason, LostReason::Unconfirmed);
+}
+
+#[tokio::test]
+async fn the_end_that_was_told_is_not_put_off() {
+    let server = server().await;
+    let (link, session, guard) = held(&server).await;
+    link.black_hole();
+    ending(within("the loss", guard.lost()).await);
+    link.restore();
+    // Another lock of the session is acquired anew, so its lease has been confirmed since.
+    let other = within("acquire", session.lock("/lock/bills").unwrap().acquire()).await.unwrap();
+    support::eventually("the end", async || !guard.is_held()).await;
+    assert!(other.is_held());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_holder_that_winds_down_can_still_release() {
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    let waiter = enqueue(&session(&server).await.lock("/lock/orders").unwrap()).await;
+    let held = link.hold_reply(RequestKind::Multi);
+    within("the loss", guard.lost()).await;
+    held.release();
+    within("release", guard.release()).await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_holder_that_winds_down_can_still_write() {
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    let reply = link.hold_reply(RequestKind::Multi);
+    within("the loss", guard.lost()).await;
+    reply.release();
+    let written = within("the write", guard.transaction().create("/last-words", "").commit()).await;
+    assert_eq!(written, Ok(vec![Applied::Created { path: "/last-words".into() }]));
+    guard.verify().await.unwrap();
+    // Neither puts off the end that was told.
+    support::eventually("the end", async || !guard.is_held()).await;
+}
+
+#[tokio::test]
+async fn what_runs_is_dropped_in_time() {
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    link.black_hole();
+    let lost = within("the loss", guard.run(std::future::pending::<()>())).await.unwrap_err();
+    ending(lost.reason);
+    let said = lost.to_string();
+    assert!(said.contains(" ends in ") && !said.contains("is lost"), "{said}");
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_loss_that_nobody_foresees_leaves_no_time() {
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    link.black_hole();
+    ending(within("the loss", guard.lost()).await);
+    link.restore();
+    support::operator(&server).await.delete(&guard.node(), None).await.unwrap();
+    support::eventually("the end", async || !guard.is_held()).await;
+}
+
+#[tokio::test]
+async fn nobody_winds_down_while_heartbeats_are_answered() {
+    const HEARTBEATS: u64 = 6;
+    let server = server().await;
+    let (link, _session, guard) = held(&server).await;
+    let before = link.requests_of(RequestKind::Multi);
+    let heartbeats = support::eventually("the heartbeats", async || {
+        link.requests_of(RequestKind::Multi) >= before + HEARTBEATS
+    });
+    tokio::select! {
+        reason = guard.lost() => panic!("lost: {reason}"),
+        () = heartbeats => {}
+    }
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn the_margins_that_the_documentation_names() {
+    let server = server().await;
+    for (timeout, margin) in [(10, 2_200), (24, 6_000)] {
+        let builder = Session::builder(server.connect_string()).session_timeout(Duration::from_secs(timeout));
+        let session = builder.connect().await.unwrap();
+        let options = LockOptions::new().stop_margin(Duration::from_millis(margin));
+        session.lock_with("/lock/orders", options).unwrap();
+    }
+}
+
+/// The server that takes over grants a shorter session timeout than the one before, and so a shorter lease.
+#[tokio::test]
+async fn a_margin_is_cut_to_what_the_next_session_allows() {
+    const WORK: u64 = 4;
+    let generous = server().await;
+    let short = ZooKeeper::builder().tick_time(Duration::from_millis(100)).max_session_timeout(TIMEOUT);
+    let short = short.start().await.unwrap();
+    let link = Link::start(generous.connect_string()).await.unwrap();
+    let session = Session::connect(link.address()).await.unwrap();
+    let lock =
+        session.lock_with("/lock/orders", LockOptions::new().stop_margin(Duration::from_secs(2))).unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    link.redirect(short.connect_string());
+    link.cut();
+    support::eventually("the next session", async || session.timeout() == TIMEOUT).await;
+    let guard = within("acquire", lock.acquire()).await.unwrap();
+    let before = link.requests_of(RequestKind::Multi);
+    let work =
+        support::eventually("the heartbeats", async || link.requests_of(RequestKind::Multi) >= before + WORK);
+    guard.run(work).await.expect("nothing is wrong");
+}
+
+#[tokio::test]
+async fn a_margin_that_a_lease_cannot_keep_is_refused() {
+    let server = server().await;
+    let (_link, session, _guard) = held(&server).await;
+    let stop_margin = LONGEST + Duration::from_nanos(1);
+    let options = LockOptions::new().stop_margin(stop_margin);
+    let error = session.lock_with("/lock/orders", options).unwrap_err();
+    let path = "/lock/orders".to_owned();
+    assert_eq!(error, InvalidLock::StopMargin { path, stop_margin, longest: LONGEST, timeout: TIMEOUT });
+}
