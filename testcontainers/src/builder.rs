@@ -93,11 +93,21 @@ builder! {
     EnsembleBuilder
 }
 
-impl ZooKeeperBuilder {
-    pub(crate) fn new() -> Self {
-        Self { options: Options::default(), size: 1 }
+impl ZooKeeper {
+    /// Options for a server.
+    pub fn builder() -> ZooKeeperBuilder {
+        ZooKeeperBuilder { options: Options::default(), size: 1 }
     }
+}
 
+impl Ensemble {
+    /// Options for an ensemble of `size` servers.
+    pub fn builder(size: usize) -> EnsembleBuilder {
+        EnsembleBuilder { options: Options::default(), size }
+    }
+}
+
+impl ZooKeeperBuilder {
     /// Starts the server and waits until it serves.
     ///
     /// # Errors
@@ -108,10 +118,6 @@ impl ZooKeeperBuilder {
 }
 
 impl EnsembleBuilder {
-    pub(crate) fn new(size: usize) -> Self {
-        Self { options: Options::default(), size }
-    }
-
     /// Any line of the `zoo.cfg` of server `index` alone; replaces a [`property`](Self::property) or default of the same
     /// name. For servers that differ, for instance in `maxSessionTimeout`.
     pub fn property_of(mut self, index: usize, key: impl Into<String>, value: impl Into<String>) -> Self {

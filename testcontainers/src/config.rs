@@ -65,6 +65,18 @@ pub(crate) struct Member {
     pub(crate) election_port: u16,
 }
 
+impl Member {
+    /// All members of the ensemble in the order of their ids; none if there are no peers, for a standalone server.
+    pub(crate) fn among(self, peers: &[Self]) -> Vec<Self> {
+        let mut members = peers.to_vec();
+        if !peers.is_empty() {
+            members.push(self);
+            members.sort_by_key(|member| member.id);
+        }
+        members
+    }
+}
+
 impl Options {
     /// Refuses early what the server would only fail on, or worse, misread.
     pub(crate) fn check(&self) -> Result<(), Error> {

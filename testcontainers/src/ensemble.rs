@@ -8,10 +8,11 @@ use std::{
 use futures::future::{join_all, try_join_all};
 
 use crate::{
-    Backend, EnsembleBuilder, Error,
-    backend::{Node, Platform},
+    Backend, Error,
     config::Options,
     mesh::Mesh,
+    node::Node,
+    platform::Platform,
     server::{Server, State, poll},
     session::{self, Closing},
 };
@@ -38,12 +39,7 @@ impl Ensemble {
     /// # Errors
     /// When there is no way to run ZooKeeper here, or the servers do not serve within a minute.
     pub async fn start(size: usize) -> Result<Self, Error> {
-        Self::builder(size).start().await
-    }
-
-    /// Options for `size` servers.
-    pub fn builder(size: usize) -> EnsembleBuilder {
-        EnsembleBuilder::new(size)
+        Self::start_with(size, &Options::default()).await
     }
 
     pub(crate) async fn start_with(size: usize, options: &Options) -> Result<Self, Error> {

@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::{Error, backend::Node, config::Options};
+use crate::{Error, config::Options, node::Node};
 
 const STARTUP: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 //! One server on its own.
 
-use crate::{Backend, Ensemble, Error, ZooKeeperBuilder};
+use crate::{Backend, Ensemble, Error};
 
 /// One ZooKeeper server, standalone. Dropping it ends it and removes its data.
 ///
@@ -16,12 +16,7 @@ impl ZooKeeper {
     /// # Errors
     /// When there is no way to run ZooKeeper here, or the server does not serve within a minute.
     pub async fn start() -> Result<Self, Error> {
-        Self::builder().start().await
-    }
-
-    /// Options for a server.
-    pub fn builder() -> ZooKeeperBuilder {
-        ZooKeeperBuilder::new()
+        Ensemble::start(1).await.map(Self::new)
     }
 
     pub(crate) fn new(ensemble: Ensemble) -> Self {

@@ -16,7 +16,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::tail;
+use super::log::tail;
 use crate::{
     Error,
     config::{Layout, Member, Options},
@@ -118,23 +118,19 @@ impl Process {
             .tempdir()
             .map_err(Error::io("make a directory for ZooKeeper's data"))?;
         let data = directory.path().join("data");
-        let mut members = peers.to_vec();
-        if !peers.is_empty() {
-            members.push(Member {
-                id: index + 1,
-                host: "127.0.0.1".into(),
-                quorum_port: quorum.number(),
-                election_port: election.number(),
-            });
-            members.sort_by_key(|member| member.id);
-        }
+        let own = Member {
+            id: index + 1,
+            host: "127.0.0.1".into(),
+            quorum_port: quorum.number(),
+            election_port: election.number(),
+        };
         let layout = Layout {
             conf: directory.path().display().to_string(),
             data: data.display().to_string(),
             data_log: data.display().to_string(),
             client_host: "127.0.0.1".into(),
             client_port: client.number(),
-            members,
+            members: own.among(peers),
         };
         let config = directory.path().join(CONFIG);
         let version = data.join("version-2");
