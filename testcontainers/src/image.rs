@@ -35,9 +35,8 @@ const SERVING: &str = "serving";
 
 /// The image `zookeeper:3.9`, for the runners of the [`testcontainers`] crate: one server, standalone.
 ///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), testcontainers::TestcontainersError> {
+/// ```no_run
+/// # async fn example() -> Result<(), testcontainers::TestcontainersError> {
 /// use testcontainers::runners::AsyncRunner;
 /// use zklock_testcontainers::ZooKeeperImage;
 ///

@@ -67,28 +67,29 @@
 //!
 //! # Short ticks
 //!
-//! Shorter ticks make servers notice partitions sooner, and sessions expire sooner: ten seconds become one. But every
-//! limit of ZooKeeper counts ticks, and with it the session timeouts that servers grant:
+//! Shorter ticks make servers notice partitions sooner, and sessions expire sooner: ten seconds become one. But ZooKeeper
+//! counts all its limits in ticks, also the session timeouts that servers grant:
 //!
 //! | | ticks of 2 s (default) | ticks of 200 ms |
 //! |---|---|---|
-//! | granted session timeouts (2 to 20 ticks) | 4 s to 40 s | 0.4 s to 4 s |
-//! | an expired session is gone at most this much later (1 tick) | 2 s | 0.2 s |
+//! | servers grant session timeouts (2 to 20 ticks) | from 4 s to 40 s | from 0.4 s to 4 s |
+//! | an expired session may stay this much longer (1 tick, half a tick more for a client of a follower) | 3 s | 0.3 s |
 //! | a server that is cut off gives up after (`syncLimit`, 5 ticks) | 10 s | 1 s |
-//! | a follower may take this long to connect and catch up (`initLimit`, 10 ticks) | 20 s | 2 s |
+//! | a follower may take this long to connect and to catch up (`initLimit`, 10 ticks) | 20 s | 2 s |
 //!
-//! A server does not refuse a timeout outside its limits. It grants the nearest one within them, and says so in its answer.
-//! So a service that asks for its default of 10 s gets 4 s, and one that asks for 30 s gets 4 s, too. Some clients refuse
-//! that; others go on, and their sessions expire after 4 s. Do one of these:
+//! A server does not refuse a timeout outside its limits. It grants the nearest one within them, and names it in its
+//! answer. So with ticks of 200 ms, a service that asks for its default of 10 s, or of 30 s, gets 4 s. Some clients refuse
+//! that. The others go on with 4 s. ZooKeeper's own client, for instance, then leaves a server that is silent for two
+//! thirds of 4 s, and not of 10 s. Do one of these:
 //!
-//! - Configure the service's session timeout for the test, to 0.4 s to 4 s with ticks of 200 ms. Timeouts that the service
-//!   derives from it, or that have to be shorter than it (heartbeats, requests, reconnecting, leases), go down with it.
-//!   Below 1 s, sessions expire on a busy machine without any fault.
-//! - Or raise the limit, and leave the service as it is: `max_session_timeout(Duration::from_secs(60))`. Servers then notice
-//!   partitions after 1 s, and sessions of 10 s live for 10 s.
+//! - Set the service's session timeout for the test: 0.4 s to 4 s with ticks of 200 ms. Lower the timeouts that have to be
+//!   shorter than it, such as those of leases, requests and attempts to connect. With less than 1 s, a busy machine alone
+//!   may make sessions expire.
+//! - Or raise the limit, and leave the service as it is: `max_session_timeout(Duration::from_secs(60))`. Servers then give
+//!   up after 1 s, and a session of 10 s lives for 10 s.
 //!
-//! In both cases, a test that pauses a server, or a machine that is busy, for more than `syncLimit` ticks makes servers give
-//! up their leader. With ticks of 200 ms that is 1 s; if elections come by themselves, use longer ticks.
+//! In both cases, a server that hears nothing for `syncLimit` ticks looks for another leader, also if the machine is merely
+//! busy. With ticks of 200 ms that is after 1 s. If elections come by themselves, use longer ticks.
 //!
 //! # What the faults are
 //!
@@ -134,3 +135,8 @@ pub use image::ZooKeeperImage;
 pub use link::{Counts, HeldReply, HeldRequest, Link, LostReply, RequestKind};
 pub use snapshot::Snapshot;
 pub use zookeeper::ZooKeeper;
+
+// The README's code is compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -7,7 +7,7 @@ use super::{
     shared::Shared,
 };
 
-/// The test's hold on a rule; giving it up ends the rule.
+/// The test's hold on a rule. Dropping it ends the rule.
 #[derive(Debug)]
 struct Owned {
     rule: Arc<Rule>,
@@ -46,7 +46,7 @@ macro_rules! handle {
 handle! {
     /// A reply that will be, or was, lost: see [`Link::lose_reply`](crate::Link::lose_reply).
     ///
-    /// Dropping it before it happened calls the loss off.
+    /// Dropping the handle before the loss calls it off.
     #[must_use = "dropping it calls the loss off"]
     LostReply
 }
@@ -54,7 +54,7 @@ handle! {
 handle! {
     /// A reply that will be, or is, held back: see [`Link::hold_reply`](crate::Link::hold_reply).
     ///
-    /// Dropping it lets the reply go, or calls the hold off if no such reply came yet.
+    /// Dropping the handle lets the reply go on. If no such reply came yet, none will be held.
     #[must_use = "dropping it releases the reply"]
     HeldReply
 }
@@ -62,25 +62,26 @@ handle! {
 handle! {
     /// A request that will be, or is, held back: see [`Link::hold_request`](crate::Link::hold_request).
     ///
-    /// Dropping it lets the request go, or calls the hold off if no such request came yet.
+    /// Dropping the handle lets the request go on. If no such request came yet, none will be held.
     #[must_use = "dropping it releases the request"]
     HeldRequest
 }
 
 impl LostReply {
-    /// Resolves once the reply is swallowed and its connection cut. Cancel-safe.
+    /// Resolves once the link has swallowed the reply and cut its connection. Cancelling it loses nothing.
     pub async fn happened(&self) {
         self.0.reached().await;
     }
 
-    /// Whether it happened already.
+    /// Whether the reply is lost already.
     pub fn has_happened(&self) -> bool {
         self.0.rule.stage() >= Stage::Reached
     }
 }
 
 impl HeldReply {
-    /// Resolves once the reply is held: the server has answered, the client does not know. Cancel-safe.
+    /// Resolves once the reply is held: the server has answered, and the client does not know. Cancelling this loses
+    /// nothing.
     pub async fn reached(&self) {
         self.0.reached().await;
     }
@@ -95,7 +96,8 @@ impl HeldReply {
 }
 
 impl HeldRequest {
-    /// Resolves once the request is held: the client has sent it, the server does not know. Cancel-safe.
+    /// Resolves once the request is held: the client has sent it, and the server does not know. Cancelling this loses
+    /// nothing.
     pub async fn reached(&self) {
         self.0.reached().await;
     }

@@ -14,7 +14,7 @@ pub(super) enum Action {
     LoseReply,
 }
 
-/// How far a rule has come.
+/// How far a rule has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Armed,
