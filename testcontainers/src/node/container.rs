@@ -28,14 +28,14 @@ use testcontainers::{
 };
 
 use super::{
-    engine::{Engine, PATIENCE, on_runtime, refused, runtime},
+    engine::{Engine, PATIENCE, is_own_thread, on_runtime, refused, runtime},
     log::tail,
     owner::{self, OWNER},
 };
 use crate::{
     Error,
     config::{Member, Options},
-    image::{CLIENT, CONF, CONFIG, DESCRIPTOR, ELECTION, QUORUM, ZooKeeperImage},
+    image::{self, CLIENT, CONF, CONFIG, ELECTION, QUORUM, ZooKeeperImage},
     ports::Port,
 };
 
@@ -120,7 +120,8 @@ impl Container {
             owner::remove(&unique).await;
         }
         result.map_err(refused(&format!(
-            "start a container of {DESCRIPTOR} (`make image` makes it where none can be pulled)"
+            "start a container of {} (`make image` makes it where none can be pulled)",
+            image::descriptor()
         )))
     }
 
@@ -243,8 +244,11 @@ impl Drop for Container {
             }
             let _ = done.send(());
         });
-        // The container is gone when `drop` returns, unless the engine takes too long.
-        let _ = wait.recv_timeout(PATIENCE);
+        // The container is gone when `drop` returns, unless the engine takes too long. After a start that was cancelled, this
+        // is the thread that removes it.
+        if !is_own_thread() {
+            let _ = wait.recv_timeout(PATIENCE);
+        }
     }
 }
 

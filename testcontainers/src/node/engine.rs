@@ -19,6 +19,9 @@ use tokio::runtime::{Builder, Runtime};
 use super::owner;
 use crate::{Error, image};
 
+/// The name of the runtime's only thread.
+const THREAD: &str = "zk-docker";
+
 /// How long the engine may take to answer, and to remove a container.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -39,7 +42,7 @@ impl Engine {
             let bridge = bridge(&client).await;
             owner::sweep(&client).await;
             owner::watch();
-            Ok(Self { bridge, has_image: client.inspect_image(image::DESCRIPTOR).await.is_ok() })
+            Ok(Self { bridge, has_image: client.inspect_image(&image::descriptor()).await.is_ok() })
         };
         let search = async {
             match tokio::time::timeout(PATIENCE, search).await {
@@ -87,12 +90,17 @@ pub(super) fn runtime() -> Result<&'static Runtime, Error> {
     static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
     let build = || {
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(1).thread_name("zk-docker").enable_all().build().ok()
+        builder.worker_threads(1).thread_name(THREAD).enable_all().build().ok()
     };
     RUNTIME.get_or_init(build).as_ref().ok_or_else(|| Error::Docker {
         action: "talk to the engine".into(),
         reason: "no thread could be started".into(),
     })
+}
+
+/// Whether this is the thread of the runtime that speaks to the engine. It must wait for nothing that the runtime does.
+pub(super) fn is_own_thread() -> bool {
+    std::thread::current().name() == Some(THREAD)
 }
 
 /// Turns a failure of `action` into an error.
