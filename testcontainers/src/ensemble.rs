@@ -26,6 +26,15 @@ const CLOSING_WAIT: Duration = Duration::from_secs(60);
 /// data.
 ///
 /// Servers are counted from 0. Methods take `&self`, so that tests can share an ensemble.
+///
+/// # Errors
+/// Methods that name a server fail with [`Error::NoSuchServer`] if the ensemble has none of that index. Methods that act on
+/// a server fail with [`Error::Docker`] or [`Error::Io`] if the engine or the operating system refuses.
+///
+/// # Cancellation
+/// If a future of `start`, `kill`, `restart`, `pause`, `unpause`, `reconfigure` or `close_session` is dropped, the operation
+/// may be done, or not, or half. Servers of a cancelled `start` are removed. The other operations may be repeated. All other
+/// methods change nothing, or change it at once.
 #[derive(Debug)]
 pub struct Ensemble {
     // Servers end before the network between them does.

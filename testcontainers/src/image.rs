@@ -15,8 +15,6 @@ use crate::config::{Layout, Member, Options};
 
 const NAME: &str = "zookeeper";
 const TAG: &str = "3.9";
-/// The image, as the engine and people call it.
-pub(crate) const DESCRIPTOR: &str = "zookeeper:3.9";
 
 pub(crate) const CLIENT: u16 = 2181;
 pub(crate) const QUORUM: u16 = 2888;
@@ -27,10 +25,12 @@ pub(crate) const CONFIG: &str = "zoo.cfg";
 const DATA: &str = "/data";
 const DATA_LOG: &str = "/datalog";
 
-/// Returns once the server answers `srvr` with its mode. A server that does not serve yet takes the connection and says
-/// so instead. The image has bash, and bash has TCP; a client or `nc` may be missing.
-const WAIT: &str = "until { exec 3<>/dev/tcp/127.0.0.1/2181 && printf srvr >&3 && grep -q '^Mode: ' <&3; } 2>/dev/null; \
-                    do sleep 0.1; done; echo serving";
+/// The image, as an engine calls it.
+pub(crate) fn descriptor() -> String {
+    format!("{NAME}:{TAG}")
+}
+
+/// What [`wait`] prints in the end.
 const SERVING: &str = "serving";
 
 /// The image `zookeeper:3.9`, for the runners of the [`testcontainers`] crate: one server, standalone.
@@ -118,7 +118,7 @@ impl ZooKeeperImage {
         self.with(|options| options.tls_clients = Some(authorities.into()))
     }
 
-    /// Server `index`, standalone if it has no `peers`. Whoever starts it waits until it serves.
+    /// Server `index` of an ensemble, or of none if it has no `peers`. The ensemble waits until it serves.
     pub(crate) fn member(index: usize, peers: &[Member], options: &Options) -> Self {
         let own =
             Member { id: index + 1, host: "0.0.0.0".into(), quorum_port: QUORUM, election_port: ELECTION };
@@ -196,10 +196,19 @@ impl Image for ZooKeeperImage {
 
     /// Waits until the server serves, at its first start and at every later one.
     fn exec_after_start(&self, _: ContainerState) -> Result<Vec<ExecCommand>, TestcontainersError> {
-        let wait = ExecCommand::new(["bash", "-c", WAIT])
-            .with_cmd_ready_condition(CmdWaitFor::message_on_stdout(SERVING));
-        Ok(if self.waits { vec![wait] } else { Vec::new() })
+        Ok(if self.waits { vec![wait()] } else { Vec::new() })
     }
+}
+
+/// Waits inside the container until the server answers `srvr` with its mode. A server that does not serve yet answers
+/// something else. bash is in every image that has ZooKeeper's own scripts, and speaks TCP; `nc` is not in all of them.
+fn wait() -> ExecCommand {
+    let script = format!(
+        "until {{ exec 3<>/dev/tcp/127.0.0.1/{CLIENT} && printf srvr >&3 && grep -q '^Mode: ' <&3; }} 2>/dev/null
+         do sleep 0.1; done
+         echo {SERVING}"
+    );
+    ExecCommand::new(["bash", "-c", &script]).with_cmd_ready_condition(CmdWaitFor::message_on_stdout(SERVING))
 }
 
 fn files(options: &Options, layout: &Layout) -> Vec<CopyToContainer> {

@@ -50,7 +50,7 @@ impl Platform {
 
     async fn whatever_works() -> Result<Self, Error> {
         static SAID: OnceCell<()> = OnceCell::const_new();
-        let image = image::DESCRIPTOR;
+        let image = image::descriptor();
         let docker = engine().await;
         let local = Installation::find();
         let (platform, reason) = match (docker, local) {
