@@ -31,17 +31,23 @@ pub(super) fn read_and_replace(mut client: impl Read, address: &str) -> io::Resu
     Ok([&version[..], &sender, &length.to_be_bytes(), address.as_bytes()].concat())
 }
 
+/// A message that announces `address`, as server 1 sends it.
 #[cfg(test)]
-pub(super) mod tests {
+pub(super) fn message(address: &str) -> Vec<u8> {
+    [
+        &VERSIONS[0].to_be_bytes()[..],
+        &1_i64.to_be_bytes(),
+        &(address.len() as u32).to_be_bytes(),
+        address.as_bytes(),
+    ]
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-
-    pub(in crate::mesh) fn message(address: &str) -> Vec<u8> {
-        let length = i32::try_from(address.len()).unwrap();
-        [&VERSIONS[0].to_be_bytes()[..], &1_i64.to_be_bytes(), &length.to_be_bytes(), address.as_bytes()]
-            .concat()
-    }
 
     #[test]
     fn only_the_address_is_replaced_and_what_follows_is_left_unread() {

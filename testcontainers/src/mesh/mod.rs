@@ -153,7 +153,7 @@ mod tests {
         time::Duration,
     };
 
-    use super::{first_message::tests::message, *};
+    use super::{first_message::message, *};
 
     fn election(mesh: &Mesh, from: usize, to: usize) -> u16 {
         mesh.ways[&(from, to)].election.port()
