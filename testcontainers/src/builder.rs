@@ -1,4 +1,4 @@
-//! Options of servers and ensembles.
+//! Options of servers and ensembles, and how they are started.
 
 use std::time::Duration;
 
@@ -15,51 +15,54 @@ macro_rules! builder {
         }
 
         impl $name {
-            /// The length of a tick. 2 s unless set, which is what ZooKeeper's documentation uses throughout.
+            /// The length of a tick; 2 s unless set, as in ZooKeeper's own documentation.
             ///
-            /// Session timeouts lie between 2 and 20 ticks, so between 4 s and 40 s unless set; a server that hears nothing
-            /// of its leader, or a leader of its quorum, gives up after `syncLimit` = 5 ticks.
+            /// Servers grant session timeouts of 2 to 20 ticks, unless [`min_session_timeout`](Self::min_session_timeout) and
+            /// [`max_session_timeout`](Self::max_session_timeout) are set. With ticks of 200 ms, a client that asks for 10 s
+            /// gets 4 s: see [short ticks](crate#short-ticks). A follower that hears nothing from its leader, and a leader that
+            /// hears nothing from a quorum, give up after `syncLimit` = 5 ticks.
             pub fn tick_time(mut self, tick: Duration) -> Self {
                 self.options.tick_time = tick;
                 self
             }
 
-            /// The shortest session timeout a client may have; two ticks unless set.
+            /// The shortest session timeout that servers grant; two ticks unless set.
             pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
                 self.options.min_session_timeout = Some(timeout);
                 self
             }
 
-            /// The longest session timeout a client may have; twenty ticks unless set.
+            /// The longest session timeout that servers grant; twenty ticks unless set.
             pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
                 self.options.max_session_timeout = Some(timeout);
                 self
             }
 
-            /// Any line of `zoo.cfg`; replaces the default of the same name.
+            /// Any line of `zoo.cfg`. It replaces the default of the same name.
             pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
                 self.options.properties.push((key.into(), value.into()));
                 self
             }
 
-            /// A Java system property, given as `-Dkey=value`; for instance `readonlymode.enabled` or
+            /// A Java system property, given as `-Dkey=value`. Examples are `readonlymode.enabled` and
             /// `znode.container.checkIntervalMs`. Neither part may contain blanks.
             pub fn java_property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
                 self.options.java_properties.push((key.into(), value.into()));
                 self
             }
 
-            /// Puts a file, such as a prepared `snapshot.0`, where every server finds its data when it first starts.
+            /// A file, such as a prepared [`Snapshot`](crate::Snapshot), that every server finds among its data when it first
+            /// starts.
             pub fn data_file(mut self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
                 self.options.data_files.push((name.into(), bytes.into()));
                 self
             }
 
-            /// Has servers speak TLS with this certificate and its private key (PKCS #8, not encrypted), both PEM, one after
-            /// the other.
+            /// Servers speak TLS with this certificate and its private key (PKCS #8, not encrypted), both PEM, one after the
+            /// other.
             ///
-            /// They do so at the same address as without TLS, which they still accept there ([port unification][ssl]), and
-            /// through Netty, which in ZooKeeper is the only one to have TLS.
+            /// Servers speak TLS at their usual address, and still accept clients without TLS there ([port unification][ssl]).
+            /// They use Netty, because ZooKeeper's other network layer, its default, has no TLS.
             ///
             /// [ssl]: https://zookeeper.apache.org/doc/r3.9.3/zookeeperAdmin.html#sc_authOptions
             pub fn tls(mut self, identity: impl Into<Vec<u8>>) -> Self {
@@ -67,14 +70,14 @@ macro_rules! builder {
                 self
             }
 
-            /// Has servers that speak TLS demand a certificate of each client that does, signed by one of these authorities
-            /// (PEM). Its subject is the client's identity of scheme `x509`.
+            /// Servers that speak TLS demand a certificate of each client that does. One of these authorities (PEM) must have
+            /// signed it. Its subject is the client's identity of scheme `x509`.
             pub fn tls_clients(mut self, authorities: impl Into<Vec<u8>>) -> Self {
                 self.options.tls_clients = Some(authorities.into());
                 self
             }
 
-            /// How to run servers, whatever `ZKLOCK_TEST_BACKEND` says.
+            /// How servers are run. The choice of `ZKLOCK_TEST_BACKEND` does not count then.
             pub fn backend(mut self, backend: Backend) -> Self {
                 self.options.backend = Some(backend);
                 self
@@ -93,27 +96,33 @@ builder! {
     EnsembleBuilder
 }
 
-impl ZooKeeperBuilder {
-    pub(crate) fn new() -> Self {
-        Self { options: Options::default(), size: 1 }
+impl ZooKeeper {
+    /// Options for a server.
+    pub fn builder() -> ZooKeeperBuilder {
+        ZooKeeperBuilder { options: Options::default(), size: 1 }
     }
+}
 
+impl Ensemble {
+    /// Options for an ensemble of `size` servers.
+    pub fn builder(size: usize) -> EnsembleBuilder {
+        EnsembleBuilder { options: Options::default(), size }
+    }
+}
+
+impl ZooKeeperBuilder {
     /// Starts the server and waits until it serves.
     ///
     /// # Errors
-    /// When there is no way to run ZooKeeper here, an option cannot work, or the server does not serve within a minute.
+    /// When neither backend works on this machine, an option cannot work, or the server does not serve within a minute.
     pub async fn start(self) -> Result<ZooKeeper, Error> {
         Ensemble::start_with(self.size, &self.options).await.map(ZooKeeper::new)
     }
 }
 
 impl EnsembleBuilder {
-    pub(crate) fn new(size: usize) -> Self {
-        Self { options: Options::default(), size }
-    }
-
-    /// Any line of the `zoo.cfg` of server `index` alone; replaces a [`property`](Self::property) or default of the same
-    /// name. For servers that differ, for instance in `maxSessionTimeout`.
+    /// Any line of the `zoo.cfg` of server `index` alone. It replaces a [`property`](Self::property) or default of the same
+    /// name. It is for servers that differ, for instance in `maxSessionTimeout`.
     pub fn property_of(mut self, index: usize, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.properties_of.push((index, key.into(), value.into()));
         self
@@ -122,7 +131,7 @@ impl EnsembleBuilder {
     /// Starts the servers and waits until all of them serve.
     ///
     /// # Errors
-    /// When there is no way to run ZooKeeper here, an option cannot work, or a server does not serve within a minute.
+    /// When neither backend works on this machine, an option cannot work, or a server does not serve within a minute.
     pub async fn start(self) -> Result<Ensemble, Error> {
         Ensemble::start_with(self.size, &self.options).await
     }

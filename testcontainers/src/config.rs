@@ -1,10 +1,10 @@
-//! What a server is told: `zoo.cfg`, system properties, files it starts from.
+//! What a server is configured with: `zoo.cfg`, system properties, and files that it starts from.
 
 use std::time::Duration;
 
 use crate::{Backend, Error};
 
-/// By the ends of these names ZooKeeper knows what is in the files.
+/// ZooKeeper knows by the ends of these names what the files contain.
 const IDENTITY: &str = "server.pem";
 const CLIENTS: &str = "clients.pem";
 
@@ -21,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) data_files: Vec<(String, Vec<u8>)>,
     /// The certificate and key to speak TLS with.
     pub(crate) tls: Option<Vec<u8>>,
-    /// The authorities of which clients that speak TLS need a certificate.
+    /// The authorities. Clients that speak TLS need a certificate of one of them.
     pub(crate) tls_clients: Option<Vec<u8>>,
     pub(crate) backend: Option<Backend>,
 }
@@ -43,20 +43,20 @@ impl Default for Options {
     }
 }
 
-/// Where one server keeps its files and where it listens, as it sees it itself.
+/// Where one server keeps its files and where it listens, in its own view.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    /// Where `zoo.cfg` is, and what it names.
+    /// The directory of `zoo.cfg` and of the files that it names.
     pub(crate) conf: String,
     pub(crate) data: String,
     pub(crate) data_log: String,
     pub(crate) client_host: String,
     pub(crate) client_port: u16,
-    /// `server.N` lines of the ensemble; empty for a standalone server.
+    /// The `server.N` lines of the ensemble. A standalone server has none.
     pub(crate) members: Vec<Member>,
 }
 
-/// Where one member of the ensemble is found, as the server whose configuration it is in sees it.
+/// Where one member of the ensemble is found, in the view of the server whose configuration it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) id: usize,
@@ -65,8 +65,20 @@ pub(crate) struct Member {
     pub(crate) election_port: u16,
 }
 
+impl Member {
+    /// All members of the ensemble in the order of their ids; none if there are no peers, for a standalone server.
+    pub(crate) fn among(self, peers: &[Self]) -> Vec<Self> {
+        let mut members = peers.to_vec();
+        if !peers.is_empty() {
+            members.push(self);
+            members.sort_by_key(|member| member.id);
+        }
+        members
+    }
+}
+
 impl Options {
-    /// Refuses early what the server would only fail on, or worse, misread.
+    /// Refuses options with which the server would fail or, worse, that it would misread.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |text: String| Err(Error::InvalidOption(text));
         if self.tick_time.as_millis() == 0 {
@@ -102,7 +114,7 @@ impl Options {
         options
     }
 
-    /// The text of `zoo.cfg`. A property of the user's replaces the default of the same name.
+    /// The text of `zoo.cfg`. A property that the user sets replaces the default of the same name.
     pub(crate) fn zoo_cfg(&self, layout: &Layout) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
         let mut set = |key: &str, value: String| {
@@ -131,7 +143,7 @@ impl Options {
             set(&format!("server.{id}"), format!("{host}:{quorum_port}:{election_port}"));
         }
         if self.tls.is_some() {
-            // The factory unless set (NIO) has no TLS.
+            // The default factory, NIO, has no TLS.
             set("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory".into());
             set("client.portUnification", "true".into());
             set("ssl.keyStore.location", format!("{}/{IDENTITY}", layout.conf));
@@ -147,13 +159,13 @@ impl Options {
         lines.into_iter().map(|(key, value)| format!("{key}={value}\n")).collect()
     }
 
-    /// What is to be beside `zoo.cfg`.
+    /// The files that belong beside `zoo.cfg`.
     pub(crate) fn conf_files(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
         let files = [(IDENTITY, &self.tls), (CLIENTS, &self.tls_clients)];
         files.into_iter().filter_map(|(name, bytes)| Some((name, bytes.as_deref()?)))
     }
 
-    /// Flags for the Java machine: a small one that starts fast and does not wait for disks, then the user's.
+    /// Flags for the Java machine. It is small, starts fast, and does not wait for disks. The user's properties follow.
     pub(crate) fn jvm_flags(&self) -> Vec<String> {
         let mut flags: Vec<String> = [
             "-Xmx256m",
@@ -164,7 +176,7 @@ impl Options {
         ]
         .map(String::from)
         .into();
-        // Of a property given twice, Java takes the last.
+        // If a property is given twice, Java takes the last.
         flags.extend(self.java_properties.iter().map(|(key, value)| format!("-D{key}={value}")));
         flags
     }

@@ -1,4 +1,4 @@
-//! An ensemble of servers and what can be done to it.
+//! An ensemble of servers, and what a test can do to it.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -8,10 +8,11 @@ use std::{
 use futures::future::{join_all, try_join_all};
 
 use crate::{
-    Backend, EnsembleBuilder, Error,
-    backend::{Node, Platform},
+    Backend, Error,
     config::Options,
     mesh::Mesh,
+    node::Node,
+    platform::Platform,
     server::{Server, State, poll},
     session::{self, Closing},
 };
@@ -21,9 +22,19 @@ const ATTEMPTS: usize = 4;
 const LEADER_WAIT: Duration = Duration::from_secs(60);
 const CLOSING_WAIT: Duration = Duration::from_secs(60);
 
-/// Several ZooKeeper servers that form one ensemble. Dropping it ends them and removes their data.
+/// Several ZooKeeper servers that form one ensemble. Dropping the ensemble ends the servers and removes their
+/// data.
 ///
 /// Servers are counted from 0. Methods take `&self`, so that tests can share an ensemble.
+///
+/// # Errors
+/// Methods that name a server fail with [`Error::NoSuchServer`] if the ensemble has none of that index. Methods that act on
+/// a server fail with [`Error::Docker`] or [`Error::Io`] if the engine or the operating system refuses.
+///
+/// # Cancellation
+/// If a future of `start`, `kill`, `restart`, `pause`, `unpause`, `reconfigure` or `close_session` is dropped, the operation
+/// may be done, or not, or half. Servers of a cancelled `start` are removed. The other operations may be repeated. All other
+/// methods change nothing, or change it at once.
 #[derive(Debug)]
 pub struct Ensemble {
     // Servers end before the network between them does.
@@ -36,14 +47,9 @@ impl Ensemble {
     /// Starts `size` servers with default options and waits until all of them serve.
     ///
     /// # Errors
-    /// When there is no way to run ZooKeeper here, or the servers do not serve within a minute.
+    /// When neither backend works on this machine, or a server does not serve within a minute.
     pub async fn start(size: usize) -> Result<Self, Error> {
-        Self::builder(size).start().await
-    }
-
-    /// Options for `size` servers.
-    pub fn builder(size: usize) -> EnsembleBuilder {
-        EnsembleBuilder::new(size)
+        Self::start_with(size, &Options::default()).await
     }
 
     pub(crate) async fn start_with(size: usize, options: &Options) -> Result<Self, Error> {
@@ -96,7 +102,7 @@ impl Ensemble {
         addresses.join(",")
     }
 
-    /// The client address of server `index`, as `host:port`; the same for as long as the ensemble lives.
+    /// The client address of server `index`, as `host:port`. It stays the same for as long as the ensemble lives.
     ///
     /// # Panics
     /// When there is no such server.
@@ -120,15 +126,15 @@ impl Ensemble {
         self.backend
     }
 
-    /// Ends server `index` without notice, as `kill -9` does. Its data stays. Killing it twice is killing it once.
+    /// Ends server `index` without notice, as `kill -9` does. Its data stays. Killing a killed server does nothing.
     pub async fn kill(&self, index: usize) -> Result<(), Error> {
         self.server(index)?.kill().await
     }
 
-    /// Starts server `index` again, with its data and at its old address, having killed it if it still ran.
+    /// Kills server `index` if it still runs, and starts it again, with its data, at its old address.
     ///
-    /// Returns once it serves. If the servers that run and are not isolated are too few for a quorum, or this one is
-    /// isolated, nobody could serve: then it returns once the process is up.
+    /// Returns once the server serves. It cannot serve if the servers that run and are not isolated are too few for a quorum,
+    /// or if it is isolated itself. Then this returns once the server answers at all.
     pub async fn restart(&self, index: usize) -> Result<(), Error> {
         let server = self.server(index)?;
         server.kill().await?;
@@ -154,7 +160,7 @@ impl Ensemble {
         self.server(index)?.reconfigure(key.into(), value.into()).await
     }
 
-    /// Freezes server `index`: its connections stay open and it does nothing.
+    /// Freezes server `index`: its connections stay open, and it does nothing.
     pub async fn pause(&self, index: usize) -> Result<(), Error> {
         self.server(index)?.pause().await
     }
@@ -176,8 +182,8 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Holds back all that server `from` sends to server `to`, as a network does that loses those packets: TCP sends them
-    /// again. What `to` sends still reaches `from`. Election messages are held back, too.
+    /// Holds back all that server `from` sends to server `to`, election messages too, as a network does that loses these
+    /// packets. They arrive later, as TCP would send them again. What `to` sends still reaches `from`.
     pub async fn stall(&self, from: usize, to: usize) -> Result<(), Error> {
         self.server(from)?;
         self.server(to)?;
@@ -187,7 +193,8 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Passes on what [`stall`](Self::stall) held back, and whatever comes; as [`heal`](Self::heal) does for all.
+    /// Ends [`stall`](Self::stall): what was held back goes on, and what comes passes. [`heal`](Self::heal) does so for all
+    /// servers.
     pub async fn flow(&self, from: usize, to: usize) -> Result<(), Error> {
         self.server(from)?;
         self.server(to)?;
@@ -197,8 +204,7 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Connects server `index` again with those that are not isolated themselves. As [`heal`](Self::heal), for one; what is
-    /// [stalled](Self::stall) stays so.
+    /// Connects server `index` again with those that are not isolated themselves. What is [stalled](Self::stall) stays so.
     pub async fn rejoin(&self, index: usize) -> Result<(), Error> {
         self.server(index)?;
         if let Some(mesh) = &self.mesh {
@@ -207,8 +213,8 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Connects all servers again. Returns at once; [`wait_until_serving`](Self::wait_until_serving) waits for the
-    /// servers to find together.
+    /// Connects all servers again. Returns at once. [`wait_until_serving`](Self::wait_until_serving) waits until they have
+    /// found together.
     pub async fn heal(&self) -> Result<(), Error> {
         if let Some(mesh) = &self.mesh {
             mesh.heal();
@@ -219,7 +225,7 @@ impl Ensemble {
     /// Waits until every server that runs and is neither paused nor isolated serves clients.
     ///
     /// # Errors
-    /// When one does not within a minute.
+    /// When one of them does not within a minute.
     pub async fn wait_until_serving(&self) -> Result<(), Error> {
         try_join_all(self.reachable().await.into_iter().map(Server::wait_until_serving)).await?;
         Ok(())
@@ -227,14 +233,14 @@ impl Ensemble {
 
     /// The server that leads. Waits up to a minute for an election to end.
     ///
-    /// Servers that are killed, paused or isolated are not asked, so this is the leader a majority follows, also while an
-    /// isolated old leader still believes in itself.
+    /// Servers that are killed, paused or isolated are not asked. So this is the leader that a majority follows, even while
+    /// an isolated old leader still believes that it leads.
     pub async fn leader(&self) -> Result<usize, Error> {
         poll("a leader", LEADER_WAIT, || async {
             let asked = self.reachable().await;
             let answers = join_all(asked.iter().map(|server| server.standing())).await;
             let leaders = answers.into_iter().flatten().filter(|standing| standing.mode == "leader");
-            // For a moment after healing two may say so; the later epoch is right.
+            // For a moment after healing, two servers may say that they lead. The one with the later epoch does.
             leaders.max_by_key(|standing| standing.epoch).map(|standing| standing.index)
         })
         .await
@@ -256,8 +262,8 @@ impl Ensemble {
     /// Ends session `id` as an operator would: its ephemeral nodes are gone once this returns, and its client is told
     /// that it has expired.
     ///
-    /// The session is resumed from here and closed. If possible that is done at another server than its client's, so
-    /// that the client is told by nothing but the end itself. Servers that are killed, paused or isolated are not asked.
+    /// This call resumes the session and closes it, if possible at another server than the client's. So the client hears of
+    /// it by nothing but the end itself. Servers that are killed, paused or isolated are not asked.
     ///
     /// # Errors
     /// When there is no such session, or no server closes it within a minute.
@@ -280,7 +286,7 @@ impl Ensemble {
         }
     }
 
-    /// The servers that can be asked, last the one that session `id` is connected to.
+    /// The servers that can be asked. The one that session `id` is connected to comes last.
     async fn strangers_first(&self, id: i64) -> Vec<&Server> {
         let mut servers = Vec::new();
         for server in self.reachable().await {

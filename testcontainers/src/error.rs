@@ -1,4 +1,4 @@
-//! What can go wrong, in words that say what to do about it.
+//! What can go wrong. Each message says what to do about it.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub enum Error {
     #[error("{0}")]
     InvalidOption(String),
 
-    /// There is no such server in this ensemble.
+    /// This ensemble has no such server.
     #[error("there is no server {index}: this ensemble has {len}, counted from 0")]
     NoSuchServer {
         /// The index that was asked for.
@@ -49,10 +49,10 @@ pub enum Error {
         action: &'static str,
     },
 
-    /// There is no such session to close.
+    /// The ensemble knows no such session.
     #[error(
         "there is no session {id:#x} to close: it has ended, or it is another ensemble's; \
-         a client tells its session's id once it is connected"
+         a client knows its session's id once it is connected"
     )]
     NoSuchSession {
         /// The session that was asked for.
@@ -68,7 +68,7 @@ pub enum Error {
         log: String,
     },
 
-    /// Something did not come to pass in the time allowed.
+    /// Something did not happen in time.
     #[error("waited {waited:?} for {what} in vain{detail}")]
     Timeout {
         /// What was waited for.
@@ -115,7 +115,7 @@ impl Error {
         move |source| Self::Io { action, source }
     }
 
-    /// Another process took a port between our choosing it and the server's binding it: worth another try.
+    /// Another process took a port after it was chosen and before the server bound it. Another attempt may succeed.
     pub(crate) fn is_port_collision(&self) -> bool {
         let text = match self {
             Self::Exited { log, .. } => log,

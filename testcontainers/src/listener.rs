@@ -1,7 +1,7 @@
-//! The accepting half every proxy of this crate shares: a port on the host, a thread that accepts, an end on drop.
+//! The accepting half of every proxy: a port of this machine, a thread that accepts, an end on drop.
 //!
-//! Proxies run on threads of their own and not on the test's runtime. A test that blocks its runtime, or several tests
-//! with a runtime each, must not change what the network does.
+//! Proxies run on threads of their own, and not on the test's runtime. A test that blocks its runtime must not change what
+//! the network does, nor must several tests with a runtime each.
 
 use std::{
     io,
@@ -56,7 +56,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::SeqCst);
-        // `accept` returns for a connection only, so make one.
+        // `accept` returns only for a connection, so make one.
         let host =
             if self.address.ip().is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { self.address.ip() };
         if TcpStream::connect((host, self.address.port())).is_ok()
@@ -67,12 +67,12 @@ impl Drop for Listener {
     }
 }
 
-/// A detached thread with a small stack: an ensemble with its proxies has dozens.
+/// Starts a thread with a small stack: an ensemble with its proxies has dozens of threads.
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
     thread::Builder::new().name(name.into()).stack_size(STACK).spawn(body)
 }
 
-/// Ends a connection for both sides at once, waking whoever reads from it or writes to it.
+/// Ends a connection for both sides at once. Threads that read from it or write to it wake up.
 pub(crate) fn abort(stream: &TcpStream) {
     // Zero linger makes the final close a reset, as when a host dies or a firewall gives up on a connection.
     let _ = rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));

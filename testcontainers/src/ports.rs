@@ -1,8 +1,8 @@
 //! Ports for servers: free now, and kept from other tests for as long as the server may be restarted.
 //!
-//! A port from `bind(0)` would not do. It lies in the range the kernel hands out to every outgoing connection, so while a
-//! killed server waits for its restart anyone may be given it. These ports lie below that range, and a lock file for
-//! each keeps other tests, in this process and in others, from choosing it too.
+//! A port from `bind(0)` would not do. It lies in the range from which the kernel takes ports for outgoing connections. So
+//! while a killed server waits for its restart, any connection may get it. The ports of this file lie below that range,
+//! and a lock file for each keeps other tests, in this process and in others, from choosing it, too.
 
 use std::{
     fs::{File, OpenOptions},
@@ -18,7 +18,7 @@ use crate::Error;
 const FIRST: u32 = 10_240;
 const COUNT: u32 = 20_000;
 
-/// A port nobody else of this crate uses until it is dropped.
+/// A port that nothing else of this crate uses until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
@@ -45,7 +45,7 @@ impl Port {
         let path = directory.join(number.to_string());
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path).ok()?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
-        // Taken by a stranger? All addresses, because a container engine may publish on any of them.
+        // A stranger may have it. All addresses are tried, because a container engine may publish on any of them.
         TcpListener::bind(("0.0.0.0", number)).ok()?;
         Some(Self { number, _lock: lock })
     }

@@ -1,4 +1,4 @@
-//! One server: its state, and what can be learnt from it.
+//! One server: its state, and what it says about itself.
 
 use std::{future::Future, io, time::Duration};
 
@@ -9,11 +9,11 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::{Error, backend::Node, config::Options};
+use crate::{Error, config::Options, node::Node};
 
 const STARTUP: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(5);
-/// While waiting for a server: one that does not answer for this long is asked again.
+/// A server that is waited for, and does not answer for this long, is asked again.
 const PROBE: Duration = Duration::from_secs(1);
 const PAUSE_BETWEEN_PROBES: Duration = Duration::from_millis(20);
 
@@ -28,7 +28,7 @@ pub(crate) enum State {
 pub(crate) struct Server {
     index: usize,
     node: Node,
-    /// As the server is to find them when it starts next.
+    /// The options that the server finds when it starts next.
     options: Mutex<Options>,
     state: Mutex<State>,
 }
@@ -111,7 +111,7 @@ impl Server {
         Ok(())
     }
 
-    /// Asks a four-letter word.
+    /// Asks the server a four-letter word.
     pub(crate) async fn admin(&self, word: &str) -> Result<String, Error> {
         let address = self.node.client_address();
         ask(&address, word, ANSWER).await.map_err(|source| Error::Admin {
@@ -121,7 +121,7 @@ impl Server {
         })
     }
 
-    /// Its role, if it serves.
+    /// The server's role, if it serves.
     pub(crate) async fn standing(&self) -> Option<Standing> {
         let answer = ask(&self.node.client_address(), "srvr", PROBE).await.ok()?;
         let field = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -129,7 +129,7 @@ impl Server {
         Some(Standing { index: self.index, mode: field("Mode: ")?.into(), epoch: zxid.unwrap_or(0) >> 32 })
     }
 
-    /// Waits until it serves clients, with a quorum behind it.
+    /// Waits until the server serves clients, with a quorum behind it.
     pub(crate) async fn wait_until_serving(&self) -> Result<(), Error> {
         self.wait(format!("server {} to serve", self.index), || async {
             self.standing().await.is_some_and(|standing| standing.mode != "read-only")
@@ -137,7 +137,7 @@ impl Server {
         .await
     }
 
-    /// Waits until it answers at all.
+    /// Waits until the server answers at all.
     pub(crate) async fn wait_until_up(&self) -> Result<(), Error> {
         self.wait(format!("server {} to answer", self.index), || async {
             ask(&self.node.client_address(), "ruok", PROBE).await.is_ok_and(|answer| !answer.is_empty())
@@ -168,7 +168,7 @@ impl Server {
     }
 }
 
-/// Looks again and again until `look` sees something, at most for `limit`.
+/// Looks again and again until `look` sees something, for `limit` at most.
 pub(crate) async fn poll<T, F: Future<Output = Option<T>>>(
     what: &str,
     limit: Duration,

@@ -1,7 +1,8 @@
 //! Ending a client's session from outside, as an operator would.
 //!
-//! ZooKeeper has no command for it. Whoever knows a session's id and password may resume it, though, and a server derives
-//! the password from the id by `java.util.Random`, seeded with a constant of its source (`ZooKeeperServer.superSecret`).
+//! ZooKeeper has no command for it. But a client that knows a session's id and password may resume the session, and a
+//! server derives the password from the id alone: by `java.util.Random`, seeded with the id and a constant of ZooKeeper's
+//! source (`ZooKeeperServer.superSecret`).
 
 use std::{io, time::Duration};
 
@@ -17,19 +18,19 @@ const PASSWORD_LENGTH: usize = 16;
 const CLOSE_SESSION: i32 = -11;
 /// A server without a leader takes the connection and answers nothing.
 const ANSWER: Duration = Duration::from_secs(5);
-/// No answer to a handshake or to `closeSession` is nearly that long.
+/// Answers to a handshake and to `closeSession` are far shorter.
 const LONGEST: usize = 1024;
 
 /// What a server answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
-    /// The session was there, and is closed.
+    /// The session existed, and is closed.
     Closed,
-    /// There is no such session.
+    /// The server knows no such session.
     Unknown,
 }
 
-/// Resumes session `id` at the server at `address`, and closes it. An error leaves open whether it is closed.
+/// Resumes session `id` at the server at `address`, and closes it. After an error, it may be closed or not.
 pub(crate) async fn close(address: &str, id: i64) -> io::Result<Closing> {
     let conversation = async {
         let mut stream = TcpStream::connect(address).await?;

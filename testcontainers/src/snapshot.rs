@@ -1,6 +1,6 @@
 //! Prepared data for servers to start from.
 
-/// The tree a server starts from, in ZooKeeper's own snapshot format: for states that take too long to reach by
+/// The tree that a server starts from, in ZooKeeper's own snapshot format. It is for states that take too long to reach by
 /// requests, such as a sequence number near its end.
 ///
 /// ```no_run
@@ -18,7 +18,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The name of the file, for `data_file`.
+    /// The name of the file, for [`data_file`](crate::ZooKeeperBuilder::data_file).
     pub const FILE: &'static str = "snapshot.0";
 
     /// A tree with nothing but the servers' own nodes.
@@ -30,8 +30,8 @@ impl Snapshot {
         )
     }
 
-    /// Adds a persistent node, open to everybody; its parent comes before it. `cversion` is the number that its
-    /// first sequential child gets; clients see it in the node's stat doubled, less the number of children.
+    /// Adds a persistent node, open to everybody. Add its parent before it. `cversion` is the number that its first
+    /// sequential child gets. Clients see it in the node's stat, doubled, less the number of children.
     #[must_use]
     pub fn node(mut self, path: &str, data: &[u8], cversion: i32) -> Self {
         self.nodes.push((path.to_owned(), data.to_owned(), cversion));
@@ -69,7 +69,7 @@ impl Default for Snapshot {
     }
 }
 
-/// Bytes behind their length. A path or a node's data is far shorter than 2 GiB, or the server refuses the file.
+/// Writes bytes behind their length. The server refuses a file in which one of them is longer than 2 GiB.
 fn buffer(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(i32::try_from(bytes.len()).unwrap_or(i32::MAX).to_be_bytes());
     out.extend(bytes);

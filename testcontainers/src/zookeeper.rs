@@ -1,10 +1,10 @@
 //! One server on its own.
 
-use crate::{Backend, Ensemble, Error, ZooKeeperBuilder};
+use crate::{Backend, Ensemble, Error};
 
-/// One ZooKeeper server, standalone. Dropping it ends it and removes its data.
+/// One ZooKeeper server, standalone. Dropping the value ends the server and removes its data.
 ///
-/// Everything it can do an [`Ensemble`] of one can do too.
+/// An [`Ensemble`] of one server can do all of this, too.
 #[derive(Debug)]
 pub struct ZooKeeper {
     ensemble: Ensemble,
@@ -14,21 +14,16 @@ impl ZooKeeper {
     /// Starts a server with default options and waits until it serves.
     ///
     /// # Errors
-    /// When there is no way to run ZooKeeper here, or the server does not serve within a minute.
+    /// When neither backend works on this machine, or the server does not serve within a minute.
     pub async fn start() -> Result<Self, Error> {
-        Self::builder().start().await
-    }
-
-    /// Options for a server.
-    pub fn builder() -> ZooKeeperBuilder {
-        ZooKeeperBuilder::new()
+        Ensemble::start(1).await.map(Self::new)
     }
 
     pub(crate) fn new(ensemble: Ensemble) -> Self {
         Self { ensemble }
     }
 
-    /// Where clients connect to, as `host:port`; the same for as long as the server lives.
+    /// The address for clients to connect to, as `host:port`. It stays the same for as long as this value lives.
     pub fn connect_string(&self) -> String {
         self.ensemble.connect_string()
     }
@@ -43,8 +38,7 @@ impl ZooKeeper {
         self.ensemble.kill(0).await
     }
 
-    /// Starts the server again, with its data and at its old address, having killed it if it still ran; returns once it
-    /// serves.
+    /// Kills the server if it still runs, and starts it again, with its data, at its old address. Returns once it serves.
     pub async fn restart(&self) -> Result<(), Error> {
         self.ensemble.restart(0).await
     }
@@ -57,7 +51,7 @@ impl ZooKeeper {
         self.ensemble.reconfigure(0, key, value).await
     }
 
-    /// Freezes the server: its connections stay open and it does nothing.
+    /// Freezes the server: its connections stay open, and it does nothing.
     pub async fn pause(&self) -> Result<(), Error> {
         self.ensemble.pause(0).await
     }

@@ -71,6 +71,20 @@ fn but_not_with_the_runtime_that_started_them() {
 }
 
 #[test]
+fn after_a_start_that_is_cancelled_and_nothing_else_waits_for_that() {
+    runtime().block_on(async {
+        for patience in [20, 100, 400].map(Duration::from_millis) {
+            let start = tokio::time::timeout(patience, ZooKeeper::start()).await;
+            assert!(start.is_err(), "a server started within {patience:?}");
+        }
+        // Containers that were being made are removed, which must not hold up the next one.
+        let start = Instant::now();
+        ZooKeeper::start().await.unwrap();
+        assert!(start.elapsed() < Duration::from_secs(20), "the next server took {:?}", start.elapsed());
+    });
+}
+
+#[test]
 fn after_the_process_is_killed() {
     let program = std::env::current_exe().unwrap();
     let mut child = Command::new(program)

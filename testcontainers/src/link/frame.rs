@@ -1,6 +1,6 @@
 //! ZooKeeper's framing: four bytes of length, then that many bytes.
 
-/// A longer "length" is none: the stream is a four-letter word, TLS, or something else that is not framed.
+/// A larger number is not a length. Then the stream is a four-letter word, TLS, or something else that is not framed.
 const LONGEST: usize = 64 * 1024 * 1024;
 
 /// Cuts a stream of bytes into frames, however the bytes arrive.

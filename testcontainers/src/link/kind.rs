@@ -1,10 +1,10 @@
-//! The kinds of requests ZooKeeper's protocol knows.
+//! The kinds of requests in ZooKeeper's protocol.
 
 /// What a request asks for, by its opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestKind {
-    /// Every request that is counted: not handshakes, pings and authentication.
+    /// Every request that is counted, so no handshake, ping or authentication.
     Any,
     /// `create`, `create2` and `createTTL`.
     Create,
@@ -77,12 +77,12 @@ impl RequestKind {
         }
     }
 
-    /// Whether it enters into the counts of requests and replies.
+    /// Whether the counts of requests and replies include it.
     pub(crate) fn is_counted(self) -> bool {
         !matches!(self, Self::Ping | Self::Auth)
     }
 
-    /// Whether a request of kind `request` is one that was asked for as `self`.
+    /// Whether `self`, asked for by a test, includes requests of kind `request`.
     pub(crate) fn matches(self, request: Self) -> bool {
         self == request || (self == Self::Any && request.is_counted())
     }

@@ -1,26 +1,25 @@
 //! One direction of one connection: bytes in order, each no earlier than its time.
 //!
 //! A network delays, it does not throttle: any number of messages may be under way at once. So each chunk is stamped
-//! with the instant it is due, and a thread of the lane's own writes it then. Without a delay there is no queue and the
-//! thread that read the bytes writes them.
+//! with the instant at which it is due, and a thread of the lane's own delivers it then. Without a delay there is no
+//! queue, and the thread that read the bytes delivers them.
 //!
-//! tokio's timer counts whole milliseconds, which would double a delay of half of one; a thread's wait is off by the
-//! kernel's slack of 50 us, which the last stretch, spent spinning, makes up for.
+//! tokio's timer counts whole milliseconds, which would double a delay of half of one. A thread's wait is late by up to
+//! the kernel's slack of 50 us. So a lane wakes that much earlier, and spins for the rest.
 
 use std::{
     collections::VecDeque,
-    io::Write,
-    net::{Shutdown, TcpStream},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use super::{Connection, Rule, Shared, Stage};
+use super::rule::Rule;
 use crate::listener::spawn;
 
 /// A little more than the kernel's default timer slack.
 const SPIN: Duration = Duration::from_micros(60);
 
+/// What a lane carries.
 #[derive(Debug)]
 pub(super) enum Item {
     Bytes(Vec<u8>),
@@ -30,8 +29,21 @@ pub(super) enum Item {
     Cut(Arc<Rule>),
 }
 
-#[derive(Debug, Default)]
+/// Where a lane ends.
+pub(super) trait Outlet: Send + Sync + 'static {
+    /// Waits until bytes may pass. Returns false once the connection is closed.
+    fn wait_open(&self) -> bool;
+
+    fn deliver(&self, item: Item);
+}
+
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
 }
@@ -45,63 +57,51 @@ struct Queue {
     closed: bool,
 }
 
-/// Which socket a lane writes to.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Toward {
-    Server,
-    Client,
-}
-
 impl Lane {
-    /// Delivers `item` after `delay`, behind everything sent before. Called by the lane's one reader only.
-    pub(super) fn send(
-        &self,
-        link: &Arc<Shared>,
-        connection: &Arc<Connection>,
-        toward: Toward,
-        item: Item,
-        delay: Duration,
-    ) {
-        let mut queue = self.lock();
+    /// Delivers `item` to `outlet` after `delay`, behind everything that was sent before. Only the lane's one reader calls
+    /// this, always with the same outlet.
+    pub(super) fn send<O: Outlet>(&self, outlet: &Arc<O>, item: Item, delay: Duration) {
+        let mut queue = self.shared.lock();
         if queue.closed {
             return;
         }
-        // Nobody but this thread adds items, so an idle lane stays idle while this thread writes.
+        // Only this thread adds items, so an idle lane stays idle while this thread delivers.
         if delay.is_zero() && queue.items.is_empty() && !queue.writing {
             drop(queue);
-            deliver(link, connection, toward, item);
+            outlet.deliver(item);
             return;
         }
         queue.items.push_back((Instant::now() + delay, item));
         if !queue.has_writer {
             queue.has_writer = true;
-            let (link, connection) = (link.clone(), connection.clone());
-            let started =
-                spawn("zk-link-delay", move || connection.lane(toward).run(&link, &connection, toward));
+            let (lane, outlet) = (self.clone(), outlet.clone());
+            let started = spawn("zk-link-delay", move || lane.run(&*outlet));
             if started.is_err() {
                 queue.closed = true;
             }
         }
         drop(queue);
-        self.wake.notify_one();
+        self.shared.wake.notify_one();
     }
 
     pub(super) fn close(&self) {
-        self.lock().closed = true;
-        self.wake.notify_all();
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_all();
     }
 
-    fn run(&self, link: &Shared, connection: &Connection, toward: Toward) {
-        while let Some(item) = self.next_due() {
-            if !link.wait_open(connection) {
+    fn run(&self, outlet: &impl Outlet) {
+        while let Some(item) = self.shared.next_due() {
+            if !outlet.wait_open() {
                 return;
             }
-            deliver(link, connection, toward, item);
-            self.lock().writing = false;
+            outlet.deliver(item);
+            self.shared.lock().writing = false;
         }
     }
+}
 
-    /// Waits until the first item is due and takes it; `None` once the lane is closed.
+impl Shared {
+    /// Waits until the first item is due, and takes it. Returns `None` once the lane is closed.
     fn next_due(&self) -> Option<Item> {
         let mut queue = self.lock();
         loop {
@@ -130,29 +130,7 @@ impl Lane {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // The state stays consistent at every step, so a panic elsewhere does not spoil it.
+        // The state is consistent at every step, so a panic elsewhere does not spoil it.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn deliver(link: &Shared, connection: &Connection, toward: Toward, item: Item) {
-    let Some(stream) = connection.stream(toward) else { return };
-    match item {
-        Item::Bytes(bytes) => {
-            if write(stream, &bytes).is_err() {
-                link.close(connection);
-            }
-        }
-        Item::End => {
-            let _ = stream.shutdown(Shutdown::Write);
-        }
-        Item::Cut(rule) => {
-            link.close(connection);
-            rule.advance(Stage::Reached);
-        }
-    }
-}
-
-fn write(mut stream: &TcpStream, bytes: &[u8]) -> std::io::Result<()> {
-    stream.write_all(bytes)
 }

@@ -1,9 +1,9 @@
-//! Whose a container is, so that none outlives its test process for long.
+//! The process that a container belongs to. No container outlives its test process for long.
 //!
-//! Dropping a server removes its container. For a process that ends without dropping, because it is killed or keeps a
-//! server in a `static`, there are two more nets: a small shell that waits on a pipe from the process and removes its
-//! containers when the pipe closes (where there is a `docker` command), and a sweep of dead processes' containers when
-//! the next process starts.
+//! Dropping a server removes its container. A process may end without dropping, because it is killed, or because it keeps a
+//! server in a `static`. Two more nets catch its containers. If there is a `docker` command, a small shell waits on a pipe
+//! from the process, and removes its containers when the pipe closes. And the next process that starts sweeps up the
+//! containers of dead processes.
 
 use std::{
     collections::HashMap,
@@ -23,9 +23,9 @@ use testcontainers::{
 
 use crate::ports::Port;
 
-/// The label with the process a container belongs to.
+/// The label that names the process which a container belongs to.
 pub(super) const OWNER: &str = "org.zklock.testcontainers.owner";
-/// The label no two containers of a process share.
+/// The label that no two containers of a process share.
 pub(super) const UNIQUE: &str = "org.zklock.testcontainers.unique";
 
 const REAPER: &str = r#"
@@ -35,32 +35,32 @@ containers=$(docker ps --all --quiet --filter "label=$1")
 [ -z "$containers" ] || docker rm --force --volumes $containers
 "#;
 
-/// This process, as `where/id/start`: an engine may serve several machines, and ids are used again.
+/// This process, as `where/id/start`. An engine may serve several machines, and process ids are used again.
 pub(super) fn label() -> String {
     let id = std::process::id();
     format!("{}/{id}/{}", place(), start_of(id).unwrap_or_default())
 }
 
-/// What tells a container from the others of this process.
+/// The label of one container of this process.
 pub(super) fn label_of(port: &Port) -> String {
     format!("{}/{}", label(), port.number())
 }
 
-/// Host and process namespace: process ids mean something within these only.
+/// Host and process namespace. Process ids mean something only within these.
 fn place() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     format!("{host}:{}", namespace.display())
 }
 
-/// When a process started, in the kernel's ticks; `None` if there is no such process.
+/// When a process started, in the kernel's ticks. `None` if no such process exists.
 fn start_of(id: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The command's name, in parentheses, may contain anything. The start is the 20th field after it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(String::from)
 }
 
-/// Whether the process a label names is certainly gone.
+/// Whether the process that a label names is certainly gone.
 fn is_dead(label: &str) -> bool {
     let mut parts = label.rsplitn(3, '/');
     let (Some(start), Some(id), Some(there)) = (parts.next(), parts.next(), parts.next()) else {
@@ -102,7 +102,7 @@ async fn discard(client: &Docker, id: &str) {
     let _ = client.remove_container(id, Some(options)).await;
 }
 
-/// Starts the shell that cleans up after this process, once.
+/// Starts the shell that cleans up after this process. Later calls do nothing.
 pub(super) fn watch() {
     static WATCH: OnceLock<Option<Child>> = OnceLock::new();
     WATCH.get_or_init(|| {

@@ -1,8 +1,8 @@
-//! ZooKeeper as a process of this machine.
+//! A server as a process of this machine.
 //!
 //! A test process can end in ways that run no destructor. So each server has a keeper, a small shell that holds the read
-//! end of a pipe from the test process: when the pipe closes, for whatever reason, it kills the server and removes its
-//! directory. It is in a process group of its own, or Ctrl-C would end it before it has done so.
+//! end of a pipe from the test process. When the pipe closes, for whatever reason, the keeper kills the server and removes
+//! its directory. The keeper has a process group of its own, or Ctrl-C would end it before it has done so.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::tail;
+use super::log::tail;
 use crate::{
     Error,
     config::{Layout, Member, Options},
@@ -26,7 +26,8 @@ use crate::{
 const CONFIG: &str = "zoo.cfg";
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// Arguments: the server's directory, then its command line. Says the server's process id, ends as the server ends.
+/// Its arguments are the server's directory, then the server's command line. It prints the server's process id, and ends as
+/// the server ends.
 const KEEPER: &str = r#"
 directory=$1; shift
 exec 3<&0
@@ -43,7 +44,7 @@ kill $guard
 exit $status
 "#;
 
-/// A ZooKeeper that can be run here.
+/// A ZooKeeper that this machine can run.
 #[derive(Clone, Debug)]
 pub(crate) struct Installation {
     java: PathBuf,
@@ -51,7 +52,7 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// Looks for Java and ZooKeeper; the error says what is missing.
+    /// Looks for Java and ZooKeeper. The error says what is missing.
     pub(crate) fn find() -> Result<Self, String> {
         let java = match std::env::var_os("JAVA_HOME") {
             Some(home) => PathBuf::from(home).join("bin/java"),
@@ -72,7 +73,7 @@ impl Installation {
                 jar.display()
             ));
         }
-        // The package logs nowhere by itself. This binding, where installed, sends warnings to standard error.
+        // The package logs nowhere by itself. This binding, if it is installed, sends warnings to standard error.
         let logger = jars.join("slf4j-simple.jar");
         // Netty needs this to speak TLS, and the package's own class path lacks it.
         let codec = jars.join("netty-codec.jar");
@@ -101,7 +102,7 @@ pub(crate) struct Process {
 struct Running {
     keeper: Child,
     server: Pid,
-    /// Held apart from the child, whose `wait` would close it, and its closing removes the server's data.
+    /// Kept apart from the child, whose `wait` would close it. Closing it removes the server's data.
     _pipe: Option<ChildStdin>,
 }
 
@@ -118,23 +119,19 @@ impl Process {
             .tempdir()
             .map_err(Error::io("make a directory for ZooKeeper's data"))?;
         let data = directory.path().join("data");
-        let mut members = peers.to_vec();
-        if !peers.is_empty() {
-            members.push(Member {
-                id: index + 1,
-                host: "127.0.0.1".into(),
-                quorum_port: quorum.number(),
-                election_port: election.number(),
-            });
-            members.sort_by_key(|member| member.id);
-        }
+        let own = Member {
+            id: index + 1,
+            host: "127.0.0.1".into(),
+            quorum_port: quorum.number(),
+            election_port: election.number(),
+        };
         let layout = Layout {
             conf: directory.path().display().to_string(),
             data: data.display().to_string(),
             data_log: data.display().to_string(),
             client_host: "127.0.0.1".into(),
             client_port: client.number(),
-            members,
+            members: own.among(peers),
         };
         let config = directory.path().join(CONFIG);
         let version = data.join("version-2");
@@ -177,7 +174,8 @@ impl Process {
             BufReader::new(output).read_line(&mut line).map_err(failed())?;
         }
         let server = line.trim().parse().ok().and_then(Pid::from_raw);
-        let server = server.ok_or_else(|| failed()(std::io::Error::other("the shell said no process id")))?;
+        let server =
+            server.ok_or_else(|| failed()(std::io::Error::other("the shell printed no process id")))?;
         *self.running() = Some(Running { keeper, server, _pipe: pipe });
         Ok(())
     }
@@ -246,7 +244,7 @@ impl Drop for Process {
 
 impl Running {
     fn end(&mut self) -> std::io::Result<()> {
-        // The keeper ends with the server; while it runs, the id is nobody else's.
+        // The keeper ends with the server. While the keeper runs, no other process has the server's id.
         if self.keeper.try_wait()?.is_none() {
             let _ = kill_process(self.server, Signal::KILL);
             self.keeper.wait()?;

@@ -1,0 +1,112 @@
+//! The handles that a test has on rules.
+
+use std::sync::{Arc, Weak};
+
+use super::{
+    rule::{Rule, Stage},
+    shared::Shared,
+};
+
+/// The test's hold on a rule. Dropping it ends the rule.
+#[derive(Debug)]
+struct Owned {
+    rule: Arc<Rule>,
+    link: Weak<Shared>,
+}
+
+impl Owned {
+    async fn reached(&self) {
+        self.rule.wait_for(Stage::Reached).await;
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        match self.link.upgrade() {
+            Some(link) => link.finish(&self.rule),
+            None => self.rule.advance(Stage::Over),
+        }
+    }
+}
+
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name(Owned);
+
+        impl $name {
+            pub(super) fn new(rule: Arc<Rule>, link: Weak<Shared>) -> Self {
+                Self(Owned { rule, link })
+            }
+        }
+    };
+}
+
+handle! {
+    /// A reply that will be, or was, lost: see [`Link::lose_reply`](crate::Link::lose_reply).
+    ///
+    /// Dropping the handle before the loss calls it off.
+    #[must_use = "dropping it calls the loss off"]
+    LostReply
+}
+
+handle! {
+    /// A reply that will be, or is, held back: see [`Link::hold_reply`](crate::Link::hold_reply).
+    ///
+    /// Dropping the handle lets the reply go on. If no such reply came yet, none will be held.
+    #[must_use = "dropping it releases the reply"]
+    HeldReply
+}
+
+handle! {
+    /// A request that will be, or is, held back: see [`Link::hold_request`](crate::Link::hold_request).
+    ///
+    /// Dropping the handle lets the request go on. If no such request came yet, none will be held.
+    #[must_use = "dropping it releases the request"]
+    HeldRequest
+}
+
+impl LostReply {
+    /// Resolves once the link has swallowed the reply and cut its connection. Cancelling it loses nothing.
+    pub async fn happened(&self) {
+        self.0.reached().await;
+    }
+
+    /// Whether the reply is lost already.
+    pub fn has_happened(&self) -> bool {
+        self.0.rule.stage() >= Stage::Reached
+    }
+}
+
+impl HeldReply {
+    /// Resolves once the reply is held: the server has answered, and the client does not know. Cancelling this loses
+    /// nothing.
+    pub async fn reached(&self) {
+        self.0.reached().await;
+    }
+
+    /// Whether a reply is held already.
+    pub fn is_reached(&self) -> bool {
+        self.0.rule.stage() >= Stage::Reached
+    }
+
+    /// Lets the reply, and all that came after it, go on to the client.
+    pub fn release(self) {}
+}
+
+impl HeldRequest {
+    /// Resolves once the request is held: the client has sent it, and the server does not know. Cancelling this loses
+    /// nothing.
+    pub async fn reached(&self) {
+        self.0.reached().await;
+    }
+
+    /// Whether a request is held already.
+    pub fn is_reached(&self) -> bool {
+        self.0.rule.stage() >= Stage::Reached
+    }
+
+    /// Lets the request, and all that came after it, go on to the server.
+    pub fn release(self) {}
+}
