@@ -3,7 +3,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-cargo nextest run -p zklock-cli --test loss --test run --test terminal -E 'test(/gone|cut_off|black_hole|operator|killed|told|stopped|asked|began/)' \
+cargo nextest run -p zklock-cli --test cli \
+    -E 'test(/^(loss|run|terminal)::/) & test(/gone|cut_off|black_hole|operator|killed|told|stopped|asked|began/)' \
     --profile strict --stress-count "${1:-5}" 2>&1 \
     | awk -F': ' '
         /FAIL|error/ { print > "/dev/stderr"; failed = 1 }

@@ -1,16 +1,16 @@
 //! `zklock doctor`, on servers that are well and on others.
 
-mod support;
-
 use std::time::Duration;
 
 use serde_json::Value;
-use support::library::{eventually, make, monitored, operator, server};
-use support::looker::contend_as_kazoo;
-use support::program::{codes, run};
 use zklock::Session;
 use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
 use zookeeper_client::{Acls, CreateMode};
+
+use crate::support;
+use crate::support::library::{eventually, make, monitored, operator, server};
+use crate::support::looker::contend_as_kazoo;
+use crate::support::program::{codes, run};
 
 async fn ensemble() -> Ensemble {
     Ensemble::start(3).await.expect("an ensemble")

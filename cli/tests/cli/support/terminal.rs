@@ -25,7 +25,7 @@ struct Written {
 }
 
 /// A program on a terminal of its own.
-pub struct Terminal {
+pub(crate) struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     master: Box<dyn MasterPty + Send>,
     keys: Box<dyn Write + Send>,
@@ -35,11 +35,11 @@ pub struct Terminal {
 
 impl Terminal {
     /// Runs the program on a terminal of 100 columns and this many lines.
-    pub fn start(servers: &str, lines: u16, arguments: &[&str]) -> Self {
+    pub(crate) fn start(servers: &str, lines: u16, arguments: &[&str]) -> Self {
         Self::start_with(servers, lines, arguments, |_| {})
     }
 
-    pub fn start_with(
+    pub(crate) fn start_with(
         servers: &str,
         lines: u16,
         arguments: &[&str],
@@ -54,7 +54,7 @@ impl Terminal {
     }
 
     /// An interactive bash, with `zklock` in its path, for these servers.
-    pub async fn bash(servers: &str) -> Self {
+    pub(crate) async fn bash(servers: &str) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_zklock")).parent().expect("a directory");
         let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
         let mut command = CommandBuilder::new("bash");
@@ -97,31 +97,31 @@ impl Terminal {
     }
 
     /// Everything that was written to it: also what is not to be seen any more.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         String::from_utf8_lossy(&self.written.lock().expect("no panic").bytes).into_owned()
     }
 
     /// Waits until this was written to it.
-    pub async fn until(&self, text: &str) {
+    pub(crate) async fn until(&self, text: &str) {
         self.comes_to(text, || self.shown().contains(text)).await;
     }
 
     /// What is to be read on it.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.on_screen(vt100::Screen::contents)
     }
 
-    pub fn on_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+    pub(crate) fn on_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
         look(self.written.lock().expect("no panic").screen.screen())
     }
 
     /// Waits until this is to be read.
-    pub async fn shows(&self, text: &str) {
+    pub(crate) async fn shows(&self, text: &str) {
         self.becomes(text, |screen| screen.contains(text)).await;
     }
 
     /// Waits until the screen is as it should be.
-    pub async fn becomes(&self, what: &str, mut good: impl FnMut(&str) -> bool) {
+    pub(crate) async fn becomes(&self, what: &str, mut good: impl FnMut(&str) -> bool) {
         self.comes_to(what, || good(&self.text())).await;
     }
 
@@ -137,12 +137,12 @@ impl Terminal {
         }
     }
 
-    pub fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the keys are taken");
         self.keys.flush().expect("the keys are taken");
     }
 
-    pub fn resize(&self, lines: u16) {
+    pub(crate) fn resize(&self, lines: u16) {
         let lines = NonZeroU16::new(lines).expect("lines");
         self.written.lock().expect("no panic").screen.set_size(lines, COLUMNS);
         self.master
@@ -151,22 +151,22 @@ impl Terminal {
     }
 
     /// The program's process.
-    pub fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         pid.expect("a process")
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("a signal");
     }
 
     /// Waits for the program's end: its code.
-    pub async fn ended(&mut self) -> u32 {
+    pub(crate) async fn ended(&mut self) -> u32 {
         ended(&mut self.child).await
     }
 
     /// Takes the terminal away from a program that goes on writing, and waits for its end: its code.
-    pub async fn torn(self) -> u32 {
+    pub(crate) async fn torn(self) -> u32 {
         let Self { mut child, master, keys, torn, .. } = self;
         // Whoever reads what is written has the terminal open, too, and sees this at the next byte.
         torn.store(true, Ordering::SeqCst);
@@ -175,7 +175,7 @@ impl Terminal {
     }
 
     /// Waits until the screen is the one from before, with a cursor, and takes lines and echoes them.
-    pub async fn is_restored(&self) {
+    pub(crate) async fn is_restored(&self) {
         eventually("the screen from before", async || {
             self.on_screen(|screen| !screen.alternate_screen() && !screen.hide_cursor())
         })

@@ -1,17 +1,17 @@
 //! The options that all commands share: from flags, from the environment, from files; and what they connect to.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use support::library::server;
-use support::program::{Run, zklock};
 use tempfile::TempDir;
 use zklock::{Acl, LockOptions, Session};
 use zklock_testcontainers::{Link, ZooKeeper};
+
+use crate::support;
+use crate::support::library::server;
+use crate::support::program::{Run, zklock};
 
 const SECRET: &str = "alice:wonder:land";
 

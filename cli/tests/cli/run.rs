@@ -1,17 +1,17 @@
 //! `zklock run` while nothing goes wrong.
 
-mod support;
-
 use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::library::{eventually, server, until_nothing_is_left, within};
-use support::witness::Witness;
-use support::{SHORTLY, ended, output, run, signal, stderr, stdout, until_queued, zklock};
 use tokio::io::AsyncWriteExt;
 use zklock::{Sequencer, Session};
+
+use crate::support;
+use crate::support::library::{eventually, server, until_nothing_is_left, within};
+use crate::support::witness::Witness;
+use crate::support::{SHORTLY, ended, output, run, signal, stderr, stdout, until_queued, zklock};
 
 #[tokio::test]
 async fn it_ends_as_its_command_does() {

@@ -1,16 +1,18 @@
 //! What the program ends with, row by row of the table in `--help`; the commands' own files have more of each.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::library::{operator, server};
-use support::witness::Witness;
-use support::{child_of, ended, output, pid, queue, run, signal, stderr, stdout, until_queued, zklock};
 use zklock::Session;
 use zklock_testcontainers::{Link, ZooKeeper};
 use zookeeper_client::{Acls, Client, CreateMode};
+
+use crate::support;
+use crate::support::library::{operator, server};
+use crate::support::witness::Witness;
+use crate::support::{
+    child_of, ended, output, pid, queue, run, signal, stderr, stdout, until_queued, zklock,
+};
 
 const PATH: &str = "/lock/codes";
 

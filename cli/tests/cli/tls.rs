@@ -1,13 +1,13 @@
 //! TLS: whom we trust, and who we are.
 
-mod support;
-
 use std::time::Duration;
 
-use support::authority::{Authority, Files};
-use support::program::{Run, codes, run, zklock};
 use zklock::Session;
 use zklock_testcontainers::ZooKeeper;
+
+use crate::support;
+use crate::support::authority::{Authority, Files};
+use crate::support::program::{Run, codes, run, zklock};
 
 /// One that is certified for these addresses.
 async fn server(authority: &Authority, addresses: &[&str]) -> ZooKeeper {

@@ -1,14 +1,14 @@
 //! `zklock run` on a terminal: who has it, and what its keys do.
 
-mod support;
-
 use std::time::Instant;
 
-use support::library::{operator, server, until_nothing_is_left};
-use support::terminal::Terminal;
-use support::witness::Witness;
-use support::{SHORTLY, queue, until_queued};
 use zklock::Session;
+
+use crate::support;
+use crate::support::library::{operator, server, until_nothing_is_left};
+use crate::support::terminal::Terminal;
+use crate::support::witness::Witness;
+use crate::support::{SHORTLY, queue, until_queued};
 
 const CTRL_C: &str = "\u{3}";
 const CTRL_Z: &str = "\u{1a}";

@@ -1,17 +1,16 @@
 //! `zklock show`: the holder and the queue.
 
-mod support;
-
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use support::library::{enqueue, eventually, make, operator, queue, server};
-use support::looker::{
-    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, sessions, set_acl, zklock, zklock_as,
-};
 use zklock::{Acl, Session};
 use zookeeper_client::Acls;
+
+use crate::support::library::{enqueue, eventually, make, operator, queue, server};
+use crate::support::looker::{
+    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, sessions, set_acl, zklock, zklock_as,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_holder_and_those_who_wait() {

@@ -10,7 +10,7 @@ use serde_json::Value;
 const BOUND: Duration = Duration::from_secs(60);
 
 /// `zklock` with these arguments, and with nothing in its environment.
-pub fn zklock(arguments: &[&str]) -> Command {
+pub(crate) fn zklock(arguments: &[&str]) -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("zklock");
     let path = std::env::var_os("PATH").expect("a path");
     command.env_clear().env("PATH", path).args(arguments).timeout(BOUND);
@@ -19,15 +19,15 @@ pub fn zklock(arguments: &[&str]) -> Command {
 
 /// What a run came to.
 #[derive(Debug)]
-pub struct Run {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
-    pub took: Duration,
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
 }
 
 impl Run {
-    pub fn of(command: &mut Command) -> Self {
+    pub(crate) fn of(command: &mut Command) -> Self {
         let started = Instant::now();
         let Output { status, stdout, stderr } = command.output().expect("it ends");
         Self {
@@ -40,18 +40,18 @@ impl Run {
 
     /// Standard output as JSON.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
 /// Runs `zklock` with these arguments.
-pub fn run(arguments: &[&str]) -> Run {
+pub(crate) fn run(arguments: &[&str]) -> Run {
     Run::of(&mut zklock(arguments))
 }
 
 /// The names of what `zklock doctor --json` found, the worst first; but for how slow this machine made a server.
-pub fn codes(report: &Value) -> Vec<&str> {
+pub(crate) fn codes(report: &Value) -> Vec<&str> {
     let findings = report["findings"].as_array().expect("findings");
     let codes = findings.iter().map(|finding| finding["code"].as_str().expect("a code"));
     codes.filter(|code| *code != "slow-requests").collect()

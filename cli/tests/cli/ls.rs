@@ -1,18 +1,17 @@
 //! `zklock ls`: the locks below a node.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use support::library::{enqueue, make, operator, queue, server, within};
-use support::looker::{
-    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, set_acl, zklock, zklock_as,
-};
 use zklock::{Acl, Session};
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acls, CreateMode};
+
+use crate::support::library::{enqueue, make, operator, queue, server, within};
+use crate::support::looker::{
+    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, set_acl, zklock, zklock_as,
+};
 
 /// The paths of a listing.
 fn paths(listing: &Value) -> Vec<&str> {

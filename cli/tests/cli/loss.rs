@@ -3,8 +3,6 @@
 //! Each test prints the gap between the end of the last process and the first line of the next holder's command, both as
 //! this process sees them.
 
-mod support;
-
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -12,14 +10,16 @@ use nix::sys::ptrace;
 use nix::sys::signal::Signal::SIGKILL;
 use nix::sys::wait::WaitStatus;
 use rustix::process::Signal;
-use support::authority::{Authority, Files};
-use support::library::{self, operator, within};
-use support::witness::Witness;
-use support::{child_of, ended, pid, queue, report, run, signal, until_queued};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use zklock::Session;
 use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
+
+use crate::support;
+use crate::support::authority::{Authority, Files};
+use crate::support::library::{self, operator, within};
+use crate::support::witness::Witness;
+use crate::support::{child_of, ended, pid, queue, report, run, signal, until_queued};
 
 const PATH: &str = "/lock/payout";
 

@@ -1,17 +1,16 @@
 //! `zklock run` where something is not as usual: the streams, the signal mask, `/proc`, the way it was started.
 
-mod support;
-
 use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::library::{eventually, server, until_nothing_is_left, within};
-use support::witness::Witness;
-use support::{child_of, ended, output, pid, run, signal, stderr, stdout, until_queued};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use zklock::Session;
+
+use crate::support::library::{eventually, server, until_nothing_is_left, within};
+use crate::support::witness::Witness;
+use crate::support::{child_of, ended, output, pid, run, signal, stderr, stdout, until_queued};
 
 const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
 

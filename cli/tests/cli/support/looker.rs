@@ -8,31 +8,31 @@ use zookeeper_client::{Acl, Acls, Client, CreateMode};
 use super::library::monitored;
 
 /// Credentials, as ZKLOCK_DIGEST has them.
-pub const DIGEST: &str = "operator:secret";
+pub(crate) const DIGEST: &str = "operator:secret";
 
 /// How the program ended, and what it said.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ran {
     /// Its result, of a run that succeeded.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
         serde_json::from_str(&self.stdout).expect("JSON")
     }
 }
 
 /// Runs the program on these servers, without a terminal.
-pub async fn zklock(servers: &str, arguments: &[&str]) -> Ran {
+pub(crate) async fn zklock(servers: &str, arguments: &[&str]) -> Ran {
     run(servers, "", arguments).await
 }
 
 /// As [`zklock`], with credentials.
-pub async fn zklock_as(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
+pub(crate) async fn zklock_as(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
     run(servers, digest, arguments).await
 }
 
@@ -49,25 +49,25 @@ async fn run(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
 }
 
 /// An address on which nobody listens: a port that none is given by chance.
-pub const NOBODY: &str = "127.0.0.1:1";
+pub(crate) const NOBODY: &str = "127.0.0.1:1";
 
 /// An owner in a session of its own.
-pub async fn session_of(server: &ZooKeeper) -> Session {
+pub(crate) async fn session_of(server: &ZooKeeper) -> Session {
     Session::connect(server.connect_string()).await.expect("a session")
 }
 
-pub fn owner(text: &str) -> LockOptions {
+pub(crate) fn owner(text: &str) -> LockOptions {
     LockOptions::new().owner(text)
 }
 
 /// A plain client with credentials.
-pub async fn authorized(server: &ZooKeeper) -> Client {
+pub(crate) async fn authorized(server: &ZooKeeper) -> Client {
     let connector = Client::connector().with_auth("digest", DIGEST.as_bytes());
     connector.connect(&server.connect_string()).await.expect("a client")
 }
 
 /// Queues at a lock's path as kazoo does; the path of the node.
-pub async fn contend_as_kazoo(client: &Client, path: &str) -> String {
+pub(crate) async fn contend_as_kazoo(client: &Client, path: &str) -> String {
     let prefix = format!("{path}/1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__");
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let (_, sequence) = client.create(&prefix, b"", &options).await.expect("a node");
@@ -75,11 +75,11 @@ pub async fn contend_as_kazoo(client: &Client, path: &str) -> String {
 }
 
 /// Changes who may do what to a node.
-pub async fn set_acl(client: &Client, path: &str, acls: &[Acl]) {
+pub(crate) async fn set_acl(client: &Client, path: &str, acls: &[Acl]) {
     client.set_acl(path, acls, None).await.expect("the ACL is set");
 }
 
 /// How many sessions the servers keep.
-pub async fn sessions(server: &ZooKeeper) -> u64 {
+pub(crate) async fn sessions(server: &ZooKeeper) -> u64 {
     monitored(server, "zk_global_sessions").await
 }

@@ -1,12 +1,11 @@
 //! Completions and manual pages.
 
-mod support;
-
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use support::program::run;
+use crate::support;
+use crate::support::program::run;
 
 const COMMANDS: [&str; 8] = ["run", "show", "ls", "verify", "release", "doctor", "completions", "man"];
 

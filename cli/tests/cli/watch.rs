@@ -1,15 +1,15 @@
 //! `zklock show --watch`: the queue as it changes, on a terminal.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::library::{enqueue, eventually, granted, make, server, until_queued};
-use support::looker::{NOBODY, authorized, owner, session_of, sessions, set_acl};
-use support::terminal::Terminal;
 use zklock_testcontainers::Link;
 use zookeeper_client::Acls;
+
+use crate::support;
+use crate::support::library::{enqueue, eventually, granted, make, server, until_queued};
+use crate::support::looker::{NOBODY, authorized, owner, session_of, sessions, set_acl};
+use crate::support::terminal::Terminal;
 
 const WATCH: [&str; 3] = ["show", "--watch", "/lock/orders"];
 

@@ -1,10 +1,9 @@
 //! `zklock verify`: whether a holder's claim still stands.
 
-mod support;
-
-use support::library::{operator, server};
-use support::looker::{DIGEST, NOBODY, session_of, zklock, zklock_as};
 use zklock::{Acl, LockOptions, Session};
+
+use crate::support::library::{operator, server};
+use crate::support::looker::{DIGEST, NOBODY, session_of, zklock, zklock_as};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_stands_until_its_holder_is_gone() {

@@ -1,13 +1,13 @@
 //! `zklock release --force`: taking a lock from its holder.
 
-mod support;
-
-use support::library::{enqueue, eventually, granted, make, operator, queue, server, within};
-use support::looker::{DIGEST, NOBODY, authorized, owner, session_of, set_acl, zklock, zklock_as};
-use support::terminal::Terminal;
 use zklock::{Acl, LostReason, Session};
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acl as Entry, Acls, AuthId, Permission};
+
+use crate::support;
+use crate::support::library::{enqueue, eventually, granted, make, operator, queue, server, within};
+use crate::support::looker::{DIGEST, NOBODY, authorized, owner, session_of, set_acl, zklock, zklock_as};
+use crate::support::terminal::Terminal;
 
 const RELEASE: [&str; 3] = ["release", "--force", "/lock/orders"];
 const RELEASE_UNASKED: [&str; 4] = ["release", "--force", "--yes", "/lock/orders"];
