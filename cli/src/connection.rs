@@ -1,13 +1,13 @@
 //! How ZooKeeper is reached: the options that all commands share, and what is connected with them.
 
 mod address;
+mod file;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -186,7 +186,7 @@ impl Connection {
     pub(crate) fn digest(&self) -> Result<Option<String>, Failure> {
         let (source, digest) = match (&self.digest_file, env::var(DIGEST)) {
             (Some(file), _) => {
-                (file.display().to_string(), read(file)?.trim_end_matches(['\r', '\n']).to_owned())
+                (file.display().to_string(), file::read(file)?.trim_end_matches(['\r', '\n']).to_owned())
             }
             (None, Ok(digest)) if !digest.is_empty() => (DIGEST.to_owned(), digest),
             (None, Err(env::VarError::NotUnicode(_))) => {
@@ -224,9 +224,4 @@ impl Connection {
         };
         Failure::new(Code::NotAuthorized, message)
     }
-}
-
-fn read(file: &Path) -> Result<String, Failure> {
-    fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format_args!("{} cannot be read: {error}", file.display())))
 }

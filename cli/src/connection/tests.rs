@@ -1,5 +1,7 @@
 //! What is connected with the options, to a real server.
 
+use std::fs;
+
 use clap::Parser;
 use zklock_testcontainers::{Link, ZooKeeper};
 use zookeeper_client::{Acls, CreateMode};

@@ -10,6 +10,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use rustls::{ClientConfig, RootCertStore};
 use zookeeper_client::TlsOptions;
 
+use super::file;
 use crate::exit::Failure;
 
 /// The same settings, twice.
@@ -26,7 +27,7 @@ pub(crate) struct Tls {
 pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Failure> {
     // More than one provider may have been compiled in; this is the one. Only the first call has an effect.
     let _chosen = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let authorities = super::read(ca)?;
+    let authorities = file::read(ca)?;
     let mut options = TlsOptions::new().with_pem_ca(&authorities).map_err(unusable(ca))?;
     let roots = CertificateDer::pem_slice_iter(authorities.as_bytes());
     let mut store = RootCertStore::empty();
@@ -38,7 +39,7 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
     let Some((cert, key)) = identity else {
         return Ok(Tls { options, config: Arc::new(builder.with_no_client_auth()) });
     };
-    let (ours, secret) = (super::read(cert)?, super::read(key)?);
+    let (ours, secret) = (file::read(cert)?, file::read(key)?);
     options = options.with_pem_identity(&ours, &secret).map_err(unusable(key))?;
     let chain = CertificateDer::pem_slice_iter(ours.as_bytes()).collect::<Result<Vec<_>, _>>();
     let secret = PrivateKeyDer::from_pem_slice(secret.as_bytes()).map_err(unusable(key))?;

@@ -1,6 +1,7 @@
 //! `zklock show`: who holds a lock, and who waits for it.
 
 mod history;
+mod look;
 mod screen;
 mod view;
 mod watch;
@@ -8,10 +9,9 @@ mod watch;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use futures::future::try_join;
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::{Lock, QueryError, Session};
+use zklock::Session;
 
 use crate::args::Show;
 use crate::closing;
@@ -35,17 +35,17 @@ pub(crate) async fn show(show: Show, connection: &Connection) -> Outcome {
         return Err(Failure::usage("--watch draws on a terminal, and standard output is none; leave it out"));
     }
     let session = connection.session().await?;
-    let outcome = look(&show, &session).await;
+    let outcome = answer(&show, &session).await;
     closing::session(&session).await;
     outcome
 }
 
-async fn look(show: &Show, session: &Session) -> Outcome {
+async fn answer(show: &Show, session: &Session) -> Outcome {
     let lock = session.lock(&show.path)?;
     if show.watch {
         return watch::watch(session, &lock).await;
     }
-    let (queue, foreign) = seen(&lock).await?;
+    let (queue, foreign) = look::seen(&lock).await?;
     if show.json {
         output::print_json(&Queue { path: &show.path, contenders: &queue, foreign: &foreign })?;
         return Ok(ExitCode::SUCCESS);
@@ -59,12 +59,6 @@ async fn look(show: &Show, session: &Session) -> Outcome {
         output::print(&format!("\n{}", strangers(&foreign)))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The queue, and who else is in the lock's directory.
-async fn seen(lock: &Lock) -> Result<(Vec<Entry>, Vec<Stranger>), QueryError> {
-    let (queue, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
-    Ok((queue.iter().map(Entry::from).collect(), foreign.iter().map(Stranger::from).collect()))
 }
 
 fn strangers(foreign: &[Stranger]) -> String {

@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use zklock::{Lock, QueryError, Session};
 
+use super::look;
 use super::screen::{self, Screen};
 use super::view::{Scroll, View};
 use crate::exit::{Failure, Outcome};
@@ -41,7 +42,7 @@ enum Wish {
 /// Draws the queue until somebody has seen enough, or a signal ends it. A queue that cannot be read at first is a failure;
 /// later on what was seen last stays.
 pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
-    let (queue, foreign) = super::seen(lock).await?;
+    let (queue, foreign) = look::seen(lock).await?;
     // What we draw with would not only leave colours out, but what is bold, too.
     let colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut view = View::new(lock.path().to_owned(), colours);
@@ -94,7 +95,7 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
 fn looks(lock: &Lock) -> impl Stream<Item = Look> {
     stream::unfold((), move |()| async move {
         sleep(PAUSE).await;
-        let seen = super::seen(lock).await;
+        let seen = look::seen(lock).await;
         Some(((Timestamp::now(), seen), ()))
     })
 }

@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 use nix::sys::signal::SigSet;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
+use super::part::{LAUNCHER, this_program};
 use crate::console::{Console, Level};
 use crate::exit::Code;
 use crate::signals;
@@ -19,7 +20,7 @@ const BACKGROUND: &str = "background";
 
 /// The launcher of this command, for the process that calls this.
 pub(super) fn launcher_of(command: &[OsString], foreground: bool) -> Command {
-    let mut launcher = super::this_program(super::LAUNCHER);
+    let mut launcher = this_program(LAUNCHER);
     launcher.arg(getpid().as_raw_pid().to_string());
     launcher.arg(if foreground { FOREGROUND } else { BACKGROUND });
     launcher.args(command).process_group(0);

@@ -24,11 +24,10 @@ mod family;
 mod keeper;
 mod ladder;
 mod launcher;
+mod part;
 pub(crate) mod protocol;
 
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use rustix::thread::set_name;
 
@@ -36,14 +35,8 @@ use crate::signals;
 
 pub(crate) use descendants::{Descendants, STUCK};
 pub(crate) use ladder::RESERVE;
-
-/// The names under which this program runs in the other two parts, as `ps` shows them.
-const WARDEN: &str = "zklock-warden";
-const LAUNCHER: &str = "zklock-launch";
-
-/// The first argument of either. If `/proc/self/exe` is not this program, as when a dynamic loader was told to run it, that one
-/// takes it for an option which it does not have, rather than run the command with nobody to keep it.
-const MARK: &str = "--zklock-part";
+pub(crate) use part::warden_of;
+use part::{LAUNCHER, MARK, WARDEN};
 
 /// A part of this program other than the one its users start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,18 +67,4 @@ impl Role {
             Self::Launcher => launcher::launch(arguments),
         }
     }
-}
-
-/// This very program under another name: also if its file was replaced since it was started.
-fn this_program(name: &str) -> Command {
-    let mut program = Command::new("/proc/self/exe");
-    program.arg0(name).arg(MARK);
-    program
-}
-
-/// The warden of this command, in a process group of its own, so that no key of the terminal reaches it.
-pub(crate) fn warden_of(command: &[OsString]) -> Command {
-    let mut warden = this_program(WARDEN);
-    warden.args(command).process_group(0);
-    warden
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::found::Finding;
 use crate::doctor::seen::{Member, Mode, Seen, Server};
 
 /// The oldest version that zklock works with: recovery needs a request that came with it.

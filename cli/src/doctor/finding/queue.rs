@@ -2,7 +2,7 @@
 
 use zklock::{ForeignClient, ForeignContender};
 
-use super::Finding;
+use super::found::Finding;
 use crate::doctor::seen::{Queue, Seen};
 
 pub(super) fn findings(seen: &Seen) -> impl Iterator<Item = Finding> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Finding;
+use super::found::Finding;
 use crate::doctor::lease::Arithmetic;
 use crate::doctor::seen::{Seen, Settings};
 use crate::duration::text;
