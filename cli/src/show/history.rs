@@ -62,6 +62,15 @@ struct Tenure {
     from_start: bool,
 }
 
+/// A change of the holder, as one look saw it.
+struct Change<'a> {
+    at: Timestamp,
+    /// Whether there was another look shortly before.
+    near: bool,
+    from: Option<&'a Tenure>,
+    to: Option<&'a Entry>,
+}
+
 /// How long the lock was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Length {
@@ -104,15 +113,15 @@ impl History {
             }
             (State::Free(last), None) => State::Free(last),
             (State::Free(_), Some(entry)) => {
-                self.hand_over(at, None, Some(entry), near);
+                self.hand_over(Change { at, near, from: None, to: Some(entry) });
                 granted(entry)
             }
             (State::Held(tenure), Some(entry)) => {
-                self.hand_over(at, Some(&tenure), Some(entry), near);
+                self.hand_over(Change { at, near, from: Some(&tenure), to: Some(entry) });
                 granted(entry)
             }
             (State::Held(tenure), None) => {
-                self.hand_over(at, Some(&tenure), None, near);
+                self.hand_over(Change { at, near, from: Some(&tenure), to: None });
                 State::Free(Some(tenure))
             }
         };
@@ -145,7 +154,8 @@ impl History {
         }
     }
 
-    fn hand_over(&mut self, at: Timestamp, from: Option<&Tenure>, to: Option<&Entry>, near: bool) {
+    fn hand_over(&mut self, change: Change<'_>) {
+        let Change { at, near, from, to } = change;
         let held = from.map(|tenure| {
             let last = if near { at } else { self.looked.unwrap_or(at) };
             Length { seen: between(tenure.since, last), at_least: !(near && tenure.from_start) }

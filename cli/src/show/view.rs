@@ -37,6 +37,12 @@ pub(super) struct View {
     room: usize,
 }
 
+/// The session's state, and the time.
+struct Present {
+    state: SessionState,
+    now: Timestamp,
+}
+
 /// Where to move the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scroll {
@@ -112,14 +118,15 @@ impl View {
             Constraint::Length(1),
         ])
         .areas(frame.area());
-        self.draw_title(frame, title, state, now);
+        self.draw_title(frame, title, Present { state, now });
         self.draw_holder(frame, holder, now);
         self.draw_waiting(frame, waiting, now);
         self.draw_handoffs(frame, handoffs);
         frame.render_widget(Line::from(" q ends   arrows, page up, page down scroll").dim(), keys);
     }
 
-    fn draw_title(&self, frame: &mut Frame<'_>, area: Rect, state: SessionState, now: Timestamp) {
+    fn draw_title(&self, frame: &mut Frame<'_>, area: Rect, present: Present) {
+        let Present { state, now } = present;
         let colour = if state == SessionState::Connected { Color::Green } else { Color::Yellow };
         let title = Line::from(vec![
             Span::raw(" "),
