@@ -1,4 +1,4 @@
-//! How the program ends: the one table of exit codes, and which error means which.
+//! Why a command of the program failed, and which error has which exit code.
 
 use std::fmt::{self, Display};
 use std::panic;
@@ -8,64 +8,34 @@ use std::time::Duration;
 
 use zklock::{AcquireError, ConnectError, InvalidLock, InvalidSequencer, QueryError, SequencerError};
 
+use crate::console::Console;
 use crate::duration;
+use crate::exit::Code;
 
-/// What the program ends with when there is no command's own status to pass on. From `sysexits.h` where that has a word
-/// for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
-    /// The question was answered, with no.
-    No = 1,
-    Usage = 64,
-    Unreachable = 69,
-    Internal = 70,
-    NotAcquired = 75,
-    Lost = 76,
-    NotAuthorized = 77,
-    NotExecutable = 126,
-    NotFound = 127,
-}
-
-/// Behind `--help`.
-pub(crate) const TABLE: &str = "\
-Exit codes:
-  CMD's own  what `run` ends with if CMD ran; 128+N if signal N ended it
-  0    done; the answer is yes
-  1    the answer is no: an outdated claim (verify), nothing released (release), something to mend (doctor)
-  64   usage: a wrong option, or one that does not fit the session
-  69   ZooKeeper cannot be reached, does not answer in time, or has no quorum
-  70   an internal error, or one of ZooKeeper's that has no code here
-  75   the lock was not acquired in time, or a contender of another client is in its queue
-  76   the lock was lost while CMD ran
-  77   not authorized: rejected credentials, or an ACL
-  126  CMD was found, but cannot be run
-  127  CMD was not found
-  128+N  signal N ended the wait for the lock";
-
-/// Has a bug end the program at once, as an internal error. Unwinding would release the lock while the command is there;
-/// without us its warden ends it, and our session expires later.
-pub(crate) fn at_once_on_panic() {
-    let tell = panic::take_hook();
+/// Makes a panic end the program at once, as an internal error.
+///
+/// Unwinding would release the lock while the command still runs. If the program ends instead, its warden ends the command,
+/// and the session expires later.
+pub(crate) fn exit_at_once_on_panic() {
+    let report = panic::take_hook();
     panic::set_hook(Box::new(move |bug| {
-        tell(bug);
-        // What other threads do, their tasks' owners learn of.
+        report(bug);
+        // A panic of another thread is an error of its task, which the main thread awaits.
         if thread::current().name() == Some("main") {
             process::exit(Code::Internal as i32);
         }
     }));
 }
 
-impl From<Code> for ExitCode {
-    fn from(code: Code) -> Self {
-        Self::from(code as u8)
-    }
-}
-
-/// Why a command of the program failed, and what it ends with.
+/// Why a command of the program failed, and what the program exits with.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
     message: String,
+    /// What the user wants in place of the code.
+    status: Option<u8>,
+    /// Whether the exit code says it all to a user who wants only errors.
+    is_expected: bool,
 }
 
 /// What a command of the program comes to.
@@ -73,7 +43,7 @@ pub(crate) type Outcome = Result<ExitCode, Failure>;
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Display) -> Self {
-        Self { code, message: message.to_string() }
+        Self { code, message: message.to_string(), status: None, is_expected: false }
     }
 
     pub(crate) fn usage(message: impl Display) -> Self {
@@ -84,15 +54,41 @@ impl Failure {
         Self::new(Code::Internal, message)
     }
 
-    /// No server of these answered in time.
-    pub(crate) fn unreachable(servers: &str, patience: Duration) -> Self {
-        let patience = duration::text(patience);
-        Self::new(Code::Unreachable, format_args!("no server of {servers:?} answered within {patience}"))
+    /// Another holder kept the lock for as long as the user wanted to wait.
+    pub(crate) fn not_acquired(message: impl Display) -> Self {
+        Self { is_expected: true, ..Self::new(Code::NotAcquired, message) }
     }
 
-    /// Standard output cannot be written to.
+    /// No server answered a plain client in time.
+    pub(crate) fn unreachable(servers: &str, patience: Duration) -> Self {
+        let patience = duration::text(patience);
+        Self::new(
+            Code::Unreachable,
+            format_args!("no server of {servers:?} answered within --connect-timeout {patience}"),
+        )
+    }
+
+    /// The program cannot write to standard output.
     pub(crate) fn output(error: &std::io::Error) -> Self {
         Self::internal(format_args!("the result cannot be written: {error}"))
+    }
+
+    /// The same failure, with `status` in place of 75 if the lock was not acquired.
+    pub(crate) fn with_conflict_status(self, status: Option<u8>) -> Self {
+        let status = status.filter(|_| self.code == Code::NotAcquired);
+        Self { status, ..self }
+    }
+
+    /// Tells the user, unless the exit code is all that this user wants to know.
+    pub(crate) fn tell(&self, console: Console) {
+        if self.is_expected && console.is_quiet() {
+            return;
+        }
+        console.error(self);
+    }
+
+    pub(crate) fn exit(&self) -> ExitCode {
+        self.status.map_or_else(|| self.code.into(), ExitCode::from)
     }
 }
 
@@ -102,14 +98,19 @@ impl Display for Failure {
     }
 }
 
-/// Errors of which each has a code.
+/// An error of the library or of the client.
 trait Coded: Display {
     fn code(&self) -> Code;
+
+    /// What the program says of it. The library names its own options, so where it does, the program has other words.
+    fn text(&self) -> String {
+        self.to_string()
+    }
 }
 
 impl<E: Coded> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::new(error.code(), error)
+        Self::new(error.code(), error.text())
     }
 }
 
@@ -124,6 +125,31 @@ impl Coded for ConnectError {
             | Self::LeaseTooShort { .. }
             | Self::TickUnknown { .. } => Code::Usage,
             _ => Code::Internal,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::AuthFailed => {
+                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST, and that the servers know digests"
+                    .to_owned()
+            }
+            Self::LeaseTooShort { timeout, lag, margin, heartbeat } => format!(
+                "a session timeout of {} is too short for these servers: the leader takes up to {} to ask for a heartbeat, \
+                 clocks may drift by {}, and the rest is too short for three heartbeats of {}; give a longer --session-timeout, or \
+                 a shorter --tick if the servers have one",
+                duration::text(*timeout),
+                duration::text(*lag),
+                duration::text(*margin),
+                duration::text(*heartbeat)
+            ),
+            Self::TickUnknown { shorter, longer } => format!(
+                "the servers' limits of session timeouts fit a tick of {} and one of {}; look at tickTime in zoo.cfg, and give \
+                 it as --tick or ZKLOCK_TICK",
+                duration::text(*shorter),
+                duration::text(*longer)
+            ),
+            error => error.to_string(),
         }
     }
 }
@@ -149,6 +175,19 @@ impl Coded for AcquireError {
             Self::ForeignContender { .. } => Code::NotAcquired,
             Self::SessionFailed { cause, .. } => cause.code(),
             _ => Code::Internal,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::InvalidAcl { path } => format!(
+                "the server does not accept the ACL for {path}; --acl creator needs credentials: give --digest-file, ZKLOCK_DIGEST \
+                 or --tls-cert"
+            ),
+            Self::SessionFailed { path, cause } => {
+                format!("no session can be opened any more, so nothing can queue at {path}: {}", cause.text())
+            }
+            error => error.to_string(),
         }
     }
 }
@@ -194,24 +233,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_each_code() {
-        for code in [
-            Code::No,
-            Code::Usage,
-            Code::Unreachable,
-            Code::Internal,
-            Code::NotAcquired,
-            Code::Lost,
-            Code::NotAuthorized,
-            Code::NotExecutable,
-            Code::NotFound,
-        ] {
-            let line = format!("\n  {:<3}  ", code as u8);
-            assert!(TABLE.contains(&line), "{code:?}");
-        }
-    }
-
-    #[test]
     fn a_session_that_has_failed_ends_with_the_code_of_its_cause() {
         let second = Duration::from_secs(1);
         let cause = ConnectError::TimeoutNotGranted { asked: second * 8, granted: second * 4 };
@@ -229,5 +250,12 @@ mod tests {
         assert_eq!(QueryError::Unanswered { path, waited }.code(), Code::Unreachable);
         let sequencer = "7:a:1:/lock".parse().expect("a sequencer");
         assert_eq!(SequencerError::Unanswered { sequencer, waited }.code(), Code::Unreachable);
+    }
+
+    #[test]
+    fn a_conflict_status_replaces_no_other_code() {
+        let status = |code| Failure::new(code, "").with_conflict_status(Some(9)).exit();
+        assert_eq!(status(Code::NotAcquired), ExitCode::from(9));
+        assert_eq!(status(Code::Unreachable), ExitCode::from(69));
     }
 }

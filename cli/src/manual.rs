@@ -10,7 +10,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::{self, Arguments};
-use crate::exit::{self, Failure, Outcome};
+use crate::exit;
+use crate::failure::{Failure, Outcome};
 use crate::output;
 
 const NAME: &str = env!("CARGO_BIN_NAME");
@@ -73,7 +74,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     let behind = command.get_after_long_help().or_else(|| command.get_after_help());
     behind_help(&mut rest, &behind.map(ToString::to_string).unwrap_or_default());
     if !is_program {
-        behind_help(&mut rest, exit::TABLE);
+        behind_help(&mut rest, &exit::table());
         rest.control("SH", ["SEE ALSO"]).text([roman(format!("{NAME}(1)"))]);
     }
     rest.to_writer(&mut page)?;

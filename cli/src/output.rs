@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write as _};
 
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::text;
 
 /// Writes the text, which ends its own lines. Whoever closed the pipe has read enough.

@@ -15,7 +15,8 @@ use crate::args::Release;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::{Console, Level};
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::Code;
+use crate::failure::{Failure, Outcome};
 use crate::queue::Entry;
 
 /// Shows the holder, asks, and removes the holder's node.

@@ -8,7 +8,7 @@ use crate::args::Verify;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::exit::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::text;
 
 /// Asks a quorum. A claim names its lock from the servers' root, so the chroot does not matter.

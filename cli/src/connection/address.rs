@@ -4,7 +4,7 @@ use std::fmt;
 
 use rustls::pki_types::ServerName;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 
 /// The port of an address that names none.
 const DEFAULT_PORT: u16 = 2181;

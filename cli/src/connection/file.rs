@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 
 /// The text of a file.
 pub(super) fn read(file: &Path) -> Result<String, Failure> {

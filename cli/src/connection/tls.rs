@@ -11,7 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 use zookeeper_client::TlsOptions;
 
 use super::file;
-use crate::exit::Failure;
+use crate::failure::Failure;
 
 /// The same settings, twice.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::finding::Finding;
 use super::seen::{Mode, Seen, Server};
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::queue::Stranger;
 
 /// One object. Lengths of time are in milliseconds; what is not known is null.

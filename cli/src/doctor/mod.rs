@@ -21,12 +21,13 @@ use std::pin::pin;
 use std::process::ExitCode;
 
 use futures::future::{Either, join, join_all, select, try_join, try_join_all};
-use zklock::{ConnectError, ForeignClient, Session};
+use zklock::{ForeignClient, Session};
 
 use crate::args::Doctor;
 use crate::closing;
 use crate::connection::Connection;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::Code;
+use crate::failure::{Failure, Outcome};
 use crate::output;
 use finding::Severity;
 use lease::Arithmetic;
@@ -91,13 +92,7 @@ fn nobody(connection: &Connection) -> Failure {
 
 /// A session as locks would have it. One whose timeout is not granted is of no use to them, yet what it shows is told.
 async fn session(connection: &Connection, locks: &[String]) -> Result<Looks, Failure> {
-    let connected = match connection.builder()?.connect().await {
-        Err(ConnectError::TimeoutNotGranted { granted, .. }) => {
-            connection.builder()?.session_timeout(granted).connect().await
-        }
-        connected => connected,
-    };
-    let session: Session = connected.map_err(|error| connection.failure(error))?;
+    let session = connection.session_as_granted().await?;
     let lengths = Arithmetic::of(&session, connection.clock_drift);
     let queues = try_join_all(locks.iter().map(|path| queue(&session, path))).await;
     closing::session(&session).await;

@@ -15,7 +15,7 @@ use super::word::{self, Silence};
 use crate::closing;
 use crate::connection::{Address, Connection};
 use crate::duration;
-use crate::exit::Failure;
+use crate::failure::Failure;
 
 /// How many round trips are taken to tell the median.
 const SAMPLES: usize = 7;

@@ -10,7 +10,7 @@ use crate::args::List;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::exit::Outcome;
+use crate::failure::Outcome;
 use crate::{output, table, text};
 use walk::{Held, Walk};
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use zklock::recipe::{self, Child, Sequence};
 use zookeeper_client::{Client, Error};
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::queue::Entry;
 use crate::text;
 

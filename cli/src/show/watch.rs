@@ -17,7 +17,8 @@ use zklock::{Lock, QueryError, Session};
 use super::look;
 use super::screen::{self, Screen};
 use super::view::{Scroll, View};
-use crate::exit::{Failure, Outcome};
+use crate::exit;
+use crate::failure::{Failure, Outcome};
 use crate::queue::{Entry, Stranger};
 use crate::signals::CONT;
 
@@ -63,7 +64,11 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
         let reopened = if mem::take(&mut was_stopped) { screen.reopen() } else { Ok(()) };
         let drawn = reopened.and_then(|()| screen.draw(|frame| view.draw(frame, state, Timestamp::now())));
         if let Err(error) = drawn {
-            return if screen::is_gone() { Ok(killed(HANGUP)) } else { Err(Failure::output(&error)) };
+            return if screen::is_gone() {
+                Ok(exit::after_signal(HANGUP.as_raw_value()))
+            } else {
+                Err(Failure::output(&error))
+            };
         }
         tokio::select! {
             Some(event) = events.recv() => match wish(&event) {
@@ -83,7 +88,7 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
                 Err(error) => view.failed(error.to_string()),
             },
             _ = ticks.tick() => if screen::is_gone() {
-                return Ok(killed(HANGUP));
+                return Ok(exit::after_signal(HANGUP.as_raw_value()));
             },
             _ = continued.recv() => was_stopped = true,
             ended = signals.next() => return Ok(ended),
@@ -141,14 +146,9 @@ impl Signals {
     async fn next(&mut self) -> ExitCode {
         tokio::select! {
             _ = self.interrupt.recv() => ExitCode::SUCCESS,
-            _ = self.hangup.recv() => killed(HANGUP),
-            _ = self.quit.recv() => killed(SignalKind::quit()),
-            _ = self.terminate.recv() => killed(SignalKind::terminate()),
+            _ = self.hangup.recv() => exit::after_signal(HANGUP.as_raw_value()),
+            _ = self.quit.recv() => exit::after_signal(SignalKind::quit().as_raw_value()),
+            _ = self.terminate.recv() => exit::after_signal(SignalKind::terminate().as_raw_value()),
         }
     }
-}
-
-/// As shells write it.
-fn killed(signal: SignalKind) -> ExitCode {
-    ExitCode::from(u8::try_from(128 + signal.as_raw_value()).unwrap_or(u8::MAX))
 }

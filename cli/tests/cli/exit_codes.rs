@@ -9,6 +9,7 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::support;
 use crate::support::library::{operator, server};
+use crate::support::looker::contend_as_kazoo;
 use crate::support::witness::Witness;
 use crate::support::{
     child_of, ended, output, pid, queue, run, signal, stderr, stdout, until_queued, zklock,
@@ -116,7 +117,7 @@ async fn unreachable_is_69() {
     let options = ["--timeout", "0", "--connect-timeout", "1s"];
     let (code, message) = ends(run(&server.connect_string(), &options, PATH, "echo in")).await;
     assert_eq!(code, Some(69), "{message}");
-    assert!(message.contains("within 1s"), "{message}");
+    assert!(message.contains(" of --connect-timeout 1s;"), "{message}");
 }
 
 #[tokio::test]
@@ -140,6 +141,77 @@ async fn not_in_time_is_75() {
         let program = run(&server.connect_string(), &["--timeout", timeout], PATH, "exit 0");
         assert_eq!(ends(program).await.0, Some(75));
     }
+}
+
+/// zklock says how long it tried, and which option set the bound.
+#[tokio::test]
+async fn unreachable_says_how_long_was_tried() {
+    for option in ["--connect-timeout", "--timeout"] {
+        let began = Instant::now();
+        let (code, message) = ends(command(&["run", option, "1s", PATH, "--", "true"])).await;
+        assert_eq!(code, Some(69), "{message}");
+        let (_, tried) = message.split_once("; zklock tried for ").expect(&message);
+        let (tried, bound) = tried.split_once(" of ").expect(&message);
+        assert!(bound.starts_with(&format!("{option} 1s;")), "{message}");
+        // The rest of the second was for asking why. A port that nobody listens on answers that at once.
+        let tried = tried.strip_suffix("ms").and_then(|tried| tried.parse().ok()).expect(&message);
+        let tried = Duration::from_millis(tried);
+        assert!(tried >= Duration::from_millis(700) && tried < began.elapsed(), "{message}");
+    }
+    // A plain client has no such rest.
+    let (code, message) = ends(command(&["ls", "--connect-timeout", "1s"])).await;
+    assert_eq!(code, Some(69), "{message}");
+    assert!(message.contains("answered within --connect-timeout 1s\n"), "{message}");
+}
+
+/// A script can tell a 75 of zklock from a 75 of its command.
+#[tokio::test]
+async fn a_conflict_exit_code_replaces_75() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    for (timeout, code) in [("0", "9"), ("1s", "200"), ("0", "0")] {
+        let options = ["--timeout", timeout, "--conflict-exit-code", code];
+        let (status, message) = ends(run(&servers, &options, PATH, "exit 75")).await;
+        assert_eq!(status.map(|status| status.to_string()).as_deref(), Some(code), "{message}");
+        assert!(message.contains(PATH), "{message}");
+    }
+    // As flock has it.
+    assert_eq!(ends(run(&servers, &["-t", "0", "-E", "9"], PATH, "exit 75")).await.0, Some(9));
+    guard.release().await.unwrap();
+    // CMD's own 75, and other codes, stay.
+    assert_eq!(ends(run(&servers, &["-E", "9"], PATH, "exit 75")).await.0, Some(75));
+    assert_eq!(ends(run("127.0.0.1:1", &["-t", "1s", "-E", "9"], PATH, "exit 75")).await.0, Some(69));
+    // A contender of another client is a conflict, too.
+    let stranger = operator(&server).await;
+    contend_as_kazoo(&stranger, PATH).await;
+    assert_eq!(ends(run(&servers, &["-t", "0", "-E", "9"], PATH, "exit 75")).await.0, Some(9));
+    assert_eq!(ends(run(&servers, &["-E", "256"], PATH, "exit 75")).await.0, Some(64));
+}
+
+/// cron sends a mail about every line.
+#[tokio::test]
+async fn a_quiet_try_says_nothing_of_a_lock_that_is_taken() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    for timeout in ["0", "1s"] {
+        let output = output(run(&servers, &["-q", "-t", timeout], PATH, "echo in")).await;
+        assert_eq!(output.status.code(), Some(75));
+        assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
+    }
+    guard.release().await.unwrap();
+    // Errors are told.
+    let (code, message) = ends(run("127.0.0.1:1", &["-q", "-t", "1s"], PATH, "exit 0")).await;
+    assert_eq!(code, Some(69));
+    assert!(message.starts_with("zklock: no server of ") && message.lines().count() == 1, "{message}");
+    let stranger = operator(&server).await;
+    let node = contend_as_kazoo(&stranger, PATH).await;
+    let (code, message) = ends(run(&servers, &["-q", "-t", "0"], PATH, "exit 0")).await;
+    assert_eq!(code, Some(75));
+    assert!(message.contains(&node), "{message}");
 }
 
 #[tokio::test]

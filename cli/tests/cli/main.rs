@@ -15,3 +15,4 @@ mod terminal;
 mod tls;
 mod verify;
 mod watch;
+mod words;

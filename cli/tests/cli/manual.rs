@@ -11,7 +11,7 @@ const COMMANDS: [&str; 8] = ["run", "show", "ls", "verify", "release", "doctor",
 
 /// A line of the table of exit codes, one of the examples.
 const KEPT: [&str; 2] = [
-    "\n  69   ZooKeeper cannot be reached, does not answer in time, or has no quorum\n",
+    "\n  69         unreachable     ZooKeeper cannot be reached, does not answer in time, or has no quorum\n",
     "\n  zklock run \\-\\-timeout 0 /lock/backup \\-\\- ./backup        at once or not at all\n",
 ];
 

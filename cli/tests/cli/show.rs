@@ -97,6 +97,45 @@ async fn a_lock_that_nobody_holds() {
     assert!(operator(&server).await.check_stat("/lock/other").await.unwrap().is_none());
 }
 
+/// As `grep` and `git diff --exit-code` do.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_exit_code_can_be_the_answer() {
+    const HELD: [&str; 3] = ["show", "--exit-code", "/lock/orders"];
+    let server = server().await;
+    let servers = server.connect_string();
+    let free = zklock(&servers, &HELD).await;
+    assert_eq!(
+        (free.code, free.stdout.as_str(), free.stderr.as_str()),
+        (1, "nobody holds /lock/orders\n", "")
+    );
+    // A contender of another client does not hold it.
+    let stranger = operator(&server).await;
+    make(&stranger, "/lock/orders").await;
+    let node = contend_as_kazoo(&stranger, "/lock/orders").await;
+    assert_eq!(zklock(&servers, &HELD).await.code, 1);
+    stranger.delete(&node, None).await.unwrap();
+
+    let session = session_of(&server).await;
+    let guard = session.lock_with("/lock/orders", owner("alpha")).unwrap().acquire().await.unwrap();
+    let held = zklock(&servers, &HELD).await;
+    assert_eq!((held.code, held.stderr.as_str()), (0, ""));
+    assert!(held.stdout.contains("alpha"), "{held:?}");
+    let json = zklock(&servers, &["show", "--exit-code", "--json", "/lock/orders"]).await.json();
+    assert_eq!(json["contenders"][0]["owner"], "alpha");
+    // With --quiet the code is all of the answer.
+    let quiet = [&HELD[..], &["--quiet"]].concat();
+    let held = zklock(&servers, &quiet).await;
+    assert_eq!((held.code, held.stdout.as_str(), held.stderr.as_str()), (0, "", ""));
+    guard.release().await.unwrap();
+    let free = zklock(&servers, &quiet).await;
+    assert_eq!((free.code, free.stdout.as_str(), free.stderr.as_str()), (1, "", ""));
+    // No answer is neither.
+    let unreachable = zklock(NOBODY, &[&quiet[..], &["--connect-timeout", "300ms"]].concat()).await;
+    assert_eq!(unreachable.code, 69, "{unreachable:?}");
+    assert!(unreachable.stderr.starts_with("zklock: no server of "), "{unreachable:?}");
+    assert_eq!(zklock(NOBODY, &["show", "--exit-code", "--watch", "/lock"]).await.code, 64);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn contenders_of_other_clients() {
     let server = server().await;

@@ -248,7 +248,7 @@ async fn what_cannot_be_watched_opens_no_screen() {
     let arguments = [&WATCH[..], &["--connect-timeout", "300ms"]].concat();
     let mut terminal = Terminal::start(NOBODY, 24, &arguments);
     assert_eq!(terminal.ended().await, 69);
-    terminal.shows("within 300ms").await;
+    terminal.shows(" of --connect-timeout 300ms;").await;
 
     let server = server().await;
     let servers = server.connect_string();

@@ -42,8 +42,8 @@ fn tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
                 exact(reckoned)
             ),
             format!(
-                "give all servers the same tickTime; until then tell everybody who locks here: --tick {} or ZKLOCK_TICK, and \
-                 SessionBuilder::tick",
+                "give all servers the same tickTime; until then give every client that locks here the tick: --tick {} or ZKLOCK_TICK \
+                 for zklock, and the option for the tick in services",
                 exact(tick)
             ),
         ));
@@ -71,8 +71,8 @@ fn untold_tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
                 "the servers do not tell their tick; leases are reckoned with {}, by the session timeouts that they grant",
                 exact(session.tick)
             ),
-            "if minSessionTimeout and maxSessionTimeout are both set in zoo.cfg, give its tickTime as --tick or ZKLOCK_TICK (and \
-             to SessionBuilder::tick); or add `conf` to 4lw.commands.whitelist",
+            "if minSessionTimeout and maxSessionTimeout are both set in zoo.cfg, give its tickTime as --tick or ZKLOCK_TICK, and to \
+             services that lock here; or add `conf` to 4lw.commands.whitelist",
         )
     })
 }

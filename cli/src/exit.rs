@@ -1,0 +1,180 @@
+//! How the program ends: the one table of exit codes. `--help`, the manual pages and docs/CLI.md show it.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// The exit codes of the program itself. Where `sysexits.h` has a word for it, the number is the one from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// The question was answered, with no.
+    No = 1,
+    Usage = 64,
+    Unreachable = 69,
+    Internal = 70,
+    NotAcquired = 75,
+    Lost = 76,
+    NotAuthorized = 77,
+    NotExecutable = 126,
+    NotFound = 127,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// The exit code after a signal, as shells write it.
+pub(crate) fn after_signal(signal: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+}
+
+/// One row of the table.
+struct Row {
+    exit: Exit,
+    name: &'static str,
+    /// The reasons to end so, one a line.
+    when: &'static [&'static str],
+}
+
+/// What stands in the first column.
+#[derive(Clone, Copy)]
+enum Exit {
+    /// The command's own status.
+    Own,
+    Success,
+    Code(Code),
+    /// 128 and the number of a signal.
+    Signal,
+}
+
+const TABLE: [Row; 12] = [
+    Row {
+        exit: Exit::Own,
+        name: "own",
+        when: &["run: CMD ended by itself while the lock was held; 128+N if signal N ended it"],
+    },
+    Row { exit: Exit::Success, name: "done", when: &["it is done, or the answer is yes"] },
+    Row {
+        exit: Exit::Code(Code::No),
+        name: "no",
+        when: &[
+            "verify: the claim is outdated",
+            "show --exit-code: nobody holds the lock",
+            "release: nothing was released",
+            "doctor: something is to be mended",
+        ],
+    },
+    Row {
+        exit: Exit::Code(Code::Usage),
+        name: "usage",
+        when: &["an option is wrong, or does not fit the session"],
+    },
+    Row {
+        exit: Exit::Code(Code::Unreachable),
+        name: "unreachable",
+        when: &["ZooKeeper cannot be reached, does not answer in time, or has no quorum"],
+    },
+    Row {
+        exit: Exit::Code(Code::Internal),
+        name: "internal",
+        when: &["an internal error, or an error of ZooKeeper that has no code here"],
+    },
+    Row {
+        exit: Exit::Code(Code::NotAcquired),
+        name: "not-acquired",
+        when: &[
+            "run: the lock was not acquired within --timeout",
+            "run: a contender of another client is in the queue",
+            "run: --conflict-exit-code N replaces 75 by N",
+        ],
+    },
+    Row { exit: Exit::Code(Code::Lost), name: "lost", when: &["run: the lock was lost while CMD ran"] },
+    Row {
+        exit: Exit::Code(Code::NotAuthorized),
+        name: "not-authorized",
+        when: &["the servers reject the credentials, or an ACL forbids it"],
+    },
+    Row {
+        exit: Exit::Code(Code::NotExecutable),
+        name: "not-executable",
+        when: &["run: CMD was found, but cannot be run"],
+    },
+    Row { exit: Exit::Code(Code::NotFound), name: "not-found", when: &["run: CMD was not found"] },
+    Row {
+        exit: Exit::Signal,
+        name: "signal",
+        when: &["run: signal N ended the wait for the lock", "show --watch: signal N ended it; SIGINT is 0"],
+    },
+];
+
+impl Exit {
+    fn text(self) -> String {
+        match self {
+            Self::Own => "CMD's own".to_owned(),
+            Self::Success => "0".to_owned(),
+            Self::Code(code) => (code as u8).to_string(),
+            Self::Signal => "128+N".to_owned(),
+        }
+    }
+}
+
+/// The table for the help and the manual pages, under its heading.
+pub(crate) fn table() -> String {
+    let mut text = "Exit codes:".to_owned();
+    for row in &TABLE {
+        let (mut exit, mut name) = (row.exit.text(), row.name);
+        for reason in row.when {
+            let _infallible = write!(text, "\n  {exit:<9}  {name:<14}  {reason}");
+            (exit, name) = (String::new(), "");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table for docs/CLI.md.
+    fn markdown() -> String {
+        let mut text = "| exit code | name | when |\n|---|---|---|\n".to_owned();
+        for row in &TABLE {
+            let _infallible =
+                writeln!(text, "| {} | {} | {} |", row.exit.text(), row.name, row.when.join("<br>"));
+        }
+        text
+    }
+
+    #[test]
+    fn the_page_has_the_table() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/CLI.md");
+        let page = std::fs::read_to_string(page).expect("docs/CLI.md");
+        assert!(page.contains(&markdown()), "docs/CLI.md needs this table:\n\n{}", markdown());
+    }
+
+    #[test]
+    fn the_table_has_each_code() {
+        for code in [
+            Code::No,
+            Code::Usage,
+            Code::Unreachable,
+            Code::Internal,
+            Code::NotAcquired,
+            Code::Lost,
+            Code::NotAuthorized,
+            Code::NotExecutable,
+            Code::NotFound,
+        ] {
+            let line = format!("\n  {:<9}  ", code as u8);
+            assert!(table().contains(&line), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn each_line_fits_a_terminal_of_the_widest_help() {
+        for line in table().lines() {
+            assert!(line.len() <= 120, "{line}");
+        }
+    }
+}
