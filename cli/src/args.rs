@@ -15,10 +15,10 @@ const EXAMPLES: &str = "\
 Examples:
   zklock run /lock/report -- ./nightly-report --all      one at a time, wherever it is started
   zklock run --timeout 0 /lock/backup -- ./backup        at once or not at all
-  zklock run -q -t 0 --conflict-exit-code 0 /lock/sync -- ./sync    for cron: no mail while another host runs it
+  zklock run -q -t 0 -E 0 /lock/sync -- ./sync           for cron: no mail while another host runs it
   zklock run --restart /lock/feed -- ./feed              one in the whole cluster; again after a loss
   zklock show --watch /lock/report                       who holds it, who waits, who did before
-  zklock show --exit-code --quiet /lock/report || echo free         for scripts
+  zklock show --exit-code -q /lock/report || ./alarm     for scripts: 1 if nobody holds it
   zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    ask the servers right before
   zklock doctor -s zk1:2181,zk2:2181,zk3:2181            what these servers make of locks";
 
@@ -123,7 +123,7 @@ pub(crate) struct Run {
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
 
-    /// What to exit with in place of 75 if the lock is not acquired, so that a 75 is CMD's own [default: 75]
+    /// The exit code in place of 75 if the lock is not acquired, so that a 75 is CMD's own [default: 75]
     #[arg(long, short = 'E', value_name = "CODE")]
     pub(crate) conflict_exit_code: Option<u8>,
 
@@ -152,7 +152,7 @@ pub(crate) struct Run {
     pub(crate) acl: Access,
 }
 
-/// What to do with the command of a lock that is lost.
+/// The fate of the command of a lock that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
     /// Send SIGTERM, and SIGKILL later

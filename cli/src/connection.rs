@@ -28,7 +28,8 @@ const DIGEST: &str = "ZKLOCK_DIGEST";
 /// How long connecting may take by default: as long as the default session timeout.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The session timeout of a plain client. Its session owns no nodes. The client takes a connection for dead after 2/5 of it.
+/// The session timeout of a plain client. Its session owns no nodes. The client takes a connection for dead after 2/5 of
+/// it.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How to reach ZooKeeper.
@@ -110,7 +111,7 @@ impl Connection {
         self.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT)
     }
 
-    /// What [`session`](Self::session) connects with.
+    /// The options of [`session`](Self::session).
     fn builder(&self) -> Result<SessionBuilder, Failure> {
         self.servers()?;
         let mut builder = Session::builder(self.connect_string())
@@ -173,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// What [`client`](Self::client) connects with.
+    /// The options of [`client`](Self::client).
     pub(crate) fn connector(&self) -> Result<Connector, Failure> {
         let mut connector = Client::connector().with_session_timeout(CLIENT_TIMEOUT);
         if let Some(digest) = self.digest()? {
@@ -194,7 +195,8 @@ impl Connection {
         self.servers.split(',').map(str::trim).map(secured).collect::<Vec<_>>().join(",")
     }
 
-    /// The servers, one by one. If TLS is asked for, a server without TLS is an error: credentials would travel in clear text.
+    /// The servers, one by one. If TLS is asked for, a server without TLS is an error: credentials would travel in clear
+    /// text.
     pub(crate) fn servers(&self) -> Result<Vec<Address>, Failure> {
         let servers = address::parse(&self.connect_string())?;
         match servers.iter().find(|server| self.tls_ca.is_some() && !server.tls) {

@@ -1,4 +1,4 @@
-//! What the program tells people, on standard error. Results go to standard output, and not through here.
+//! Messages to people, on standard error. Results go to standard output, and not through here.
 
 use std::fmt::Display;
 use std::io::{Write, stderr};
@@ -11,9 +11,9 @@ use anstyle::{AnsiColor, Style};
 pub(crate) enum Level {
     /// Only errors.
     Quiet,
-    /// What somebody should know: that the program waits, and for whom; that a lock was lost.
+    /// News as well: the program waits, and who holds the lock; a lock was lost.
     Normal,
-    /// Each step.
+    /// Each step as well.
     Verbose,
 }
 
@@ -32,21 +32,21 @@ impl Console {
         self.level == Level::Quiet
     }
 
-    /// Tells a step, to people who want to see each of them.
+    /// Tells a step.
     pub(crate) fn detail(self, message: impl Display) {
         if self.level >= Level::Verbose {
             print(Style::new().dimmed(), message);
         }
     }
 
-    /// Tells what somebody should know.
+    /// Tells news.
     pub(crate) fn note(self, message: impl Display) {
         if self.level >= Level::Normal {
             print(Style::new(), message);
         }
     }
 
-    /// Tells what went wrong, or may go wrong.
+    /// Tells a problem, or a possible one.
     pub(crate) fn warn(self, message: impl Display) {
         if self.level >= Level::Normal {
             print(AnsiColor::Yellow.on_default(), message);

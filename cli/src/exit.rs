@@ -37,7 +37,7 @@ struct Row {
     when: &'static [&'static str],
 }
 
-/// What stands in the first column.
+/// The first column.
 #[derive(Clone, Copy)]
 enum Exit {
     /// The command's own status.
@@ -62,7 +62,7 @@ const TABLE: [Row; 12] = [
             "verify: the claim is outdated",
             "show --exit-code: nobody holds the lock",
             "release: nothing was released",
-            "doctor: something is to be mended",
+            "doctor: a warning or a danger was found",
         ],
     },
     Row {

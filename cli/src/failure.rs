@@ -32,13 +32,13 @@ pub(crate) fn exit_at_once_on_panic() {
 pub(crate) struct Failure {
     pub(crate) code: Code,
     message: String,
-    /// What the user wants in place of the code.
+    /// The exit code that the user wants in place of `code`.
     status: Option<u8>,
-    /// Whether the exit code says it all to a user who wants only errors.
+    /// Whether the exit code is enough for a user who wants only errors.
     is_expected: bool,
 }
 
-/// What a command of the program comes to.
+/// The result of a command of the program.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
 
 impl Failure {
@@ -102,7 +102,8 @@ impl Display for Failure {
 trait Coded: Display {
     fn code(&self) -> Code;
 
-    /// What the program says of it. The library names its own options, so where it does, the program has other words.
+    /// The program's message. The library's own message may name the library's options, which the program's users do not
+    /// have.
     fn text(&self) -> String {
         self.to_string()
     }

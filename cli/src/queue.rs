@@ -1,4 +1,4 @@
-//! A lock's queue, as people and JSON see it.
+//! A lock's queue, as text for people and as JSON.
 
 use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,22 +11,22 @@ use zookeeper_client::{SessionId, Stat};
 
 use crate::text;
 
-/// What stands for what is not known.
+/// The text for an unknown value.
 const UNKNOWN: &str = "-";
 
-/// One contender. Its fields are those of the JSON, by these names.
+/// One contender. The fields of the JSON have the same names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Entry {
-    /// 0 holds the lock, or is about to.
+    /// The contender at 0 holds the lock, or is about to hold it.
     pub(crate) position: usize,
-    /// Its node's path.
+    /// The path of its node.
     pub(crate) node: String,
-    /// `None` if its data is not ours to read, or not zklock's.
+    /// `None` if an ACL hides the data, or if the data is not zklock's.
     pub(crate) owner: Option<String>,
     /// When it began to contend, by its own clock.
     #[serde(serialize_with = "written")]
     pub(crate) since: Option<Timestamp>,
-    /// `None` if its node is not ours to read; so is the token.
+    /// The session and the token are `None` if an ACL hides the node.
     #[serde(serialize_with = "written")]
     pub(crate) session: Option<SessionId>,
     pub(crate) token: Option<i64>,
@@ -34,14 +34,14 @@ pub(crate) struct Entry {
     pub(crate) data: Option<String>,
 }
 
-/// A contender of another client. Its fields are those of the JSON, by these names.
+/// A contender of another client. The fields of the JSON have the same names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Stranger {
-    /// Its node's path.
+    /// The path of its node.
     pub(crate) node: String,
-    /// Whose it seems to be, by its name.
+    /// The client, as the node's name suggests.
     pub(crate) client: String,
-    /// `None` if its node is not ours to read, or not ephemeral.
+    /// `None` if an ACL hides the node, or if the node is not ephemeral.
     #[serde(serialize_with = "written")]
     pub(crate) session: Option<SessionId>,
 }
@@ -70,7 +70,7 @@ impl Stranger {
 /// The data of a contender's node, as zklock writes it.
 #[derive(Deserialize)]
 struct Data {
-    /// A UUID, which tells zklock's own data from that of others.
+    /// A UUID. The data of other clients has none.
     id: String,
     #[serde(default)]
     owner: String,
@@ -104,7 +104,7 @@ impl From<&Contender> for Entry {
 }
 
 impl Entry {
-    /// The first of a queue, from its node, if that is ours to read.
+    /// The first contender of a queue, from its node. `read` is `None` if an ACL hides the node.
     pub(crate) fn first(node: String, sequence: Sequence, read: Option<(Vec<u8>, Stat)>) -> Self {
         let stat = read.as_ref().map(|(_, stat)| stat);
         let (session, token) =
@@ -127,7 +127,7 @@ impl Entry {
         self.owner.as_deref().map_or_else(|| UNKNOWN.to_owned(), text::harmless)
     }
 
-    /// When it began to contend, and how long that is ago unless its clock is ahead of ours.
+    /// When it began to contend, and how long ago that is. The age is left out if its clock is ahead of this one.
     pub(crate) fn since_text(&self, now: Timestamp) -> String {
         let Some(since) = self.since else { return UNKNOWN.to_owned() };
         match self.age(now) {
@@ -136,7 +136,7 @@ impl Entry {
         }
     }
 
-    /// For how long it contends.
+    /// How long it has contended.
     pub(crate) fn age(&self, now: Timestamp) -> Option<Duration> {
         Duration::try_from(now.duration_since(self.since?)).ok()
     }
@@ -158,12 +158,12 @@ impl Entry {
     }
 }
 
-/// The value's text, if there is a value.
+/// The value's text, or the one for an unknown value.
 pub(crate) fn known(value: Option<impl Display>) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
 }
 
-/// `None` beyond the year 9999, where anybody may say to be from.
+/// `None` beyond the year 9999. Any client may write such a time.
 fn timestamp(time: SystemTime) -> Option<Timestamp> {
     Timestamp::try_from(time).ok()
 }

@@ -1,4 +1,4 @@
-//! What was seen and found, as JSON. Names and units stay as they are; more may come.
+//! The report as JSON. Names and units stay as they are. New ones may come.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::seen::{Mode, Seen, Server};
 use crate::failure::Failure;
 use crate::queue::Stranger;
 
-/// One object. Lengths of time are in milliseconds; what is not known is null.
+/// One object. Durations are in milliseconds. Unknown values are null.
 pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure>) -> Value {
     let session = seen.session.map(|session| {
         json!({
@@ -68,8 +68,8 @@ fn server(server: &Server) -> Value {
     })
 }
 
-/// To the microsecond.
+/// Milliseconds, exact to the microsecond.
 fn millis(duration: Duration) -> f64 {
-    // Far below 2^53 for all that can be a timeout.
+    // No timeout reaches 2^53 microseconds, so the number is exact.
     duration.as_micros() as f64 / 1000.0
 }

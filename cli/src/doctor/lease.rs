@@ -1,4 +1,4 @@
-//! The lease arithmetic: what a session's lengths mean for those who hold its locks, and for those who wait.
+//! The lease arithmetic: what a session's lengths mean for holders of its locks, and for waiters.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ pub(super) struct Arithmetic {
 }
 
 impl Arithmetic {
-    /// Of a session whose clocks are reckoned to drift by so much.
+    /// The arithmetic of a session, with this clock drift.
     pub(super) fn of(session: &Session, drift_ppm: u32) -> Self {
         Self::new(session.timeout(), session.tick(), drift_ppm)
     }
 
     pub(super) fn new(timeout: Duration, tick: Duration, drift_ppm: u32) -> Self {
-        // A session that there is has a lease that heartbeats can keep; its lengths are the same if they cannot.
+        // Heartbeats can keep the lease of an existing session, so this is no error. The lengths are the same if it were
+        // one.
         let lengths = Lengths::new(timeout, &Reckoning { tick, drift_ppm }).unwrap_or_else(|short| short);
         Self { tick, lengths }
     }
@@ -34,25 +35,27 @@ impl Arithmetic {
         self.lengths.heartbeat
     }
 
-    /// The longest stop margin; what a lease never falls below while heartbeats are answered.
+    /// The longest stop margin. A lease never falls below it while heartbeats are answered.
     pub(super) fn longest_stop_margin(&self) -> Duration {
         self.lengths.longest_stop_margin()
     }
 
-    /// The longest that a guard stays valid once ZooKeeper has fallen silent. The shortest is the longest stop margin.
+    /// The longest time that a guard stays valid once ZooKeeper is silent. The shortest such time is the longest stop
+    /// margin.
     pub(super) fn longest_validity(&self) -> Duration {
         self.lengths.validity()
     }
 
-    /// How long others wait at most after a holder's crash, if the leader lives: the leader expires sessions on its ticks,
-    /// and it may take half of one until a follower reports the holder's last sign of life, which counts from then.
+    /// The longest time that others wait after a holder's crash, if the leader lives. The leader expires sessions on its
+    /// ticks. A follower may take half a tick to report the holder's last sign of life, and the session timeout runs from
+    /// the report.
     pub(super) fn takeover(&self, servers_tick: Option<Duration>, is_alone: bool) -> Duration {
         let tick = servers_tick.unwrap_or(self.tick);
         let report = if is_alone { Duration::ZERO } else { tick / 2 };
         self.timeout() + tick + report
     }
 
-    /// The longest time an answer may take so that a lease never falls below the longest stop margin.
+    /// The longest time an answer may take before a lease falls below the longest stop margin.
     pub(super) fn longest_round_trip(&self) -> Duration {
         self.heartbeat() / 4
     }

@@ -25,7 +25,9 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
     }
     if hidden > 0 {
         let nodes = if hidden == 1 { "node" } else { "nodes" };
-        console.note(format_args!("{hidden} {nodes} may not be listed by us, nor what is below"));
+        console.note(format_args!(
+            "{hidden} {nodes} may not be listed with these credentials, and nothing below was seen"
+        ));
     }
     if list.json {
         output::print_json(&locks)?;

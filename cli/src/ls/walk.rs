@@ -1,4 +1,4 @@
-//! Walking a tree of nodes for locks.
+//! The search for locks in a tree of nodes.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::queue::Entry;
 use crate::text;
 
-/// How many nodes are looked at at once: enough to hide the round trips, and little for a server.
+/// How many nodes are read at once: enough to hide the round trips, and little for a server.
 const IN_FLIGHT: usize = 64;
 
-/// The servers' own nodes, among which no lock can be.
+/// The servers' own nodes. No lock can be there.
 const RESERVED: &str = "/zookeeper";
 
 /// A lock that somebody holds.
@@ -24,21 +24,21 @@ pub(super) struct Held {
     pub(super) holder: Entry,
     /// How many wait behind the holder.
     pub(super) waiting: usize,
-    /// How many contenders of other clients are among them, or beside them.
+    /// How many contenders of other clients are in the directory.
     pub(super) foreign: usize,
 }
 
-/// What was found.
+/// The result of the search.
 pub(super) struct Walk {
-    /// Whether there was a root to begin at.
+    /// Whether the root exists.
     pub(super) exists: bool,
     /// In the order of their paths.
     pub(super) locks: Vec<Held>,
-    /// How many nodes may not be listed by us.
+    /// How many nodes an ACL hides.
     pub(super) hidden: usize,
 }
 
-/// What one node turned out to be.
+/// One node.
 enum Node {
     Listed {
         lock: Option<Box<Held>>,
@@ -50,7 +50,7 @@ enum Node {
     Gone,
 }
 
-/// Looks at the root, and at all below it. What goes meanwhile is left out.
+/// Looks at the root and at every node below it. Nodes that are deleted meanwhile are left out.
 pub(super) async fn below(client: &Client, root: &str) -> Result<Walk, Failure> {
     if is_reserved(client, root) {
         let problem = "belongs to the servers, and no lock is there; use another root";
@@ -73,7 +73,7 @@ pub(super) async fn below(client: &Client, root: &str) -> Result<Walk, Failure> 
         let mut looks = stream::iter(nodes).map(look).buffer_unordered(IN_FLIGHT);
         while let Some((node, path)) = looks.next().await {
             let node = node?;
-            // What is not ours to read keeps zklock out, too.
+            // A contender that an ACL hides keeps zklock out as well.
             if matches!(node, Node::Stranger) || matches!(node, Node::Hidden) && is_suspect(&path) {
                 *strangers.entry(parent(&path).to_owned()).or_default() += 1;
             }
@@ -94,7 +94,7 @@ pub(super) async fn below(client: &Client, root: &str) -> Result<Walk, Failure> 
     Ok(walk)
 }
 
-/// Looks at one node: whether it is a lock's directory, and what else is in it. Contenders have no children.
+/// Reads one node: the lock if it is a lock's directory, and its other children. Contenders have no children.
 async fn look(client: &Client, path: &str) -> Result<Node, Failure> {
     let (names, stat) = match client.get_children(path).await {
         Ok(listed) => listed,
@@ -116,7 +116,7 @@ async fn look(client: &Client, path: &str) -> Result<Node, Failure> {
     Ok(Node::Listed { lock: first(client, path, &contenders).await?.map(Box::new), children })
 }
 
-/// The lock of these contenders, if one of them is still there.
+/// The lock of these contenders, if one of them still exists.
 async fn first(client: &Client, path: &str, contenders: &[Sequence]) -> Result<Option<Held>, Failure> {
     for (gone, sequence) in contenders.iter().enumerate() {
         let node = join(path, &sequence.name());
@@ -135,7 +135,7 @@ async fn first(client: &Client, path: &str, contenders: &[Sequence]) -> Result<O
     Ok(None)
 }
 
-/// Whether a node is a contender of another client if it is ephemeral.
+/// Whether the node is a contender of another client, if it is ephemeral.
 fn is_suspect(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     matches!(Child::of(name), Child::Suspect(_))

@@ -1,4 +1,4 @@
-//! What acquiring the lock and running the command need.
+//! The things that both the wait for the lock and the run of the command need.
 
 use zklock::Session;
 
@@ -7,7 +7,7 @@ use crate::console::Console;
 use crate::signals::Signals;
 use crate::warden::Descendants;
 
-/// What acquiring the lock and running the command need, from the start of the program to its end.
+/// The things that both the wait for the lock and the run of the command need.
 pub(super) struct Context<'a> {
     pub(super) run: &'a Run,
     pub(super) descendants: &'a Descendants,

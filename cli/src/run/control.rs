@@ -5,7 +5,7 @@ use crate::signals::{CONT, STOP, TSTP, TTIN, TTOU, is_orphaned};
 use crate::terminal::Terminal;
 use crate::warden::protocol::Order;
 
-/// What this process does about a command that is stopped.
+/// The reaction to a command that is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// It continues at once, because nobody else would continue it.
@@ -52,8 +52,8 @@ impl Control {
         self.terminal.as_ref().is_some_and(Terminal::is_ours)
     }
 
-    /// Whether the rest of this process's group, a script or the other end of a pipe, stops with it. The rest would wait for
-    /// this process in the foreground. The key's signal went to the command, and not to the rest.
+    /// Whether the rest of this process's group, a script or the other end of a pipe, stops with it. The rest would wait
+    /// for this process in the foreground. The key's signal went to the command, and not to the rest.
     pub(super) fn stops_group(&self) -> bool {
         self.is_in_foreground() && (self.had_terminal || !self.told_to_stop)
     }
@@ -105,8 +105,8 @@ impl Control {
         self.told_to_stop = false;
     }
 
-    /// Continues the command if it is stopped. It gets the terminal if this process has it and the command had it or asked for
-    /// it.
+    /// Continues the command if it is stopped. It gets the terminal if this process has it and the command had it or
+    /// asked for it.
     pub(super) fn resume(&mut self, job: &Job<'_>) {
         let wants_terminal = self.had_terminal || matches!(self.stopped, Some(TTIN | TTOU));
         self.had_terminal = false;

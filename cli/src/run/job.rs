@@ -20,14 +20,14 @@ pub(super) struct Job<'a> {
     warden: Child,
     wire: Wire<Report>,
     group: Option<Pid>,
-    /// Children that this process had before the command. A shell that became zklock (`exec zklock run`) may leave some. They are
-    /// not ended.
+    /// Children that this process had before the command. A shell that became zklock (`exec zklock run`) may leave some.
+    /// They are not ended.
     others: Vec<Pid>,
 }
 
 impl<'a> Job<'a> {
-    /// Starts a warden, which starts the command with these variables as the first order says. If the warden is killed, this
-    /// process ends what is left.
+    /// Starts a warden, which starts the command with these variables as the first order says. If the warden is killed,
+    /// this process ends what is left.
     pub(super) async fn start(
         descendants: &'a Descendants,
         command: &[OsString],

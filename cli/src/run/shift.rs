@@ -23,7 +23,7 @@ use crate::warden::{Descendants, RESERVE};
 /// How often to look at what no event reports.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the user reads if a process is still there a while after SIGKILL.
+/// The message about a process that is still there a while after SIGKILL.
 const STUCK: &str = "a process of CMD outlives SIGKILL; it may be another user's, or it may wait for a dead disk; waiting for \
                      its end";
 
@@ -166,8 +166,8 @@ impl<'a> Shift<'a> {
         }
     }
 
-    /// Whether the command ended by itself while the lock was held. The news of a loss that no lease foresees may come late, so
-    /// such a loss counts as earlier than the end of the command.
+    /// Whether the command ended by itself while the lock was held. The news of a loss that no lease foresees may come
+    /// late, so such a loss counts as earlier than the end of the command.
     fn was_its_own(&mut self, by_itself: bool, at: Duration) -> bool {
         if by_itself && self.may_outlive() {
             return true;
@@ -188,8 +188,8 @@ impl<'a> Shift<'a> {
         false
     }
 
-    /// Tells the warden how long the lease lasts. Continues a command that waits for the terminal, once a shell has put zklock
-    /// into the foreground, or the terminal is gone.
+    /// Tells the warden how long the lease lasts. Continues a command that waits for the terminal, once a shell has put
+    /// zklock into the foreground, or the terminal is gone.
     fn look(&mut self, job: &Job<'_>) {
         if self.control.waits_in_vain() {
             self.resume(job);

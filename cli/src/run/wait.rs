@@ -22,7 +22,7 @@ const UNTOLD: Duration = Duration::from_millis(300);
 /// How long the servers may take to say who holds the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What became of the wait.
+/// The end of the wait.
 pub(super) enum Waited {
     Granted(Guard),
     /// This signal asked zklock to end.

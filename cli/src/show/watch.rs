@@ -22,29 +22,29 @@ use crate::failure::{Failure, Outcome};
 use crate::queue::{Entry, Stranger};
 use crate::signals::CONT;
 
-/// From one look to the next. A long queue takes time to read, too.
+/// The pause between two looks. Reading a long queue takes time as well.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How often ages are drawn anew.
+/// How often ages are redrawn.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What the kernel sends to those whose terminal is gone; or rather, to some of them.
+/// The kernel sends it when a terminal is gone, but only to the session that the terminal controls.
 const HANGUP: SignalKind = SignalKind::hangup();
 
-/// One look at the queue, and when its answer was there.
+/// One look at the queue, and when its answer came.
 type Look = (Timestamp, Result<(Vec<Entry>, Vec<Stranger>), QueryError>);
 
-/// What somebody wants who presses a key.
+/// The meaning of a key.
 enum Wish {
     End,
     Scroll(Scroll),
 }
 
-/// Draws the queue until somebody has seen enough, or a signal ends it. A queue that cannot be read at first is a failure;
-/// later on what was seen last stays.
+/// Draws the queue until a key or a signal ends that. It fails if the queue cannot be read at first. If the queue cannot be
+/// read later, the last one stays on the screen.
 pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
     let (queue, foreign) = look::seen(lock).await?;
-    // What we draw with would not only leave colours out, but what is bold, too.
+    // `ratatui` would leave out bold text as well as colours.
     let colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut view = View::new(lock.path().to_owned(), colours);
     view.look(Timestamp::now(), queue);
@@ -74,7 +74,7 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
             Some(event) = events.recv() => match wish(&event) {
                 Some(Wish::End) => return Ok(ExitCode::SUCCESS),
                 Some(Wish::Scroll(by)) => view.scroll(by),
-                // A new size, for one: the next drawing asks for it.
+                // A new size is such an event. The next drawing asks for the size.
                 None => {}
             },
             Some((at, seen)) = looks.next() => match seen {
@@ -124,7 +124,7 @@ fn wish(event: &Event) -> Option<Wish> {
     })
 }
 
-/// The signals that end a program. They are to find the terminal as it was before.
+/// The signals that end the program. The terminal is restored before the end.
 struct Signals {
     interrupt: Signal,
     hangup: Signal,
@@ -142,7 +142,7 @@ impl Signals {
         })
     }
 
-    /// What to end with. An interrupt is how people end what they watch, on a terminal in raw mode by a key.
+    /// The exit code. SIGINT is no failure: people end with Ctrl-C what they watch. In raw mode Ctrl-C is a key.
     async fn next(&mut self) -> ExitCode {
         tokio::select! {
             _ = self.interrupt.recv() => ExitCode::SUCCESS,

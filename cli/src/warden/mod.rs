@@ -1,5 +1,5 @@
-//! The warden: a process between `zklock run` and the command, which ends the command in time whatever becomes of the
-//! process that holds the lock.
+//! The warden: a process between `zklock run` and the command. It ends the command in time, whatever becomes of the process
+//! that holds the lock (the holder).
 //!
 //! ```text
 //!   zklock run ---orders---> zklock-warden ---signals---> the command, and all it started
@@ -7,17 +7,18 @@
 //!      +--------reports---------+   +----------SIGCHLD-------------+
 //! ```
 //!
-//! The holder tells the warden until when the lease lasts, and when to stop. The warden keeps to the following:
+//! The holder tells the warden when the lease ends, and when to stop the command. The warden keeps three rules:
 //!
-//! 1. *No later than a [`RESERVE`] before the end of the lease that it knows of, everything gets SIGKILL*, by
-//!    the clock since boot: also if the holder is stopped, or busy, or the machine was suspended.
-//! 2. *If the holder is gone, everything gets SIGKILL at once.* The kernel would do that for the command alone, and not for
-//!    what the command started.
-//! 3. *It ends after everything is gone*, and that is what the holder waits for before it gives the lock away. It is the
-//!    [subreaper](https://man7.org/linux/man-pages/man2/PR_SET_CHILD_SUBREAPER.2const.html) of all that the command starts, so
-//!    that no process gets away by leaving the process group.
+//! 1. *Every process gets SIGKILL no later than a [`RESERVE`] before the end of the lease, as far as the warden knows the
+//!    end.* The warden goes by the clock since boot, so it does this even if the holder is stopped or busy, or the machine was
+//!    suspended.
+//! 2. *If the holder is gone, every process gets SIGKILL at once.* The kernel alone would kill the command, but not the
+//!    processes that the command started.
+//! 3. *The warden ends after every process is gone.* The holder waits for that before it releases the lock. The warden is the
+//!    [subreaper](https://man7.org/linux/man-pages/man2/PR_SET_CHILD_SUBREAPER.2const.html) of every process that descends from
+//!    the command, so no process gets away by leaving the process group.
 //!
-//! If the warden itself is killed, the kernel kills the command (`PR_SET_PDEATHSIG`), and the holder whatever is left.
+//! If the warden itself is killed, the kernel kills the command (`PR_SET_PDEATHSIG`), and the holder kills the rest.
 
 mod descendants;
 mod family;
@@ -38,7 +39,7 @@ pub(crate) use ladder::RESERVE;
 pub(crate) use part::warden_of;
 use part::{LAUNCHER, MARK, WARDEN};
 
-/// A part of this program other than the one its users start.
+/// A part of this program that users do not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Keeps the command.
@@ -58,7 +59,7 @@ pub(crate) fn role() -> Option<Role> {
 
 impl Role {
     pub(crate) fn play(self) -> ExitCode {
-        // As `top` has it. `pkill -9 zklock` is not to end the holder and the warden of its command in the same instant.
+        // The name that `top` shows. `pkill -9 zklock` must not end the holder and the warden in the same instant.
         let _as_it_is = set_name(c"zk-warden");
         let _or_it_may_be_stopped = signals::unblock();
         let arguments = std::env::args_os().skip(2).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! What the program says: in whole lines, and in words of its own.
+//! The program writes whole lines, and names its own options.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -9,11 +9,11 @@ use crate::support::library::{make, operator, server};
 use crate::support::looker::{NOBODY, contend_as_kazoo, zklock};
 use crate::support::{ended, program, run};
 
-/// The pieces in which the program writes to standard error: a socket of datagrams keeps them apart.
+/// The writes of the program to standard error. Each write to a datagram socket is a datagram of its own.
 async fn pieces(mut program: tokio::process::Command) -> Vec<String> {
     let (ours, theirs) = UnixDatagram::pair().expect("a pair of sockets");
     let mut child = program.stderr(OwnedFd::from(theirs)).spawn().expect("the program starts");
-    // The other end stays open in here until then.
+    // The command keeps the other end of the socket open until it is dropped.
     drop(program);
     ended(&mut child).await;
     ours.set_nonblocking(true).expect("a socket");
@@ -32,7 +32,7 @@ async fn messages_are_written_in_whole_lines() {
     let servers = server.connect_string();
     let session = Session::connect(servers.clone()).await.unwrap();
     let _guard = session.lock("/lock/lines").unwrap().acquire().await.unwrap();
-    // Each of them has a step, a note and an error, in colours and without.
+    // Each run prints a step, a note and an error, in colours and without.
     for colours in [false, true] {
         let mut waiter = run(&servers, &["--verbose", "--timeout", "2s"], "/lock/lines", "exit 0");
         waiter.env("RUST_LOG", "off");
@@ -51,13 +51,13 @@ async fn messages_are_written_in_whole_lines() {
             assert_eq!(piece.contains('\u{1b}'), colours && !piece.contains("waiting for"), "{pieces:?}");
         }
     }
-    // So is an error of usage.
+    // An error of usage is one write as well.
     let pieces = pieces(run(&servers, &["--timeout", "soon"], "/lock/lines", "exit 0")).await;
     assert_eq!(pieces.len(), 1, "{pieces:?}");
     assert!(pieces[0].contains("--timeout <DURATION>"), "{pieces:?}");
 }
 
-/// What a user of the program does not have.
+/// Names that a user of the program has no use for.
 const LIBRARY: [&str; 9] = [
     "::",
     "SessionBuilder",

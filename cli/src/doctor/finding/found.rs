@@ -8,21 +8,21 @@ use serde::Serialize;
 pub(crate) enum Severity {
     /// Two may hold a lock.
     Danger,
-    /// Locks are slower, or gone more often, than they need to be; or a secret is told.
+    /// Locks are slower or lost more often than necessary, or a secret is visible.
     Warning,
-    /// To be known; nothing is wrong for certain.
+    /// Worth knowing. It need not be wrong.
     Note,
 }
 
-/// Something that was found.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
-    /// Its name, which stays.
+    /// Its name. It never changes.
     pub(crate) code: &'static str,
-    /// What there is.
+    /// The fact.
     pub(crate) what: String,
-    /// What to do.
+    /// The advice.
     pub(crate) advice: String,
 }
 

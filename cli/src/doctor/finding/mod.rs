@@ -1,4 +1,4 @@
-//! What makes locks fragile: from what was seen to what should be done. Pure.
+//! The findings: facts that make locks fragile, and advice. Pure.
 
 mod ensemble;
 mod found;
@@ -10,7 +10,7 @@ mod tests;
 use super::seen::Seen;
 pub(super) use found::{Finding, Severity};
 
-/// All that was found, the worst first.
+/// All findings, the worst first.
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     let mut findings = session::findings(seen);
     findings.extend(ensemble::findings(seen));

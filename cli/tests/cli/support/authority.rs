@@ -6,7 +6,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// Somebody to trust.
+/// An authority to trust.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -31,7 +31,7 @@ impl Authority {
         self.issuer.pem()
     }
 
-    /// Certifies somebody with these addresses.
+    /// Certifies a server or a client with these addresses.
     pub(crate) fn certify(&self, name: &str, addresses: &[&str]) -> Identity {
         let mut params = params(name, addresses);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -44,7 +44,7 @@ impl Authority {
 }
 
 impl Identity {
-    /// Both, as servers take them.
+    /// The certificate and the key, in the form that servers take.
     pub(crate) fn pem(&self) -> String {
         format!("{}{}", self.certificate, self.key)
     }
@@ -64,7 +64,7 @@ impl Files {
         path.to_str().expect("a name").to_owned()
     }
 
-    /// A certificate of somebody's, and its key.
+    /// The files of a new certificate and its key.
     pub(crate) fn certify(&self, authority: &Authority, name: &str) -> (String, String) {
         let Identity { certificate, key } = authority.certify(name, &[]);
         (self.write(&format!("{name}.pem"), &certificate), self.write(&format!("{name}.key"), &key))

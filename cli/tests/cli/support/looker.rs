@@ -1,4 +1,4 @@
-//! Running the program as somebody does who looks at queues.
+//! Running the program as a person does who looks at queues.
 
 use serde_json::Value;
 use zklock::{LockOptions, Session};
@@ -7,10 +7,10 @@ use zookeeper_client::{Acl, Acls, Client, CreateMode};
 
 use super::library::monitored;
 
-/// Credentials, as ZKLOCK_DIGEST has them.
+/// Credentials in the form of ZKLOCK_DIGEST.
 pub(crate) const DIGEST: &str = "operator:secret";
 
-/// How the program ended, and what it said.
+/// How the program ended, and what it printed.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -19,7 +19,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Its result, of a run that succeeded.
+    /// The JSON that it printed. The run must have succeeded.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
         serde_json::from_str(&self.stdout).expect("JSON")
@@ -48,10 +48,10 @@ async fn run(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
     }
 }
 
-/// An address on which nobody listens: a port that none is given by chance.
+/// An address on which no server listens. No program gets this port by chance.
 pub(crate) const NOBODY: &str = "127.0.0.1:1";
 
-/// An owner in a session of its own.
+/// A session of its own, for an owner.
 pub(crate) async fn session_of(server: &ZooKeeper) -> Session {
     Session::connect(server.connect_string()).await.expect("a session")
 }
@@ -66,7 +66,7 @@ pub(crate) async fn authorized(server: &ZooKeeper) -> Client {
     connector.connect(&server.connect_string()).await.expect("a client")
 }
 
-/// Queues at a lock's path as kazoo does; the path of the node.
+/// Joins a lock's queue as kazoo does. Returns the path of the node.
 pub(crate) async fn contend_as_kazoo(client: &Client, path: &str) -> String {
     let prefix = format!("{path}/1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__");
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
@@ -74,7 +74,7 @@ pub(crate) async fn contend_as_kazoo(client: &Client, path: &str) -> String {
     format!("{prefix}{sequence}")
 }
 
-/// Changes who may do what to a node.
+/// Sets a node's ACL.
 pub(crate) async fn set_acl(client: &Client, path: &str, acls: &[Acl]) {
     client.set_acl(path, acls, None).await.expect("the ACL is set");
 }

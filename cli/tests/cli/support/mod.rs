@@ -1,4 +1,4 @@
-//! What the tests of the program have in common.
+//! Helpers that the tests of the program share.
 
 pub(crate) mod authority;
 #[path = "../../../../tests/support/mod.rs"]
@@ -38,12 +38,12 @@ pub(crate) fn run(servers: &str, options: &[&str], path: &str, script: &str) -> 
     program
 }
 
-/// What it says and ends with.
+/// Runs the program to its end.
 pub(crate) async fn output(mut program: Command) -> Output {
     within("the program's end", program.output()).await.expect("the program starts")
 }
 
-/// Waits until it has ended.
+/// Waits until the program has ended.
 pub(crate) async fn ended(child: &mut Child) -> ExitStatus {
     within("the program's end", child.wait()).await.expect("a status")
 }
@@ -56,7 +56,7 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Sends a signal to one that was started here and has not ended.
+/// Sends a signal to a program that was started here and has not ended.
 pub(crate) fn signal(child: &Child, signal: Signal) {
     kill_process(pid(child), signal).expect("it runs");
 }
@@ -66,7 +66,7 @@ pub(crate) fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(id).expect("a process id")).expect("a process id")
 }
 
-/// The children of a process that runs, those included that have ended and were not waited for.
+/// The children of a process that runs, with those that have ended and were not waited for.
 pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", parent.as_raw_pid())).expect("it runs");
     let lists =
@@ -94,12 +94,12 @@ pub(crate) async fn queue(session: &Session, path: &str) -> Vec<Contender> {
     library::queue(&session.lock(path).expect("a path")).await
 }
 
-/// Waits until so many contend.
+/// Waits until the queue has so many contenders.
 pub(crate) async fn until_queued(session: &Session, path: &str, contenders: usize) {
     library::until_queued(&session.lock(path).expect("a path"), contenders).await;
 }
 
-/// Waits until this file has so many lines.
+/// Waits until the file has so many lines.
 pub(crate) async fn until_lines(file: &Path, lines: usize) {
     eventually("the file's lines", async || {
         std::fs::read_to_string(file).is_ok_and(|text| text.lines().count() >= lines)
@@ -120,5 +120,5 @@ pub(crate) fn report(scenario: &str, gone: Instant, next: Instant) {
     println!("gap: {scenario}: {:+.3} s", seconds(gone, next));
 }
 
-/// A short while, for what takes no time but for the machine's load; not long enough for a session to expire.
+/// A bound for something that takes no time but on a busy machine. It is too short for a session to expire.
 pub(crate) const SHORTLY: Duration = Duration::from_secs(8);

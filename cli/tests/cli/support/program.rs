@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// The longest that any run may take; far more than it does take, even on a loaded machine.
+/// The longest that any run may take. It takes far less, even on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
 /// `zklock` with these arguments, and with nothing in its environment.
@@ -17,7 +17,7 @@ pub(crate) fn zklock(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -50,7 +50,8 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     Run::of(&mut zklock(arguments))
 }
 
-/// The names of what `zklock doctor --json` found, the worst first; but for how slow this machine made a server.
+/// The names of the findings of `zklock doctor --json`, the worst first. Slow requests are left out: a busy machine makes
+/// some.
 pub(crate) fn codes(report: &Value) -> Vec<&str> {
     let findings = report["findings"].as_array().expect("findings");
     let codes = findings.iter().map(|finding| finding["code"].as_str().expect("a code"));

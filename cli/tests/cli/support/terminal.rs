@@ -1,4 +1,4 @@
-//! A terminal with somebody before it.
+//! A terminal with a user at it.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -16,11 +16,11 @@ use super::library::{BOUND, eventually};
 
 const COLUMNS: NonZeroU16 = NonZeroU16::new(100).unwrap();
 
-/// What was written to the terminal.
+/// The output to the terminal.
 struct Written {
-    /// All of it since the start, or since it was forgotten.
+    /// All of it since the start, or since it was cleared.
     bytes: Vec<u8>,
-    /// What it looks like.
+    /// The screen that it makes.
     screen: vt100::Parser,
 }
 
@@ -62,7 +62,7 @@ impl Terminal {
         command.env_clear();
         command.env("PATH", path);
         command.env("ZKLOCK_SERVERS", servers);
-        // What is stopped is to be continued in time.
+        // Long enough to continue in time what was stopped.
         command.env("ZKLOCK_SESSION_TIMEOUT", "30s");
         command.env("PS1", "ready> ");
         let terminal = Self::of(command, 24);
@@ -96,17 +96,17 @@ impl Terminal {
         Self { child, master: pair.master, keys, written, torn }
     }
 
-    /// Everything that was written to it: also what is not to be seen any more.
+    /// All the output, with what has left the screen.
     pub(crate) fn shown(&self) -> String {
         String::from_utf8_lossy(&self.written.lock().expect("no panic").bytes).into_owned()
     }
 
-    /// Waits until this was written to it.
+    /// Waits until the output contains this.
     pub(crate) async fn until(&self, text: &str) {
         self.comes_to(text, || self.shown().contains(text)).await;
     }
 
-    /// What is to be read on it.
+    /// The text on the screen.
     pub(crate) fn text(&self) -> String {
         self.on_screen(vt100::Screen::contents)
     }
@@ -115,12 +115,12 @@ impl Terminal {
         look(self.written.lock().expect("no panic").screen.screen())
     }
 
-    /// Waits until this is to be read.
+    /// Waits until the screen shows this.
     pub(crate) async fn shows(&self, text: &str) {
         self.becomes(text, |screen| screen.contains(text)).await;
     }
 
-    /// Waits until the screen is as it should be.
+    /// Waits until the screen is good.
     pub(crate) async fn becomes(&self, what: &str, mut good: impl FnMut(&str) -> bool) {
         self.comes_to(what, || good(&self.text())).await;
     }
@@ -160,21 +160,21 @@ impl Terminal {
         kill_process(self.pid(), signal).expect("a signal");
     }
 
-    /// Waits for the program's end: its code.
+    /// Waits for the program's end. Returns its code.
     pub(crate) async fn ended(&mut self) -> u32 {
         ended(&mut self.child).await
     }
 
-    /// Takes the terminal away from a program that goes on writing, and waits for its end: its code.
+    /// Takes the terminal away from a program that goes on writing, and waits for its end. Returns its code.
     pub(crate) async fn torn(self) -> u32 {
         let Self { mut child, master, keys, torn, .. } = self;
-        // Whoever reads what is written has the terminal open, too, and sees this at the next byte.
+        // The thread that reads the output has the terminal open as well. It sees this at the next byte.
         torn.store(true, Ordering::SeqCst);
         drop((master, keys));
         ended(&mut child).await
     }
 
-    /// Waits until the screen is the one from before, with a cursor, and takes lines and echoes them.
+    /// Waits until the terminal is as before: the normal screen with a cursor, and echoed lines.
     pub(crate) async fn is_restored(&self) {
         eventually("the screen from before", async || {
             self.on_screen(|screen| !screen.alternate_screen() && !screen.hide_cursor())

@@ -1,4 +1,4 @@
-//! Whether any process of a command lives, by the kernel's word.
+//! Whether any process of a command is alive, as the kernel knows it.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,8 @@ use tokio::sync::oneshot;
 
 use super::library::within;
 
-/// A named pipe that a command opens, and everything it starts keeps open: its end is the last one's end.
+/// A named pipe. The command opens it, and every process that the command starts keeps it open. It ends with the last
+/// process.
 pub(crate) struct Witness {
     directory: TempDir,
     opened: Option<oneshot::Receiver<Instant>>,
@@ -37,7 +38,7 @@ impl Witness {
         self.directory.path().join("witness")
     }
 
-    /// A script that everything started by it is witnessed by.
+    /// The script, with every process that it starts under witness.
     pub(crate) fn of(&self, script: &str) -> String {
         format!("exec 9>'{}'; {script}", self.path().display())
     }
@@ -52,7 +53,7 @@ impl Witness {
         within("the last process's end", self.closed.take().expect("asked once")).await.expect("an instant")
     }
 
-    /// Whether all are gone by now.
+    /// Whether every process is gone by now.
     pub(crate) fn is_gone(&mut self) -> bool {
         self.closed.as_mut().expect("not asked before").try_recv().is_ok()
     }
