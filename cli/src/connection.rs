@@ -78,32 +78,49 @@ pub(crate) struct Connection {
     tls_key: Option<PathBuf>,
 }
 
+/// An attempt to establish a session.
+struct Attempt {
+    started: Instant,
+    /// The option that bounds the attempt.
+    option: &'static str,
+    bound: Duration,
+}
+
+impl Attempt {
+    fn begin(option: &'static str, bound: Duration) -> Self {
+        Self { started: Instant::now(), option, bound }
+    }
+}
+
 impl Connection {
     /// A session for locks.
     pub(crate) async fn session(&self) -> Result<Session, Failure> {
-        self.connect(self.builder()?).await
+        self.connect(Attempt::begin("--connect-timeout", self.patience())).await
     }
 
-    /// The same. zklock stops trying after `patience` if that is shorter than the connect timeout.
-    pub(crate) async fn session_within(&self, patience: Duration) -> Result<Session, Failure> {
-        self.connect(self.builder()?.connect_timeout(self.patience().min(patience))).await
+    /// The same. `timeout` bounds the attempt if it is shorter than the connect timeout.
+    pub(crate) async fn session_within(&self, timeout: Duration) -> Result<Session, Failure> {
+        if timeout < self.patience() {
+            return self.connect(Attempt::begin("--timeout", timeout)).await;
+        }
+        self.session().await
     }
 
     /// The same, with the session timeout that the servers grant if they do not grant the one that was asked for.
     pub(crate) async fn session_as_granted(&self) -> Result<Session, Failure> {
-        let started = Instant::now();
+        let attempt = Attempt::begin("--connect-timeout", self.patience());
         let connected = match self.builder()?.connect().await {
             Err(ConnectError::TimeoutNotGranted { granted, .. }) => {
                 self.builder()?.session_timeout(granted).connect().await
             }
             connected => connected,
         };
-        connected.map_err(|error| self.failure(error, started))
+        connected.map_err(|error| self.failure(error, &attempt))
     }
 
-    async fn connect(&self, builder: SessionBuilder) -> Result<Session, Failure> {
-        let started = Instant::now();
-        builder.connect().await.map_err(|error| self.failure(error, started))
+    async fn connect(&self, attempt: Attempt) -> Result<Session, Failure> {
+        let builder = self.builder()?.connect_timeout(attempt.bound);
+        builder.connect().await.map_err(|error| self.failure(error, &attempt))
     }
 
     /// How long connecting may take.
@@ -132,22 +149,20 @@ impl Connection {
         Ok(builder)
     }
 
-    /// Why there is no session, after an attempt that began at `started`.
-    fn failure(&self, error: ConnectError, started: Instant) -> Failure {
+    /// Why this attempt gave no session.
+    fn failure(&self, error: ConnectError, attempt: &Attempt) -> Failure {
         match error {
             ConnectError::AuthFailed => self.rejected(),
-            ConnectError::Unreachable { servers, timeout } => {
-                let option = if timeout == self.patience() { "--connect-timeout" } else { "--timeout" };
-                Failure::new(
-                    Code::Unreachable,
-                    format_args!(
-                        "no server of {servers:?} established a session; zklock tried for {} of {option} {}; check that the \
-                         servers run, have a quorum, and can be reached from here",
-                        duration::text(started.elapsed().min(timeout)),
-                        duration::text(timeout)
-                    ),
-                )
-            }
+            ConnectError::Unreachable { servers, .. } => Failure::new(
+                Code::Unreachable,
+                format_args!(
+                    "no server of {servers:?} established a session; zklock tried for {} of {} {}; check that the \
+                     servers run, have a quorum, and can be reached from here",
+                    duration::text(attempt.started.elapsed().min(attempt.bound)),
+                    attempt.option,
+                    duration::text(attempt.bound)
+                ),
+            ),
             error => error.into(),
         }
     }
