@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::seen::{Member, Mode, Settings, Words};
 
-/// Parses the answer to `srvr`. A server of 3.5 or later gives it unless it is configured not to.
+/// Parses the answer to `srvr`. A server of 3.5 or later gives it, whatever its whitelist says.
 pub(super) fn srvr(answer: &str) -> Words {
     if answer.contains("not currently serving requests") {
         return Words { mode: Mode::NotServing, ..Words::default() };

@@ -136,14 +136,16 @@ async fn the_link_is_a_black_hole_for_tls() {
 async fn the_holders_follower_is_cut_off() {
     let ensemble = ensemble().await;
     let follower = ensemble.followers().await.unwrap()[0];
-    the_holders_server_is_cut_off(&ensemble, follower, "the holder's server is a follower and cut off").await;
+    the_holders_server_is_cut_off(&ensemble, follower, "the holder's server is a follower and partitioned")
+        .await;
 }
 
 #[tokio::test]
 async fn the_holders_server_is_the_leader_and_cut_off() {
     let ensemble = ensemble().await;
     let leader = ensemble.leader().await.unwrap();
-    the_holders_server_is_cut_off(&ensemble, leader, "the holder's server is the leader and cut off").await;
+    the_holders_server_is_cut_off(&ensemble, leader, "the holder's server is the leader and partitioned")
+        .await;
 }
 
 async fn the_holders_server_is_cut_off(ensemble: &Ensemble, alone: usize, scenario: &str) {

@@ -293,7 +293,7 @@ fn unknown_mode(seen: &Seen) -> Option<Finding> {
         Finding::note(
             "mode-unknown",
             format!("{} says neither whether it leads nor its version", named(seen, unknown)),
-            "look for a proxy on the way: servers since 3.5 answer `srvr` by default",
+            "look for a proxy on the way: servers since 3.5 answer `srvr`, whatever their whitelist says",
         )
     })
 }
