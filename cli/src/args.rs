@@ -15,36 +15,40 @@ const EXAMPLES: &str = "\
 Examples:
   zklock run /lock/report -- ./nightly-report --all      one at a time, wherever it is started
   zklock run --timeout 0 /lock/backup -- ./backup        at once or not at all
+  zklock run -q -t 0 -E 0 /lock/sync -- ./sync           for cron: no mail while another host runs it
   zklock run --restart /lock/feed -- ./feed              one in the whole cluster; again after a loss
   zklock show --watch /lock/report                       who holds it, who waits, who did before
+  zklock show --exit-code -q /lock/report || ./alarm     for scripts: 1 if nobody holds it
   zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    ask the servers right before
   zklock doctor -s zk1:2181,zk2:2181,zk3:2181            what these servers make of locks";
 
 const RUN: &str = "\
 CMD finds in its environment:
   ZKLOCK_PATH                the lock's path
-  ZKLOCK_TOKEN               the fencing token: have the store refuse lower ones than it has seen
+  ZKLOCK_TOKEN               the fencing token: let the store refuse a token lower than one it has seen
   ZKLOCK_SEQUENCER           the claim that `zklock verify` checks
-  ZKLOCK_SESSION_TIMEOUT_MS  how long ZooKeeper keeps the lock of a holder it does not hear of
+  ZKLOCK_SESSION_TIMEOUT_MS  how long ZooKeeper keeps the lock after the last sign of life of its holder
 
-CMD runs in a process group of its own. When it ends, whatever it started and left behind is ended, too, before the lock \
-is released. If the lock is about to be lost, all of it gets SIGTERM, and SIGKILL what is left after --kill-after, early \
-enough to be gone before anyone else can hold the lock. No lease foresees an operator who deletes the lock's node or \
-closes its session; --takeover-delay has the next holder wait for that.
+CMD runs in a process group of its own. When CMD ends, zklock ends everything that CMD started and left behind. Then \
+zklock releases the lock. If the lock is about to be lost, all of CMD gets SIGTERM. The rest gets SIGKILL after \
+--kill-after, early enough to be gone before anyone else can hold the lock. No lease foresees an operator who deletes the \
+holder's node or closes its session. --takeover-delay makes the next holder wait until CMD is gone then, too.
 
-Signals are passed on to CMD. While zklock waits for the lock, they end the wait and leave nothing behind.
+zklock passes signals on to CMD. A signal that comes while zklock waits for the lock ends the wait, and leaves no node.
+
+CMD may end with 75 or 76, too. --conflict-exit-code tells apart the 75 of zklock.
 
 `zklock --help` has the exit codes.";
 
-/// Guard any command with a strict lock on ZooKeeper, and see any lock's queue.
+/// Run any command under a strict lock on ZooKeeper, and see any lock's queue.
 #[derive(Debug, Parser)]
 #[command(name = "zklock", version, about, max_term_width = 120)]
-#[command(after_help = format!("{EXAMPLES}\n\n{}", exit::TABLE))]
+#[command(after_help = format!("{EXAMPLES}\n\n{}", exit::table()))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    // Before the connection, whose heading would stand over these, too.
+    // Before the connection: its heading would stand over these options, too.
     #[command(flatten)]
     verbosity: Verbosity,
 
@@ -53,14 +57,14 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// From the command line and the environment.
+    /// Reads the command line and the environment.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let mut command = Self::command().mut_args(without_empty_variable);
         let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
-    /// How much is to be told.
+    /// How much the program is to tell.
     pub(crate) fn level(&self) -> Level {
         match self.verbosity {
             Verbosity { quiet: true, .. } => Level::Quiet,
@@ -70,7 +74,7 @@ impl Arguments {
     }
 }
 
-/// The same option; an environment variable that is empty is as good as one that is not set.
+/// The same option. An environment variable that is empty counts as not set.
 fn without_empty_variable(option: Arg) -> Arg {
     let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
     let Some(name) = option.get_env().filter(|name| is_empty(name)) else { return option };
@@ -81,11 +85,11 @@ fn without_empty_variable(option: Arg) -> Arg {
 
 #[derive(Args, Debug)]
 struct Verbosity {
-    /// Say nothing but why it failed
+    /// Print errors only; a lock that is not acquired within --timeout is none
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     quiet: bool,
 
-    /// Say each step, and what the library logs
+    /// Print each step, and zklock's log
     #[arg(long, short, global = true)]
     verbose: bool,
 }
@@ -102,7 +106,7 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Acquire a lock, run a command, release the lock, and end as the command did.
+/// Acquire a lock, run a command, release the lock, and exit as the command did.
 #[derive(Args, Debug)]
 #[command(after_help = RUN)]
 pub(crate) struct Run {
@@ -113,12 +117,17 @@ pub(crate) struct Run {
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 
-    /// How long to wait for the lock, connecting included; 0 takes it at once or not at all, once ZooKeeper has answered,
-    /// which may take --connect-timeout and half a session timeout at most [default: for ever]
+    /// How long to wait for the lock. The time to connect counts; --connect-timeout may end that part earlier. 0 takes the
+    /// lock at once or not at all: it waits for ZooKeeper's answer, for --connect-timeout and half a session timeout at
+    /// most, and for no holder. With --restart each wait has this timeout [default: for ever]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
 
-    /// Who contends, for those who look at the queue [default: host:pid]
+    /// The exit code in place of 75 if the lock is not acquired, so that a 75 is CMD's own [default: 75]
+    #[arg(long, short = 'E', value_name = "CODE")]
+    pub(crate) conflict_exit_code: Option<u8>,
+
+    /// Who contends, for people who look at the queue [default: host:pid]
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) owner: Option<String>,
 
@@ -126,11 +135,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "WHAT", default_value = "term")]
     pub(crate) on_lost: OnLost,
 
-    /// How long after SIGTERM what is left of CMD gets SIGKILL [default: half of what the session timeout allows, 2s at most]
+    /// How long after SIGTERM the rest of CMD gets SIGKILL [default: half of what the session timeout allows, 2s at most]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
 
-    /// How long to wait before taking over from a holder that vanished rather than released; to be the same for all
+    /// How long to wait before taking over from a holder that vanished without a release. Give all contenders the same
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
     pub(crate) takeover_delay: Duration,
 
@@ -138,28 +147,28 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) restart: bool,
 
-    /// Who may see and touch the lock's nodes
+    /// Who may see and change the lock's nodes
     #[arg(long, value_name = "WHO", default_value = "anyone")]
     pub(crate) acl: Access,
 }
 
-/// What to do with the command of a lock that is lost.
+/// The fate of the command of a lock that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
-    /// Send SIGTERM, and then SIGKILL
+    /// Send SIGTERM, and SIGKILL later
     Term,
     /// Send SIGKILL at once
     Kill,
-    /// Let it run, though another one may, too
+    /// Let CMD run on, though another CMD may run beside it
     IgnoreAndWarn,
 }
 
-/// Who may see and touch the nodes of a lock.
+/// Who may see and change the nodes of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Access {
     /// Everybody who reaches the servers
     Anyone,
-    /// Those with the same credentials
+    /// Clients with the same credentials
     Creator,
 }
 
@@ -176,12 +185,17 @@ pub(crate) struct Show {
     /// Redraw as the queue changes, with the last handoffs; q ends it
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) watch: bool,
+
+    /// Exit with 0 if somebody holds the lock, and with 1 if nobody does; with --quiet, print nothing. Contenders of other
+    /// clients do not count
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) exit_code: bool,
 }
 
 /// List the locks below a node that somebody holds, each with its holder and the length of its queue.
 #[derive(Args, Debug)]
 pub(crate) struct List {
-    /// Where to look for them
+    /// The node to begin at
     #[arg(default_value = "/")]
     pub(crate) root: String,
 
@@ -197,13 +211,13 @@ pub(crate) struct Verify {
     pub(crate) sequencer: String,
 }
 
-/// Take a lock from its holder, by removing the holder's node.
+/// Take a lock from its holder: delete the holder's node.
 #[derive(Args, Debug)]
 pub(crate) struct Release {
     /// The lock's path
     pub(crate) path: String,
 
-    /// The holder has not asked for it: take the lock all the same
+    /// Take the lock though the holder did not release it
     #[arg(long, required = true)]
     pub(crate) force: bool,
 
@@ -231,7 +245,7 @@ pub(crate) struct Completions {
     pub(crate) shell: Shell,
 }
 
-/// Print the manual page, or write it and those of all commands.
+/// Print the manual page, or write the pages of all commands.
 #[derive(Args, Debug)]
 pub(crate) struct Man {
     /// Write zklock.1, zklock-run.1 and so on into this directory

@@ -1,11 +1,11 @@
-//! Closing what was connected, so that no session lingers on the servers after the program has ended.
+//! Closing sessions, so that none stays on the servers after the program has ended.
 
 use std::time::Duration;
 
 use zklock::Session;
 use zookeeper_client::Client;
 
-/// How long a server is given to confirm it. A session that it does not hear about ends by its timeout.
+/// How long a server may take to confirm it. A session that is not closed expires.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Closes a session.
@@ -13,7 +13,7 @@ pub(crate) async fn session(session: &Session) {
     let _unconfirmed = tokio::time::timeout(PATIENCE, session.close()).await;
 }
 
-/// Closes the session of a plain client, of which this is to be the last clone.
+/// Closes the session of a plain client. This must be the last clone of the client.
 pub(crate) async fn client(client: Client) {
     let mut states = client.state_watcher();
     if client.state().is_terminated() {

@@ -1,34 +1,35 @@
-//! How ZooKeeper is reached: the options that all commands share, and what is connected with them.
+//! How the program reaches ZooKeeper: the options that all commands share, and the sessions and clients made with them.
 
 mod address;
+mod file;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use zklock::lease::DEFAULT_DRIFT_PPM;
-use zklock::{ConnectError, Session, SessionBuilder};
+use zklock::{ConnectError, ServerFailure, Session, SessionBuilder};
 use zookeeper_client::{Client, Connector, Error};
 
 pub(crate) use address::Address;
 pub(crate) use tls::Tls;
 
 use crate::duration;
-use crate::exit::{Code, Failure};
+use crate::exit::Code;
+use crate::failure::Failure;
+use crate::text;
 
-/// The environment variable with the digest credentials; a secret is no argument, which everybody on the machine can
-/// read.
+/// The environment variable with the digest credentials. Everybody on the machine can read arguments, so a secret is none.
 const DIGEST: &str = "ZKLOCK_DIGEST";
 
-/// How long connecting takes at most unless told otherwise: zklock's own default session timeout.
+/// How long connecting may take by default: as long as the default session timeout.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The session timeout of a plain client, whose session owns no nodes. It finds a connection dead after 2/5 of it.
+/// The session timeout of a plain client. Its session owns no nodes. The client takes a connection for dead after 2/5 of
+/// it.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How to reach ZooKeeper.
@@ -40,23 +41,24 @@ pub(crate) struct Connection {
     #[arg(default_value = "localhost:2181")]
     pub(crate) servers: String,
 
-    /// How long ZooKeeper keeps the locks of a session that it does not hear of [default: 10s, or what the servers'
-    /// limits allow]
+    /// How long ZooKeeper keeps a session's locks after its last sign of life [default: 10s, or what the servers' limits
+    /// allow]
     #[arg(long, global = true, env = "ZKLOCK_SESSION_TIMEOUT", value_name = "DURATION")]
     #[arg(value_parser = duration::parse)]
     pub(crate) session_timeout: Option<Duration>,
 
-    /// How long to try to connect [default: 10s]
+    /// How long connecting may take. The last second of it, or the last fifth if that is shorter, is for asking the servers
+    /// why there is no session [default: 10s]
     #[arg(long, global = true, env = "ZKLOCK_CONNECT_TIMEOUT", value_name = "DURATION")]
     #[arg(value_parser = duration::parse)]
     pub(crate) connect_timeout: Option<Duration>,
 
-    /// The servers' tickTime [default: as a server tells it, by `conf` or by the session timeouts that it grants]
+    /// The servers' tickTime [default: learned from a server, by `conf` or by the session timeouts that it grants]
     #[arg(long, global = true, env = "ZKLOCK_TICK", value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) tick: Option<Duration>,
 
-    /// By how many parts in a million a server's clock may be too fast or too slow; the default covers chrony's slews
-    #[arg(long, global = true, env = "ZKLOCK_CLOCK_DRIFT", value_name = "PPM", default_value_t = DEFAULT_DRIFT_PPM)]
+    /// How many parts per million a server's clock may be too fast or too slow; the default covers chrony's slews
+    #[arg(long, global = true, env = "ZKLOCK_CLOCK_DRIFT", value_name = "PPM", default_value_t = SessionBuilder::DEFAULT_CLOCK_DRIFT)]
     pub(crate) clock_drift: u32,
 
     /// A file with the digest credentials, user:password; or set ZKLOCK_DIGEST to them
@@ -67,34 +69,67 @@ pub(crate) struct Connection {
     #[arg(long, global = true, env = "ZKLOCK_TLS_CA", value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 
-    /// A PEM file with our own certificate, for servers that ask for one
+    /// A PEM file with the client's own certificate, for servers that ask for one
     #[arg(long, global = true, env = "ZKLOCK_TLS_CERT", value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
     tls_cert: Option<PathBuf>,
 
-    /// A PEM file with the key of our own certificate
+    /// A PEM file with the key of the client's certificate
     #[arg(long, global = true, env = "ZKLOCK_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+}
+
+/// An attempt to establish a session.
+struct Attempt {
+    started: Instant,
+    /// The option that bounds the attempt.
+    option: &'static str,
+    bound: Duration,
+}
+
+impl Attempt {
+    fn begin(option: &'static str, bound: Duration) -> Self {
+        Self { started: Instant::now(), option, bound }
+    }
 }
 
 impl Connection {
     /// A session for locks.
     pub(crate) async fn session(&self) -> Result<Session, Failure> {
-        self.builder()?.connect().await.map_err(|error| self.failure(error))
+        self.connect(Attempt::begin("--connect-timeout", self.patience())).await
     }
 
-    /// The same, which is given up after `patience` if that is shorter than the connect timeout.
-    pub(crate) async fn session_within(&self, patience: Duration) -> Result<Session, Failure> {
-        let builder = self.builder()?.connect_timeout(self.patience().min(patience));
-        builder.connect().await.map_err(|error| self.failure(error))
+    /// The same. `timeout` bounds the attempt if it is shorter than the connect timeout.
+    pub(crate) async fn session_within(&self, timeout: Duration) -> Result<Session, Failure> {
+        if timeout < self.patience() {
+            return self.connect(Attempt::begin("--timeout", timeout)).await;
+        }
+        self.session().await
     }
 
-    /// How long to try to connect.
+    /// The same, with the session timeout that the servers grant if they do not grant the one that was asked for.
+    pub(crate) async fn session_as_granted(&self) -> Result<Session, Failure> {
+        let attempt = Attempt::begin("--connect-timeout", self.patience());
+        let connected = match self.builder()?.connect().await {
+            Err(ConnectError::TimeoutNotGranted { granted, .. }) => {
+                self.builder()?.session_timeout(granted).connect().await
+            }
+            connected => connected,
+        };
+        connected.map_err(|error| self.failure(error, &attempt))
+    }
+
+    async fn connect(&self, attempt: Attempt) -> Result<Session, Failure> {
+        let builder = self.builder()?.connect_timeout(attempt.bound);
+        builder.connect().await.map_err(|error| self.failure(error, &attempt))
+    }
+
+    /// How long connecting may take.
     pub(crate) fn patience(&self) -> Duration {
         self.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT)
     }
 
-    /// What [`session`](Self::session) connects with.
-    pub(crate) fn builder(&self) -> Result<SessionBuilder, Failure> {
+    /// The options of [`session`](Self::session).
+    fn builder(&self) -> Result<SessionBuilder, Failure> {
         self.servers()?;
         let mut builder = Session::builder(self.connect_string())
             .connect_timeout(self.patience())
@@ -114,28 +149,33 @@ impl Connection {
         Ok(builder)
     }
 
-    /// Why there is no session; in the program's words where the library's are about its own options.
-    pub(crate) fn failure(&self, error: ConnectError) -> Failure {
+    /// Why this attempt gave no session.
+    fn failure(&self, error: ConnectError, attempt: &Attempt) -> Failure {
         match error {
             ConnectError::AuthFailed => self.rejected(),
-            ConnectError::TickUnknown { shorter, longer } => Failure::usage(format_args!(
-                "the servers' limits of session timeouts fit a tick of {} and one of {}; look at tickTime in zoo.cfg, and give \
-                 it as --tick or ZKLOCK_TICK",
-                duration::text(shorter),
-                duration::text(longer)
-            )),
+            ConnectError::Unreachable { servers, causes, .. } => Failure::new(
+                Code::Unreachable,
+                format_args!(
+                    "no server of {servers:?} established a session{}; zklock tried for {} of {} {}; check that the \
+                     servers run, have a quorum, and can be reached from here",
+                    each(&causes),
+                    duration::text(attempt.started.elapsed().min(attempt.bound)),
+                    attempt.option,
+                    duration::text(attempt.bound)
+                ),
+            ),
             error => error.into(),
         }
     }
 
-    /// A plain client, for what an operator does: look around, and remove nodes.
+    /// A plain client, to do as an operator does: look around, and delete nodes.
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
         self.servers()?;
         let servers = self.connect_string();
         let connector = self.connector()?;
         let connecting = async {
             loop {
-                // The client gives up after a session timeout; our own patience may be longer.
+                // The client gives up after its session timeout. The connect timeout may be longer.
                 match connector.clone().connect(&servers).await {
                     Err(Error::Timeout) => {}
                     result => return result,
@@ -150,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// What [`client`](Self::client) connects with.
+    /// The options of [`client`](Self::client).
     pub(crate) fn connector(&self) -> Result<Connector, Failure> {
         let mut connector = Client::connector().with_session_timeout(CLIENT_TIMEOUT);
         if let Some(digest) = self.digest()? {
@@ -171,13 +211,14 @@ impl Connection {
         self.servers.split(',').map(str::trim).map(secured).collect::<Vec<_>>().join(",")
     }
 
-    /// The servers, one by one. Where TLS is asked for, none is reached without: credentials would travel in clear text.
+    /// The servers, one by one. If TLS is asked for, a server without TLS is an error: credentials would travel in clear
+    /// text.
     pub(crate) fn servers(&self) -> Result<Vec<Address>, Failure> {
         let servers = address::parse(&self.connect_string())?;
         match servers.iter().find(|server| self.tls_ca.is_some() && !server.tls) {
             None => Ok(servers),
             Some(plain) => Err(Failure::usage(format_args!(
-                "{plain} is to be reached without TLS, and --tls-ca asks for TLS; leave out tcp:// or --tls-ca"
+                "{plain} asks for no TLS, and --tls-ca asks for TLS; leave out tcp:// or --tls-ca"
             ))),
         }
     }
@@ -186,28 +227,28 @@ impl Connection {
     pub(crate) fn digest(&self) -> Result<Option<String>, Failure> {
         let (source, digest) = match (&self.digest_file, env::var(DIGEST)) {
             (Some(file), _) => {
-                (file.display().to_string(), read(file)?.trim_end_matches(['\r', '\n']).to_owned())
+                (file.display().to_string(), file::read(file)?.trim_end_matches(['\r', '\n']).to_owned())
             }
             (None, Ok(digest)) if !digest.is_empty() => (DIGEST.to_owned(), digest),
             (None, Err(env::VarError::NotUnicode(_))) => {
-                return Err(Failure::usage(format_args!("{DIGEST} is no UTF-8")));
+                return Err(Failure::usage(format_args!("{DIGEST} is not UTF-8")));
             }
             (None, _) => return Ok(None),
         };
-        // The servers would take it, and it would be nobody whom an ACL names.
+        // The servers would accept it, and no ACL names such an identity.
         if !digest.contains(':') {
             return Err(Failure::usage(format_args!(
-                "{source} has no credentials of the form user:password"
+                "{source} holds no credentials of the form user:password"
             )));
         }
         Ok(Some(digest))
     }
 
-    /// What is needed to connect by TLS, if that is asked for.
+    /// The settings for TLS, if it is asked for.
     pub(crate) fn tls(&self) -> Result<Option<Tls>, Failure> {
         let Some(ca) = &self.tls_ca else {
             return match self.servers.contains(address::TLS) {
-                true => Err(Failure::usage("TLS needs to know whom to trust; give --tls-ca")),
+                true => Err(Failure::usage("TLS needs authorities to trust; give --tls-ca")),
                 false => Ok(None),
             };
         };
@@ -219,14 +260,15 @@ impl Connection {
         let message = match self.digest() {
             Ok(None) => "the servers demand credentials; give --digest-file, or set ZKLOCK_DIGEST",
             _ => {
-                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST, and that they know digests"
+                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST, and that the servers know digests"
             }
         };
         Failure::new(Code::NotAuthorized, message)
     }
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
-    fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format_args!("{} cannot be read: {error}", file.display())))
+/// The causes, in brackets.
+fn each(causes: &[ServerFailure]) -> String {
+    let causes = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    if causes.is_empty() { causes } else { format!(" ({})", text::harmless(&causes)) }
 }

@@ -1,17 +1,19 @@
-//! What the program tells people, on standard error. Results go to standard output, and not through here.
+//! Messages to people, on standard error. Results go to standard output, and not through here.
 
 use std::fmt::Display;
+use std::io::{Write, stderr};
 
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
-/// How much is told.
+/// How much the program tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// Only why it failed.
+    /// Only errors.
     Quiet,
-    /// What somebody should know: that it waits, and for whom; that a lock was lost.
+    /// News as well: the program waits, and who holds the lock; a lock was lost.
     Normal,
-    /// Each step.
+    /// Each step as well.
     Verbose,
 }
 
@@ -26,35 +28,48 @@ impl Console {
         Self { level }
     }
 
-    /// Each step, for those who want to see them.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.level == Level::Quiet
+    }
+
+    /// Tells a step.
     pub(crate) fn detail(self, message: impl Display) {
         if self.level >= Level::Verbose {
-            self.print(Style::new().dimmed(), message);
+            print(Style::new().dimmed(), message);
         }
     }
 
-    /// What somebody should know.
+    /// Tells news.
     pub(crate) fn note(self, message: impl Display) {
         if self.level >= Level::Normal {
-            self.print(Style::new(), message);
+            print(Style::new(), message);
         }
     }
 
-    /// What went wrong, or may.
+    /// Tells a problem, or a possible one.
     pub(crate) fn warn(self, message: impl Display) {
         if self.level >= Level::Normal {
-            self.print(AnsiColor::Yellow.on_default(), message);
+            print(AnsiColor::Yellow.on_default(), message);
         }
     }
 
-    /// Why it failed: told in any case.
+    /// Tells an error, at every level.
     pub(crate) fn error(self, message: impl Display) {
-        self.print(AnsiColor::Red.on_default(), message);
+        print(AnsiColor::Red.on_default(), message);
     }
+}
 
-    fn print(self, style: Style, message: impl Display) {
-        // `eprintln!` of a stream that is gone panics, and a message is not worth that.
-        use std::io::Write;
-        let _gone = writeln!(anstream::stderr(), "zklock: {style}{message}{style:#}");
-    }
+fn print(style: Style, message: impl Display) {
+    print_whole(&format!("zklock: {style}{message}{style:#}\n"));
+}
+
+/// Writes the text to standard error in one piece, so that no other process writes between two parts of a line.
+pub(crate) fn print_whole(text: &str) {
+    // A stream from `anstream` would write the text between two colours piece by piece.
+    let text = match AutoStream::choice(&stderr()) {
+        ColorChoice::Never => anstream::adapter::strip_str(text).to_string(),
+        _ => text.to_owned(),
+    };
+    // `eprint!` panics if the stream is gone. A message is not worth a panic.
+    let _gone = stderr().write_all(text.as_bytes());
 }

@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// `10`, `0.5`, `1500ms`, `10s`, `1m30s`: a number alone is of seconds.
+/// Parses `10`, `0.5`, `1500ms`, `10s` and `1m30s`. A number alone is in seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
     }
     let duration: SignedDuration = text
         .parse()
-        .map_err(|_| "write it as 10s, 1500ms or 1m30s; a number alone is of seconds".to_owned())?;
+        .map_err(|_| "write it as 10s, 1500ms or 1m30s; a number alone is in seconds".to_owned())?;
     Duration::try_from(duration).map_err(|_| "it is negative".to_owned())
 }
 
-/// As people read it: `1.5s`, `42ms`, `3m 20s`. Never more than it is: who is told a limit may write it.
+/// Writes it for people: `1.5s`, `42ms`, `3m 20s`. It is rounded down, so that a limit in a message can be given as an
+/// option.
 pub(crate) fn text(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {

@@ -1,17 +1,9 @@
-//! How the program ends: the one table of exit codes, and which error means which.
+//! How the program ends: the one table of exit codes. `--help`, the manual pages and docs/CLI.md show it.
 
-use std::fmt::{self, Display};
-use std::panic;
-use std::process::{self, ExitCode};
-use std::thread;
-use std::time::Duration;
+use std::fmt::Write as _;
+use std::process::ExitCode;
 
-use zklock::{AcquireError, ConnectError, InvalidLock, InvalidSequencer, QueryError, SequencerError};
-
-use crate::duration;
-
-/// What the program ends with when there is no command's own status to pass on. From `sysexits.h` where that has a word
-/// for it.
+/// The exit codes of the program itself. Where `sysexits.h` has a word for it, the number is the one from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     /// The question was answered, with no.
@@ -26,172 +18,140 @@ pub(crate) enum Code {
     NotFound = 127,
 }
 
-/// Behind `--help`.
-pub(crate) const TABLE: &str = "\
-Exit codes:
-  CMD's own  what `run` ends with if CMD ran; 128+N if signal N ended it
-  0    done; the answer is yes
-  1    the answer is no: an outdated claim (verify), nothing released (release), something to mend (doctor)
-  64   usage: a wrong option, or one that does not fit the session
-  69   ZooKeeper cannot be reached, does not answer in time, or has no quorum
-  70   an internal error, or one of ZooKeeper's that has no code here
-  75   the lock was not acquired in time, or a contender of another client is in its queue
-  76   the lock was lost while CMD ran
-  77   not authorized: rejected credentials, or an ACL
-  126  CMD was found, but cannot be run
-  127  CMD was not found
-  128+N  signal N ended the wait for the lock";
-
-/// Has a bug end the program at once, as an internal error. Unwinding would release the lock while the command is there;
-/// without us its warden ends it, and our session expires later.
-pub(crate) fn at_once_on_panic() {
-    let tell = panic::take_hook();
-    panic::set_hook(Box::new(move |bug| {
-        tell(bug);
-        // What other threads do, their tasks' owners learn of.
-        if thread::current().name() == Some("main") {
-            process::exit(Code::Internal as i32);
-        }
-    }));
-}
-
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
         Self::from(code as u8)
     }
 }
 
-/// Why a command of the program failed, and what it ends with.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) code: Code,
-    message: String,
+/// The exit code after a signal, as shells write it.
+pub(crate) fn after_signal(signal: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }
 
-/// What a command of the program comes to.
-pub(crate) type Outcome = Result<ExitCode, Failure>;
-
-impl Failure {
-    pub(crate) fn new(code: Code, message: impl Display) -> Self {
-        Self { code, message: message.to_string() }
-    }
-
-    pub(crate) fn usage(message: impl Display) -> Self {
-        Self::new(Code::Usage, message)
-    }
-
-    pub(crate) fn internal(message: impl Display) -> Self {
-        Self::new(Code::Internal, message)
-    }
-
-    /// No server of these answered in time.
-    pub(crate) fn unreachable(servers: &str, patience: Duration) -> Self {
-        let patience = duration::text(patience);
-        Self::new(Code::Unreachable, format_args!("no server of {servers:?} answered within {patience}"))
-    }
-
-    /// Standard output cannot be written to.
-    pub(crate) fn output(error: &std::io::Error) -> Self {
-        Self::internal(format_args!("the result cannot be written: {error}"))
-    }
+/// One row of the table.
+struct Row {
+    exit: Exit,
+    name: &'static str,
+    /// The reasons to end so, one a line.
+    when: &'static [&'static str],
 }
 
-impl Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
+/// The first column.
+#[derive(Clone, Copy)]
+enum Exit {
+    /// The command's own status.
+    Own,
+    Success,
+    Code(Code),
+    /// 128 and the number of a signal.
+    Signal,
 }
 
-/// Errors of which each has a code.
-trait Coded: Display {
-    fn code(&self) -> Code;
-}
+const TABLE: [Row; 12] = [
+    Row {
+        exit: Exit::Own,
+        name: "own",
+        when: &["run: CMD ended by itself while the lock was held; 128+N if signal N ended it"],
+    },
+    Row { exit: Exit::Success, name: "done", when: &["it is done, or the answer is yes"] },
+    Row {
+        exit: Exit::Code(Code::No),
+        name: "no",
+        when: &[
+            "verify: the claim is outdated",
+            "show --exit-code: nobody holds the lock",
+            "release: nothing was released",
+            "doctor: a warning or a danger was found",
+        ],
+    },
+    Row {
+        exit: Exit::Code(Code::Usage),
+        name: "usage",
+        when: &["an option is wrong, or does not fit the session"],
+    },
+    Row {
+        exit: Exit::Code(Code::Unreachable),
+        name: "unreachable",
+        when: &["ZooKeeper cannot be reached, does not answer in time, or has no quorum"],
+    },
+    Row {
+        exit: Exit::Code(Code::Internal),
+        name: "internal",
+        when: &["an internal error, or an error of ZooKeeper that has no code here"],
+    },
+    Row {
+        exit: Exit::Code(Code::NotAcquired),
+        name: "not-acquired",
+        when: &[
+            "run: the lock was not acquired within --timeout",
+            "run: a contender of another client is in the queue",
+            "run: --conflict-exit-code N replaces 75 by N",
+        ],
+    },
+    Row { exit: Exit::Code(Code::Lost), name: "lost", when: &["run: the lock was lost while CMD ran"] },
+    Row {
+        exit: Exit::Code(Code::NotAuthorized),
+        name: "not-authorized",
+        when: &["the servers reject the credentials, or an ACL forbids it"],
+    },
+    Row {
+        exit: Exit::Code(Code::NotExecutable),
+        name: "not-executable",
+        when: &["run: CMD was found, but cannot be run"],
+    },
+    Row { exit: Exit::Code(Code::NotFound), name: "not-found", when: &["run: CMD was not found"] },
+    Row {
+        exit: Exit::Signal,
+        name: "signal",
+        when: &["run: signal N ended the wait for the lock", "show --watch: signal N ended it; SIGINT is 0"],
+    },
+];
 
-impl<E: Coded> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::new(error.code(), error)
-    }
-}
-
-impl Coded for ConnectError {
-    fn code(&self) -> Code {
+impl Exit {
+    fn text(self) -> String {
         match self {
-            Self::Unreachable { .. } | Self::ReadOnly { .. } => Code::Unreachable,
-            Self::AuthFailed => Code::NotAuthorized,
-            Self::Servers { .. }
-            | Self::SessionTimeout { .. }
-            | Self::TimeoutNotGranted { .. }
-            | Self::LeaseTooShort { .. }
-            | Self::TickUnknown { .. } => Code::Usage,
-            _ => Code::Internal,
+            Self::Own => "CMD's own".to_owned(),
+            Self::Success => "0".to_owned(),
+            Self::Code(code) => (code as u8).to_string(),
+            Self::Signal => "128+N".to_owned(),
         }
     }
 }
 
-impl Coded for InvalidLock {
-    fn code(&self) -> Code {
-        Code::Usage
-    }
-}
-
-impl Coded for InvalidSequencer {
-    fn code(&self) -> Code {
-        Code::Usage
-    }
-}
-
-impl Coded for AcquireError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NotAuthorized { .. } | Self::AuthFailed { .. } => Code::NotAuthorized,
-            Self::EphemeralParent { .. } | Self::InvalidAcl { .. } => Code::Usage,
-            Self::ReadOnly { .. } | Self::Unanswered { .. } => Code::Unreachable,
-            Self::ForeignContender { .. } => Code::NotAcquired,
-            Self::SessionFailed { cause, .. } => cause.code(),
-            _ => Code::Internal,
+/// The table for the help and the manual pages, under its heading.
+pub(crate) fn table() -> String {
+    let mut text = "Exit codes:".to_owned();
+    for row in &TABLE {
+        let (mut exit, mut name) = (row.exit.text(), row.name);
+        for reason in row.when {
+            let _infallible = write!(text, "\n  {exit:<9}  {name:<14}  {reason}");
+            (exit, name) = (String::new(), "");
         }
     }
-}
-
-impl Coded for QueryError {
-    fn code(&self) -> Code {
-        match self {
-            Self::NotAuthorized { .. } => Code::NotAuthorized,
-            Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
-                Code::Unreachable
-            }
-            _ => Code::Internal,
-        }
-    }
-}
-
-impl Coded for SequencerError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Outdated { .. } => Code::No,
-            Self::NotAuthorized { .. } => Code::NotAuthorized,
-            Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
-                Code::Unreachable
-            }
-            _ => Code::Internal,
-        }
-    }
-}
-
-impl Coded for zookeeper_client::Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::NoAuth | Self::AuthFailed => Code::NotAuthorized,
-            Self::BadArguments(_) => Code::Usage,
-            Self::NoHosts | Self::Timeout | Self::ConnectionLoss | Self::SessionExpired => Code::Unreachable,
-            _ => Code::Internal,
-        }
-    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The table for docs/CLI.md.
+    fn markdown() -> String {
+        let mut text = "| exit code | name | when |\n|---|---|---|\n".to_owned();
+        for row in &TABLE {
+            let _infallible =
+                writeln!(text, "| {} | {} | {} |", row.exit.text(), row.name, row.when.join("<br>"));
+        }
+        text
+    }
+
+    #[test]
+    fn the_page_has_the_table() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/CLI.md");
+        let page = std::fs::read_to_string(page).expect("docs/CLI.md");
+        assert!(page.contains(&markdown()), "docs/CLI.md needs this table:\n\n{}", markdown());
+    }
 
     #[test]
     fn the_table_has_each_code() {
@@ -206,28 +166,15 @@ mod tests {
             Code::NotExecutable,
             Code::NotFound,
         ] {
-            let line = format!("\n  {:<3}  ", code as u8);
-            assert!(TABLE.contains(&line), "{code:?}");
+            let line = format!("\n  {:<9}  ", code as u8);
+            assert!(table().contains(&line), "{code:?}");
         }
     }
 
     #[test]
-    fn a_session_that_has_failed_ends_with_the_code_of_its_cause() {
-        let second = Duration::from_secs(1);
-        let cause = ConnectError::TimeoutNotGranted { asked: second * 8, granted: second * 4 };
-        let error = AcquireError::SessionFailed { path: "/lock".into(), cause: Box::new(cause) };
-        let failure = Failure::from(error);
-        assert_eq!(failure.code, Code::Usage);
-        assert!(failure.to_string().contains("maxSessionTimeout"), "{failure}");
-        assert_eq!(ConnectError::TickUnknown { shorter: second, longer: second }.code(), Code::Usage);
-    }
-
-    #[test]
-    fn no_answer_in_time_is_unreachable() {
-        let (path, waited) = ("/lock".to_owned(), Duration::from_secs(5));
-        assert_eq!(AcquireError::Unanswered { path: path.clone(), waited }.code(), Code::Unreachable);
-        assert_eq!(QueryError::Unanswered { path, waited }.code(), Code::Unreachable);
-        let sequencer = "7:a:1:/lock".parse().expect("a sequencer");
-        assert_eq!(SequencerError::Unanswered { sequencer, waited }.code(), Code::Unreachable);
+    fn each_line_fits_a_terminal_of_the_widest_help() {
+        for line in table().lines() {
+            assert!(line.len() <= 120, "{line}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The program `zklock`: guards any command with a strict lock on ZooKeeper, and shows any lock's queue.
+//! The program `zklock`: runs any command under a strict lock on ZooKeeper, and shows any lock's queue.
 //!
 //! ```text
 //! zklock run /lock/report -- ./report        acquires, runs, releases
@@ -15,6 +15,7 @@ mod console;
 mod doctor;
 mod duration;
 mod exit;
+mod failure;
 mod ls;
 mod manual;
 mod output;
@@ -34,36 +35,41 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
 use args::{Arguments, Command};
-use console::{Console, Level};
-use exit::{Code, Failure, Outcome};
+use console::{Console, Level, print_whole};
+use exit::Code;
+use failure::{Failure, Outcome};
 
 fn main() -> ExitCode {
-    exit::at_once_on_panic();
+    failure::exit_at_once_on_panic();
     if let Some(role) = warden::role() {
         return role.play();
     }
     let arguments = match Arguments::read() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            let _gone = error.print();
-            return if error.use_stderr() { Code::Usage.into() } else { ExitCode::SUCCESS };
+        Err(error) if error.use_stderr() => {
+            print_whole(&error.render().ansi().to_string());
+            return Code::Usage.into();
+        }
+        Err(help) => {
+            let _gone = help.print();
+            return ExitCode::SUCCESS;
         }
     };
     let console = Console::new(arguments.level());
     let is_doctor = matches!(arguments.command, Command::Doctor(_));
     perform(arguments, console).unwrap_or_else(|failure| {
-        console.error(&failure);
+        failure.tell(console);
         if failure.code == Code::Unreachable && !is_doctor {
             console.note("`zklock doctor` asks each server what is wrong");
         }
-        failure.code.into()
+        failure.exit()
     })
 }
 
 fn perform(arguments: Arguments, console: Console) -> Outcome {
     log(arguments.level());
     if let Command::Run(_) = arguments.command {
-        // Before there is another thread.
+        // Other threads inherit the signal mask, so it is set before they start.
         signals::unblock().map_err(Failure::internal)?;
     }
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::internal)?;
@@ -71,7 +77,7 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
     let outcome = runtime.block_on(async {
         match arguments.command {
             Command::Run(run) => run::run(run, connection, console).await,
-            Command::Show(show) => show::show(show, connection).await,
+            Command::Show(show) => show::show(show, connection, console).await,
             Command::Ls(list) => ls::list(list, connection, console).await,
             Command::Verify(verify) => verify::verify(verify, connection, console).await,
             Command::Release(release) => release::release(release, connection, console).await,
@@ -80,12 +86,12 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
             Command::Man(man) => manual::pages(man),
         }
     });
-    // What still waits for a server that does not answer is not waited for.
+    // The program does not wait for requests that a silent server still has.
     runtime.shutdown_background();
     outcome
 }
 
-/// What the library logs, on standard error; `RUST_LOG` chooses more finely.
+/// Writes the library's log to standard error. `RUST_LOG` chooses more finely than `--verbose`.
 fn log(level: Level) {
     let default = if level == Level::Verbose { "zklock=debug,zookeeper_client=warn" } else { "off" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
@@ -93,7 +99,7 @@ fn log(level: Level) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(is_colored)
-        // They would be printed to a stream that is gone, with a panic.
+        // The subscriber prints its own errors with `eprintln!`, which panics if the stream is gone.
         .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .init();

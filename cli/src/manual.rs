@@ -1,4 +1,4 @@
-//! Completions, and manual pages: what packagers put beside the program.
+//! Completions and manual pages, for packages of the program.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::{self, Arguments};
-use crate::exit::{self, Failure, Outcome};
+use crate::exit;
+use crate::failure::{Failure, Outcome};
 use crate::output;
 
 const NAME: &str = env!("CARGO_BIN_NAME");
@@ -22,7 +23,7 @@ pub(crate) fn completions(completions: args::Completions) -> Outcome {
     print(script)
 }
 
-/// Prints the manual page, or writes all of them.
+/// Prints the manual page, or writes the pages of all commands.
 pub(crate) fn pages(man: args::Man) -> Outcome {
     let mut program = Arguments::command().disable_help_subcommand(true);
     program.build();
@@ -51,13 +52,13 @@ fn title(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
 
-/// One page. The sections are clap's, but for what stands behind the help, whose lines have to stay as they are.
+/// One page. Its sections are clap's, but for the text behind the help: the lines of that text must stay as they are.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let is_program = command.get_name() == NAME;
     let man = Man::new(command.clone())
         .title(title(command).to_uppercase())
-        // A page that is made twice is the same twice; without quotes the source would be taken for the date.
+        // Without a date, the same program makes the same page. Without the quotes, the source would stand as the date.
         .date("\"\"")
         .source(format!("{NAME} {}", env!("CARGO_PKG_VERSION")))
         .manual("User Commands");
@@ -73,14 +74,14 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     let behind = command.get_after_long_help().or_else(|| command.get_after_help());
     behind_help(&mut rest, &behind.map(ToString::to_string).unwrap_or_default());
     if !is_program {
-        behind_help(&mut rest, exit::TABLE);
+        behind_help(&mut rest, &exit::table());
         rest.control("SH", ["SEE ALSO"]).text([roman(format!("{NAME}(1)"))]);
     }
     rest.to_writer(&mut page)?;
     Ok(page)
 }
 
-/// As in the help; clap's own section has all options, and not what stands between the arguments.
+/// The usage line of the help. clap's own section lists all options, and leaves out the `--` between the arguments.
 fn synopsis(command: &Command) -> Roff {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
@@ -91,7 +92,8 @@ fn synopsis(command: &Command) -> Roff {
     roff
 }
 
-/// Paragraphs are parted by empty lines, and may have a heading. Lines that are indented are kept as they are.
+/// Adds the text behind the help. Empty lines separate its paragraphs, which may have a heading. Indented lines stay as
+/// they are.
 fn behind_help(roff: &mut Roff, text: &str) {
     let mut paragraphs = text.split("\n\n").filter(|paragraph| !paragraph.is_empty()).peekable();
     if paragraphs.peek().is_some_and(|first| heading(first).is_none()) {
@@ -111,7 +113,7 @@ fn behind_help(roff: &mut Roff, text: &str) {
     }
 }
 
-/// A heading is one or two words with a colon, in a line above indented ones.
+/// A heading is a line of one or two words and a colon, above indented lines.
 fn heading(paragraph: &str) -> Option<(&str, &str)> {
     let (first, rest) = paragraph.split_once('\n')?;
     let name = first.strip_suffix(':')?;
@@ -123,7 +125,7 @@ fn lines(roff: &mut Roff, text: &str) {
     for line in text.lines() {
         let keep = line.starts_with(' ');
         if keep != kept {
-            // Between these two no line is filled up with the next one.
+            // Between `nf` and `fi`, roff does not fill a line up with the next one.
             roff.control(if keep { "nf" } else { "fi" }, []);
             kept = keep;
         }

@@ -5,10 +5,10 @@ use std::io::{ErrorKind, Write as _};
 
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::text;
 
-/// Writes the text, which ends its own lines. Whoever closed the pipe has read enough.
+/// Writes the text as it is. A closed pipe is no error: the reader has read enough.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut output = anstream::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
@@ -23,8 +23,8 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&escaped(&json))
 }
 
-/// JSON need not escape all that could drive a terminal. Beyond ASCII such characters stand in strings only, and so does
-/// DEL.
+/// JSON with every harmful character escaped. JSON itself allows some of them: DEL, and some beyond ASCII. They can stand
+/// only in strings, where an escape changes no value.
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len() + 1);
     for character in json.chars() {

@@ -1,32 +1,31 @@
-//! A lock's queue, as people and JSON see it.
+//! A lock's queue, as text for people and as JSON.
 
 use std::fmt::Display;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize, Serializer};
-use zklock::recipe::Sequence;
+use serde::{Serialize, Serializer};
 use zklock::{Contender, ForeignContender};
-use zookeeper_client::{SessionId, Stat};
+use zookeeper_client::SessionId;
 
 use crate::text;
 
-/// What stands for what is not known.
+/// The text for an unknown value.
 const UNKNOWN: &str = "-";
 
-/// One contender. Its fields are those of the JSON, by these names.
+/// One contender. The fields of the JSON have the same names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Entry {
-    /// 0 holds the lock, or is about to.
+    /// The contender at 0 holds the lock, or is about to hold it.
     pub(crate) position: usize,
-    /// Its node's path.
+    /// The path of its node.
     pub(crate) node: String,
-    /// `None` if its data is not ours to read, or not zklock's.
+    /// `None` if an ACL hides the data, or if the data is not zklock's.
     pub(crate) owner: Option<String>,
     /// When it began to contend, by its own clock.
     #[serde(serialize_with = "written")]
     pub(crate) since: Option<Timestamp>,
-    /// `None` if its node is not ours to read; so is the token.
+    /// The session and the token are `None` if an ACL hides the node.
     #[serde(serialize_with = "written")]
     pub(crate) session: Option<SessionId>,
     pub(crate) token: Option<i64>,
@@ -34,14 +33,14 @@ pub(crate) struct Entry {
     pub(crate) data: Option<String>,
 }
 
-/// A contender of another client. Its fields are those of the JSON, by these names.
+/// A contender of another client. The fields of the JSON have the same names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Stranger {
-    /// Its node's path.
+    /// The path of its node.
     pub(crate) node: String,
-    /// Whose it seems to be, by its name.
+    /// The client, as the node's name suggests.
     pub(crate) client: String,
-    /// `None` if its node is not ours to read, or not ephemeral.
+    /// `None` if an ACL hides the node, or if the node is not ephemeral.
     #[serde(serialize_with = "written")]
     pub(crate) session: Option<SessionId>,
 }
@@ -67,29 +66,8 @@ impl Stranger {
     }
 }
 
-/// The data of a contender's node, as zklock writes it.
-#[derive(Deserialize)]
-struct Data {
-    /// A UUID, which tells zklock's own data from that of others.
-    id: String,
-    #[serde(default)]
-    owner: String,
-    /// Milliseconds since the Unix epoch.
-    #[serde(default)]
-    since: u64,
-    data: Option<String>,
-}
-
-impl Data {
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let is_uuid = |id: &str| id.chars().filter(char::is_ascii_hexdigit).count() == 32;
-        serde_json::from_slice::<Self>(bytes).ok().filter(|data| is_uuid(&data.id))
-    }
-}
-
 impl From<&Contender> for Entry {
     fn from(contender: &Contender) -> Self {
-        let name = contender.path.rsplit('/').next().unwrap_or_default();
         Self {
             position: contender.position,
             node: contender.path.clone(),
@@ -97,37 +75,18 @@ impl From<&Contender> for Entry {
             since: contender.since.and_then(timestamp),
             session: contender.session.map(SessionId),
             token: contender.token.map(|token| token.as_i64()),
-            sequence: Sequence::parse(name).map(|sequence| sequence.0),
+            sequence: Some(contender.number),
             data: contender.data.clone(),
         }
     }
 }
 
 impl Entry {
-    /// The first of a queue, from its node, if that is ours to read.
-    pub(crate) fn first(node: String, sequence: Sequence, read: Option<(Vec<u8>, Stat)>) -> Self {
-        let stat = read.as_ref().map(|(_, stat)| stat);
-        let (session, token) =
-            (stat.map(|stat| SessionId(stat.ephemeral_owner)), stat.map(|stat| stat.czxid));
-        let data = read.and_then(|(bytes, _)| Data::decode(&bytes));
-        let since = data.as_ref().and_then(|data| UNIX_EPOCH.checked_add(Duration::from_millis(data.since)));
-        Self {
-            position: 0,
-            node,
-            owner: data.as_ref().map(|data| data.owner.clone()),
-            since: since.and_then(timestamp),
-            session,
-            token,
-            sequence: Some(sequence.0),
-            data: data.and_then(|data| data.data),
-        }
-    }
-
     pub(crate) fn owner_text(&self) -> String {
         self.owner.as_deref().map_or_else(|| UNKNOWN.to_owned(), text::harmless)
     }
 
-    /// When it began to contend, and how long that is ago unless its clock is ahead of ours.
+    /// When it began to contend, and how long ago that is. The age is left out if its clock is ahead of this one.
     pub(crate) fn since_text(&self, now: Timestamp) -> String {
         let Some(since) = self.since else { return UNKNOWN.to_owned() };
         match self.age(now) {
@@ -136,7 +95,7 @@ impl Entry {
         }
     }
 
-    /// For how long it contends.
+    /// How long it has contended.
     pub(crate) fn age(&self, now: Timestamp) -> Option<Duration> {
         Duration::try_from(now.duration_since(self.since?)).ok()
     }
@@ -158,12 +117,12 @@ impl Entry {
     }
 }
 
-/// The value's text, if there is a value.
+/// The value's text, or the one for an unknown value.
 pub(crate) fn known(value: Option<impl Display>) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
 }
 
-/// `None` beyond the year 9999, where anybody may say to be from.
+/// `None` beyond the year 9999. Any client may write such a time.
 fn timestamp(time: SystemTime) -> Option<Timestamp> {
     Timestamp::try_from(time).ok()
 }
@@ -183,7 +142,7 @@ pub(crate) mod tests {
     pub(crate) fn entry(owner: &str, sequence: i32, token: i64) -> Entry {
         Entry {
             position: 0,
-            node: format!("/lock/{}", Sequence(sequence)),
+            node: format!("/lock/lock-{sequence:010}"),
             owner: Some(owner.to_owned()),
             since: Timestamp::from_second(1_000_000_000).ok(),
             session: Some(SessionId(0x0100_001c_4e6f_0000)),
@@ -191,52 +150,6 @@ pub(crate) mod tests {
             sequence: Some(sequence),
             data: None,
         }
-    }
-
-    const ID: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-
-    fn from_bytes(bytes: &[u8]) -> Entry {
-        let stat = Stat {
-            czxid: 7,
-            mzxid: 7,
-            pzxid: 7,
-            ctime: 0,
-            mtime: 0,
-            version: 0,
-            cversion: 0,
-            aversion: 0,
-            ephemeral_owner: -1,
-            data_length: 0,
-            num_children: 0,
-        };
-        Entry::first("/a/lock-0000000001".to_owned(), Sequence(1), Some((bytes.to_vec(), stat)))
-    }
-
-    #[test]
-    fn a_session_is_written_as_zookeeper_prints_it() {
-        let json = serde_json::to_value(from_bytes(b"")).unwrap();
-        assert_eq!(json["session"], "0xffffffffffffffff");
-        assert_eq!(json["token"], 7);
-        assert_eq!(json["owner"], serde_json::Value::Null);
-    }
-
-    #[test]
-    fn data_of_others_tells_no_owner() {
-        for bytes in
-            ["", "10.0.0.1", r#"{"owner":"o"}"#, r#"{"id":"7","owner":"o"}"#, r#"{"id":7,"owner":"o"}"#]
-        {
-            assert_eq!(from_bytes(bytes.as_bytes()).owner, None, "{bytes}");
-        }
-        let bytes = format!(r#"{{"id":"{ID}","owner":"o","later":true}}"#);
-        assert_eq!(from_bytes(bytes.as_bytes()).owner.as_deref(), Some("o"));
-    }
-
-    #[test]
-    fn times_out_of_this_world_are_unknown() {
-        let bytes = format!(r#"{{"id":"{ID}","owner":"o","since":{}}}"#, u64::MAX);
-        let entry = from_bytes(bytes.as_bytes());
-        assert_eq!((entry.owner.as_deref(), entry.since), (Some("o"), None));
-        assert_eq!(entry.since_text(Timestamp::UNIX_EPOCH), "-");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `zklock release --force`: takes a lock from its holder.
 //!
-//! What is removed is the node that was shown, and no other: it is read again right before, and has to be of the
-//! transaction that its token names. ZooKeeper deletes by name and version only, so there is a gap of one round trip: in it
-//! the holder would have to release, the servers to remove the empty directory, and the next one to make it anew and hold
-//! the lock by a node of the same number.
+//! It deletes the node that the user saw, and no other. It reads the node again right before, and compares the
+//! transaction that created the node with the token. ZooKeeper deletes by name and version only, so a gap of one round
+//! trip stays. To be hit in it, a successor needs a node with the same number: the holder would have to release, the
+//! servers to delete the empty directory, and the successor to create the directory and its node, all within the gap.
 
 use std::io::{self, IsTerminal, Write as _};
 use std::process::ExitCode;
@@ -15,34 +15,36 @@ use crate::args::Release;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::{Console, Level};
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::Code;
+use crate::failure::{Failure, Outcome};
 use crate::queue::Entry;
 
-/// Shows the holder, asks, and removes the holder's node.
+/// Shows the holder, asks the user, and deletes the holder's node.
 pub(crate) async fn release(release: Release, connection: &Connection, console: Console) -> Outcome {
     let path = release.path.as_str();
     if !release.yes && !io::stdin().is_terminal() {
-        return Err(Failure::usage("there is no terminal to ask on; give --yes"));
+        return Err(Failure::usage("no terminal to ask on; give --yes"));
     }
-    // A question needs what it is about, however quiet we are to be.
+    // A question needs the facts it is about, even with --quiet.
     let console = if release.yes { console } else { Console::new(Level::Normal) };
     let holder = holder(path, connection).await?;
     console.note(description(path, &holder));
     let Some(token) = holder.token else {
-        let problem = "is not ours to read, so that it might be another holder's by the time it is removed";
+        let problem =
+            "may not be read with these credentials, so it might be another holder's when it is deleted";
         return Err(Failure::new(Code::NotAuthorized, format_args!("{} {problem}", holder.node)));
     };
     if !release.yes && !confirmed().await? {
         return Err(Failure::new(Code::No, "nothing was released"));
     }
-    // The session that looked is closed by now: people take their time to answer.
+    // The session that read the queue is closed already, because the user may take long to answer.
     let client = connection.client().await?;
     let removed = remove(&client, &holder.node, token).await;
     closing::client(client).await;
     removed?;
     console.note(format_args!(
-        "{path} was taken from it. It is told within a round trip; until then it may believe that it holds the lock. \
-         Whoever is next holds it at once, unless it has a takeover delay"
+        "{path} was taken from the holder. The holder hears of that within a round trip, and may believe until then that it holds \
+         the lock. The next contender holds the lock at once, unless it has a takeover delay"
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -66,7 +68,7 @@ fn description(path: &str, holder: &Entry) -> String {
     )
 }
 
-/// Asks on the terminal; no answer is a no.
+/// Asks on the terminal. No answer is a no.
 async fn confirmed() -> Result<bool, Failure> {
     let _gone = write!(anstream::stderr(), "Take the lock from it? [y/N] ");
     let answer = || {
@@ -79,7 +81,7 @@ async fn confirmed() -> Result<bool, Failure> {
 }
 
 async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> {
-    let gone = || Failure::new(Code::No, format_args!("{node} is gone by itself; nothing was removed"));
+    let gone = || Failure::new(Code::No, format_args!("{node} is gone by itself; nothing was deleted"));
     let version = match client.get_data(node).await {
         Ok((_, stat)) if stat.czxid == token => stat.version,
         Ok(_) | Err(Error::NoNode) => return Err(gone()),
@@ -89,13 +91,12 @@ async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> 
         Ok(()) => Ok(()),
         Err(Error::NoNode) => Err(gone()),
         Err(Error::BadVersion) => {
-            let problem = "was written to meanwhile; nothing was removed";
+            let problem = "was written to meanwhile; nothing was deleted";
             Err(Failure::new(Code::No, format_args!("{node} {problem}")))
         }
         Err(Error::ConnectionLoss | Error::SessionExpired) => {
-            let problem =
-                "the connection was lost before the answer came, so it may be removed; look at the queue";
-            Err(Failure::new(Code::Unreachable, format_args!("removing {node}: {problem}")))
+            let problem = "the connection was lost before the answer came, so the node may be removed; look at the queue";
+            Err(Failure::new(Code::Unreachable, format_args!("deleting {node}: {problem}")))
         }
         Err(error) => Err(failure(node, error)),
     }
@@ -103,5 +104,5 @@ async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> 
 
 fn failure(node: &str, error: Error) -> Failure {
     let plain = Failure::from(error);
-    Failure::new(plain.code, format_args!("removing {node}: {plain}"))
+    Failure::new(plain.code, format_args!("deleting {node}: {plain}"))
 }

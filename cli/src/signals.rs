@@ -23,11 +23,11 @@ pub(crate) const TSTP: i32 = Signal::TSTP.as_raw();
 pub(crate) const TTIN: i32 = Signal::TTIN.as_raw();
 pub(crate) const TTOU: i32 = Signal::TTOU.as_raw();
 
-/// Those that ask a program to end.
+/// The signals that ask a program to end.
 const FATAL: [SignalKind; 4] =
     [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
 
-/// Those that mean the command, and not us; with SIGTSTP and SIGCONT.
+/// The signals that mean the command and not this process, but for SIGTSTP and SIGCONT.
 fn passed_on() -> impl Iterator<Item = SignalKind> {
     FATAL.into_iter().chain([
         SignalKind::user_defined1(),
@@ -36,26 +36,29 @@ fn passed_on() -> impl Iterator<Item = SignalKind> {
     ])
 }
 
-/// For how long a SIGTSTP is kept that has not stopped us.
+/// How long a SIGTSTP is kept that has not stopped this process.
 const KEPT: Duration = Duration::from_millis(100);
 
-/// Has this thread, and those it starts, hear of every signal, whatever was blocked by the one who started us; and not be
-/// stopped for what it does in the background: saying something (`stty tostop`), or taking the terminal back. A command is
-/// launched with nothing blocked.
+/// Unblocks every signal for this thread, and for the threads it starts, whatever the parent process had blocked.
+///
+/// Three signals stay blocked. SIGTSTP and SIGCONT are looked at while they are pending ([`Signals`]). SIGTTOU would stop
+/// this process for what it does in the background: to print (`stty tostop`), or to take the terminal back. The command
+/// starts with nothing blocked.
 pub(crate) fn unblock() -> io::Result<()> {
     use signal::Signal::{SIGCONT, SIGTSTP, SIGTTOU};
     Ok([SIGCONT, SIGTSTP, SIGTTOU].into_iter().collect::<SigSet>().thread_set_mask()?)
 }
 
-/// The signals that arrive from now on, by number, instead of what they would do to this process. After [`unblock`].
+/// The signals that arrive from now on, by number. They have no other effect on this process. Call [`unblock`] first.
 ///
-/// Those that are ignored already, as `nohup` and the background jobs of scripts have it, are left alone, and so are
-/// ignored by what this process starts, too. But for SIGCONT, which nobody can ignore: it continues us, and then we have to
-/// continue the command.
+/// A signal that is ignored already, as by `nohup` or in the background jobs of scripts, stays ignored, in child
+/// processes as well. SIGCONT is the exception, because no process can ignore it: it continues this process, which then
+/// has to continue the command.
 ///
-/// Whoever sends SIGTSTP and then SIGCONT would wait for ever for one that stops after it was continued. So SIGTSTP is only
-/// looked at, and left to the kernel, which takes it back when SIGCONT arrives. A stop signal takes back a SIGCONT that was
-/// not looked at, too; so a SIGTTOU stays pending that means nothing else than that no SIGCONT has arrived.
+/// A process that sends SIGTSTP and then SIGCONT expects this process to run. If this process stopped after the SIGCONT,
+/// the other one would wait for ever. So a pending SIGTSTP is looked at and left to the kernel, which discards it when
+/// SIGCONT arrives. The kernel also discards a pending SIGCONT when a stop signal arrives, so a SIGCONT could be missed.
+/// Therefore this process keeps a SIGTTOU pending. Its disappearance says that a SIGCONT has arrived.
 pub(crate) struct Signals {
     arriving: BoxStream<'static, i32>,
     continuing: AsyncFd<SignalFd>,
@@ -63,7 +66,7 @@ pub(crate) struct Signals {
     not_continued: SignalFd,
     /// Since when a SIGTSTP is kept.
     kept: Option<Instant>,
-    /// Those that have arrived. Not both SIGTSTP and SIGCONT, but the later one.
+    /// The signals that have arrived. Of SIGTSTP and SIGCONT, only the later one is in here.
     arrived: VecDeque<i32>,
 }
 
@@ -93,7 +96,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// The next one. Cancel-safe.
+    /// The next signal. Cancel-safe: no signal is lost.
     pub(crate) async fn next(&mut self) -> i32 {
         loop {
             self.collect();
@@ -101,7 +104,7 @@ impl Signals {
                 return signal;
             }
             let kept = self.kept.map(|since| KEPT.saturating_sub(since.elapsed()));
-            // Those that are pending are looked at after this, and whatever arrives then makes them ready again.
+            // The next round looks at pending signals. A signal that arrives later makes its descriptor ready again.
             tokio::select! {
                 Some(signal) = self.arriving.next() => self.arrived.push_back(signal),
                 Ok(mut continuing) = self.continuing.readable() => continuing.clear_ready(),
@@ -112,7 +115,7 @@ impl Signals {
         }
     }
 
-    /// Whether SIGCONT has arrived, and comes next or soon.
+    /// Whether a SIGCONT has arrived that `next` has not returned yet.
     pub(crate) fn is_continued(&mut self) -> bool {
         self.collect();
         self.arrived.contains(&CONT)
@@ -134,14 +137,15 @@ impl Signals {
                 self.arrived.retain(|signal| *signal != CONT);
                 self.arrived.push_back(TSTP);
             }
-            // While it is pending, nobody would hear of another one.
+            // A second SIGTSTP makes no difference while the first one is pending.
             Some(since) if since.elapsed() >= KEPT => self.forget_stop(),
             _ => {}
         }
     }
 
-    /// Stops this process, as SIGTSTP does, until somebody continues it; unless somebody has since it was told to, or has asked
-    /// it to end. `all` of its group, too, the script that runs it and what it is piped to, if those were not told.
+    /// Stops this process, as SIGTSTP does, until somebody continues it. It does nothing if a SIGCONT or a signal to end
+    /// has arrived since the SIGTSTP. `all` stops the whole process group: the script that runs zklock, and the other
+    /// ends of its pipes.
     pub(crate) fn stop(&mut self, all: bool) {
         if self.is_continued() || self.arrived.iter().any(|signal| is_fatal(*signal)) {
             return;
@@ -156,11 +160,11 @@ impl Signals {
         if is_ready(&self.not_continued) {
             let _stopped = tstp.thread_unblock();
         } else if all || !is_told {
-            // Somebody has continued us before we sent that.
+            // A SIGCONT arrived before this process sent the SIGTSTP.
             self.forget_stop();
         }
         if all {
-            // If we go on, so do they: they may have been continued before they were stopped.
+            // This process runs, so the rest of the group has to. It may have got a SIGCONT before the SIGTSTP.
             let _told = kill_current_process_group(Signal::CONT);
         }
         let _as_before = tstp.thread_block();
@@ -171,7 +175,7 @@ impl Signals {
         let _forgotten = self.stopping.get_ref().read_signal();
     }
 
-    /// The next one that asks to end; while there is no command that they could be meant for. Cancel-safe.
+    /// The next signal that asks to end, while no command runs that it could be meant for. Cancel-safe: no signal is lost.
     pub(crate) async fn next_fatal(&mut self) -> i32 {
         loop {
             match self.next().await {
@@ -188,7 +192,7 @@ pub(crate) fn is_fatal(signal: i32) -> bool {
     FATAL.iter().any(|fatal| fatal.as_raw_value() == signal)
 }
 
-/// Whether no parent of this process's group has job control over it: then nobody would have it go on.
+/// Whether this process's group is orphaned: no parent has job control over it, so nobody would continue it.
 pub(crate) fn is_orphaned() -> bool {
     let (group, Ok(session)) = (getpgrp(), getsid(None)) else { return true };
     let mut member = Pid::this();
@@ -211,30 +215,30 @@ fn send(signal: Signal) {
     let _sent = kill_process(getpid(), signal);
 }
 
-/// Tells which of these signals, that are blocked, are pending.
+/// A descriptor that is readable while one of these blocked signals is pending.
 fn pending(signals: SigSet) -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
 }
 
 fn waiting_for(pending: SignalFd) -> io::Result<AsyncFd<SignalFd>> {
-    #[allow(deprecated, reason = "the other way is unsafe, and this one keeps its descriptor")]
+    #[allow(deprecated, reason = "the other constructor is unsafe, and this one keeps its descriptor")]
     AsyncFd::new(pending)
 }
 
-/// Whether one of these is pending.
+/// Whether one of its signals is pending.
 fn is_ready(pending: &SignalFd) -> bool {
     let mut pending = [PollFd::new(pending, PollFlags::IN)];
     poll(&mut pending, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
-/// Which signals this process was started to ignore.
+/// The signals that this process was started to ignore.
 fn ignored() -> impl Fn(i32) -> bool {
     let mask = status("self", "SigIgn:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     let mask = mask.unwrap_or_default();
     move |signal| signal > 0 && mask >> (signal - 1) & 1 == 1
 }
 
-/// What `/proc` tells of a process behind this key.
+/// The value of this key in `/proc` for a process.
 fn status(process: impl Display, key: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned())

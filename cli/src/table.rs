@@ -1,24 +1,25 @@
 //! Aligned columns.
 
 use anstyle::Style;
-use ratatui::text::Span;
+use unicode_truncate::UnicodeTruncateStr;
+use unicode_width::UnicodeWidthStr;
 
-/// The widest cell; a longer one is cut. JSON has all of it.
+/// The widest cell. A wider one is cut; the JSON has all of it.
 const WIDEST: usize = 80;
 
-/// Between two columns.
+/// The blanks between two columns.
 const GAP: usize = 2;
 
-/// The lines of a table whose cells are free of control characters.
+/// The lines of a table. Its cells must be free of control characters.
 pub(crate) fn aligned<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
     let rows = rows.into_iter().map(|row| row.map(|cell| cut(&cell, WIDEST))).collect::<Vec<_>>();
-    let mut widths = header.map(width);
+    let mut widths = header.map(UnicodeWidthStr::width);
     for row in &rows {
         for (widest, cell) in widths.iter_mut().zip(row) {
-            *widest = width(cell).max(*widest);
+            *widest = cell.width().max(*widest);
         }
     }
     let bold = Style::new().bold();
@@ -35,29 +36,18 @@ fn line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
     for (cell, widest) in cells.iter().zip(widths) {
         let cell = cell.as_ref();
         text.push_str(cell);
-        text.extend(std::iter::repeat_n(' ', widest + GAP - width(cell)));
+        text.extend(std::iter::repeat_n(' ', widest + GAP - cell.width()));
     }
     text.truncate(text.trim_end().len());
     text
 }
 
 fn cut(cell: &str, widest: usize) -> String {
-    if width(cell) <= widest {
+    if cell.width() <= widest {
         return cell.to_owned();
     }
-    let mut room = widest - 1;
-    let fits = |character: &char| {
-        let taken = width(character.encode_utf8(&mut [0; 4]));
-        let fits = taken <= room;
-        room = room.saturating_sub(taken);
-        fits
-    };
-    cell.chars().take_while(fits).chain(['…']).collect()
-}
-
-/// How many columns of a terminal the text takes.
-fn width(text: &str) -> usize {
-    Span::raw(text).width()
+    let (start, _) = cell.unicode_truncate(widest - 1);
+    format!("{start}…")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The controlling terminal, and which process group it listens to.
+//! The controlling terminal, and the process group in its foreground.
 
 use std::fs::File;
 use std::io::{IsTerminal, stderr, stdin, stdout};
@@ -13,7 +13,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// That of this process, if it has one.
+    /// The terminal of this process, if it has one.
     pub(crate) fn open() -> Option<Self> {
         File::options().read(true).write(true).open("/dev/tty").ok().map(|tty| Self { tty })
     }
@@ -23,7 +23,7 @@ impl Terminal {
         tcgetpgrp(&self.tty) == Ok(getpgrp())
     }
 
-    /// Whether it has hung up, or is another session's by now.
+    /// Whether the terminal has hung up, or belongs to another session by now.
     pub(crate) fn is_gone(&self) -> bool {
         tcgetpgrp(&self.tty).is_err()
     }
@@ -33,9 +33,11 @@ impl Terminal {
         tcgetpgrp(&self.tty) == Ok(id(group))
     }
 
-    /// Whether this process is a job of its own, in the foreground, and all it reads and writes is the terminal: then its
-    /// command can have the terminal from the start. Another one of the same job (in a pipe, or the script that runs us) would
-    /// be in the background from then on, so there the command gets it when it asks.
+    /// Whether this process is a job of its own in the foreground, and reads from and writes to nothing but the terminal.
+    /// Then its command can have the terminal from the start.
+    ///
+    /// In a pipe or a script, other processes of the same job would be in the background from then on. There the command
+    /// gets the terminal when it asks for it.
     pub(crate) fn is_all_ours(&self) -> bool {
         self.is_ours()
             && getpgrp() == Pid::this()
@@ -49,7 +51,7 @@ impl Terminal {
         self.listen_to(getpgrp());
     }
 
-    /// Puts this process's group into the foreground again, if `group`, or one that is gone, is there.
+    /// Puts this process's group into the foreground again, if `group` or a group that is gone is there.
     pub(crate) fn take_back(&self, group: process::Pid) {
         let present = tcgetpgrp(&self.tty);
         if present.is_ok_and(|present| present == id(group) || killpg(present, None) == Err(Errno::ESRCH)) {
@@ -63,7 +65,7 @@ impl Terminal {
     }
 
     fn listen_to(&self, group: Pid) {
-        // A group that is gone cannot have it, and a terminal that is gone matters to nobody.
+        // It fails if the group or the terminal is gone. Then nobody needs the terminal.
         let _given = tcsetpgrp(&self.tty, group);
     }
 }

@@ -1,11 +1,11 @@
-//! Text that anybody may have written, made fit for a terminal.
+//! Text that any client may have written, made fit for a terminal.
 
 use std::time::Duration;
 
 use crate::duration;
 
-/// The text with each character written out, as in `\u{1b}`, that could drive a terminal, break a line or a table, or
-/// show the others in another order than they have. Owners, extra data and the names of nodes are such text.
+/// The text with each harmful character written out, as in `\u{1b}`. Such a character could drive a terminal, break a
+/// line or a table, or show other characters in another order. Owners, extra data and the names of nodes may hold some.
 pub(crate) fn harmless(text: &str) -> String {
     let mut fit = String::with_capacity(text.len());
     for character in text.chars() {
@@ -18,7 +18,8 @@ pub(crate) fn harmless(text: &str) -> String {
     fit
 }
 
-/// Control characters, the line and paragraph separators, and what is invisible or turns the direction of writing.
+/// Whether it is a control character or a separator of lines or paragraphs, is invisible, or turns the direction of
+/// writing.
 pub(crate) fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -26,7 +27,7 @@ pub(crate) fn is_harmful(character: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// How long ago something was, or how long it took, to the second: nobody reads more off a queue.
+/// How long ago something was, or how long it took. Seconds are exact enough for a queue.
 pub(crate) fn age(length: Duration) -> String {
     match length.as_secs() {
         0 => "<1s".to_owned(),
@@ -41,7 +42,7 @@ mod tests {
     #[test]
     fn what_could_drive_a_terminal_is_written_out() {
         assert_eq!(harmless("\u{1b}[2J\u{7}\r\n\t"), r"\u{1b}[2J\u{7}\r\n\t");
-        // One character that is the same as ESC [ to some terminals.
+        // To some terminals this one character is the same as ESC [.
         assert_eq!(harmless("\u{9b}31m\u{7f}"), r"\u{9b}31m\u{7f}");
         assert_eq!(harmless("pay\u{202e}lla\u{2028}"), r"pay\u{202e}lla\u{2028}");
     }

@@ -8,16 +8,16 @@ use crate::args::Verify;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::exit::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::text;
 
-/// Asks a quorum. A claim names its lock from the servers' root, so the chroot does not matter.
+/// Asks a quorum. A claim names its lock from the servers' root, so the chroot of the connect string does not matter.
 pub(crate) async fn verify(verify: Verify, connection: &Connection, console: Console) -> Outcome {
     let claim = verify.sequencer.parse::<Sequencer>()?;
     let session = connection.session().await?;
     let answer = session.verify_sequencer(&claim).await;
     closing::session(&session).await;
-    // The claim is a stranger's, and so is the path in it.
+    // Any client may have written the claim and the path in it.
     if let Err(error) = answer {
         let failure = Failure::from(error);
         return Err(Failure::new(failure.code, text::harmless(&failure.to_string())));

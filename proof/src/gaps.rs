@@ -13,7 +13,7 @@ use tokio::process::Command;
 use crate::harness::{Row, table};
 
 /// The tests that print gaps.
-const TESTS: &str = "test(/gone|cut_off|black_hole|operator|killed|told|stopped|asked|began/)";
+const TESTS: &str = "test(/^(loss|run|terminal)::/) & test(/gone|cut_off|black_hole|operator|killed|told|stopped|asked|began/)";
 
 #[derive(Debug, Args)]
 pub(crate) struct Gaps {
@@ -25,7 +25,7 @@ pub(crate) struct Gaps {
 /// True if no test failed.
 pub(crate) async fn run(gaps: &Gaps) -> anyhow::Result<bool> {
     let mut tests = Command::new("cargo")
-        .args(["nextest", "run", "-p", "zklock-cli", "--test", "loss", "--test", "run", "--test", "terminal"])
+        .args(["nextest", "run", "-p", "zklock-cli", "--test", "cli"])
         .args(["-E", TESTS, "--profile", "gaps", "--stress-count", &gaps.repetitions.to_string()])
         .stdin(Stdio::null())
         .stderr(Stdio::piped())

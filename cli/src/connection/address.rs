@@ -1,19 +1,19 @@
-//! The connect string, taken apart.
+//! The addresses in the connect string.
 
 use std::fmt;
 
 use rustls::pki_types::ServerName;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 
-/// The port of an address that names none.
+/// The port of an address without one.
 const DEFAULT_PORT: u16 = 2181;
 
-/// What an address begins with if its server is to be reached by TLS, and if it is not.
+/// The schemes of an address, with TLS and without.
 pub(super) const TLS: &str = "tcp+tls://";
 const PLAIN: &str = "tcp://";
 
-/// Where a server of the connect string listens.
+/// The address of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     pub(crate) host: String,
@@ -22,7 +22,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// The connect string of this server alone.
+    /// A connect string for this server alone.
     pub(crate) fn connect_string(&self) -> String {
         format!("{}{self}", if self.tls { TLS } else { PLAIN })
     }
@@ -40,8 +40,10 @@ impl Address {
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => DEFAULT_PORT,
             Some("") => DEFAULT_PORT,
-            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or("a port is no port")?,
-            None => return Err("behind a bracket comes no port"),
+            Some(port) => {
+                port.parse().ok().filter(|port| *port > 0).ok_or("a port is not a number from 1 to 65535")?
+            }
+            None => return Err("a bracket is followed by something else than a port"),
         };
         if host.is_empty() {
             return Err("a host is missing");
@@ -49,11 +51,11 @@ impl Address {
         if host.contains(|character: char| {
             character.is_whitespace() || character.is_control() || character == '/'
         }) {
-            return Err("a host has a blank or a slash in it");
+            return Err("a host contains a blank or a slash");
         }
-        // The client takes for granted that such a name can be in a certificate.
+        // The client does not check that a certificate can have such a name.
         if tls && ServerName::try_from(host).is_err() {
-            return Err("a host is no name that a certificate can have");
+            return Err("no certificate can have such a host name");
         }
         Ok(Self { host: host.to_owned(), port, tls })
     }
@@ -72,7 +74,7 @@ impl fmt::Display for Address {
 pub(super) fn parse(connect_string: &str) -> Result<Vec<Address>, Failure> {
     let mut servers = connect_string.split(',').collect::<Vec<_>>();
     if let Some(last) = servers.last_mut() {
-        // The chroot; a scheme has slashes, too.
+        // Cut off the chroot. The slashes of a scheme are none.
         let scheme = last.find("://").map_or(0, |at| at + "://".len());
         let end = last[scheme..].find('/').map_or(last.len(), |slash| scheme + slash);
         *last = &last[..end];

@@ -1,4 +1,6 @@
-//! What is connected with the options, to a real server.
+//! Sessions and clients that the options make, on a real server.
+
+use std::fs;
 
 use clap::Parser;
 use zklock_testcontainers::{Link, ZooKeeper};
@@ -30,7 +32,7 @@ async fn credentials_open_what_an_acl_closes() {
     let client = alice.client().await.unwrap();
     let closed = CreateMode::Persistent.with_acls(Acls::creator_all());
     client.create("/closed", b"precious", &closed).await.unwrap();
-    // The SHA-1 of the credentials without the end of their line.
+    // The SHA-1 of the credentials without the end of the line.
     let owner = &client.get_acl("/closed").await.unwrap().0[0];
     assert_eq!((owner.scheme(), owner.id()), ("digest", "alice:ue9AfmdUpqMs+weUBqiWP/OclNA="));
     closing::client(client).await;
@@ -84,7 +86,7 @@ async fn a_plain_client_outlasts_a_server_that_is_away_for_longer_than_a_session
     link.black_hole();
     let patient = options(&["-s", &link.address(), "--connect-timeout", "40s"]);
     let connecting = tokio::spawn(async move { patient.client().await });
-    // The client gives up after 10 s, in which it has tried for 4 s each time.
+    // The client gives up after 10 s. It tries for 4 s each time.
     let mut looks = tokio::time::interval(Duration::from_millis(10));
     let tried = async {
         while link.connections() < 4 {

@@ -1,4 +1,4 @@
-//! TLS: whom we trust, and who we are, from PEM files.
+//! TLS settings from PEM files: the authorities to trust, and the client's own certificate.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -10,23 +10,24 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use rustls::{ClientConfig, RootCertStore};
 use zookeeper_client::TlsOptions;
 
-use crate::exit::Failure;
+use super::file;
+use crate::failure::Failure;
 
-/// The same settings, twice.
+/// The same settings in two forms.
 #[derive(Clone)]
 pub(crate) struct Tls {
-    /// For ZooKeeper's protocol.
+    /// For sessions.
     pub(crate) options: TlsOptions,
-    /// For other questions to the same servers.
+    /// For four-letter words.
     pub(crate) config: Arc<ClientConfig>,
 }
 
-/// Reads the files. What is wrong with them is found here rather than by the client, which would take it for an error of
-/// its own, or of the servers.
+/// Reads the files, and finds what is wrong with them. The client would report such an error as its own, or as the
+/// servers'.
 pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Failure> {
-    // More than one provider may have been compiled in; this is the one. Only the first call has an effect.
+    // More than one cryptography provider may be compiled in, so one is chosen. Only the first call has an effect.
     let _chosen = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let authorities = super::read(ca)?;
+    let authorities = file::read(ca)?;
     let mut options = TlsOptions::new().with_pem_ca(&authorities).map_err(unusable(ca))?;
     let roots = CertificateDer::pem_slice_iter(authorities.as_bytes());
     let mut store = RootCertStore::empty();
@@ -38,7 +39,7 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
     let Some((cert, key)) = identity else {
         return Ok(Tls { options, config: Arc::new(builder.with_no_client_auth()) });
     };
-    let (ours, secret) = (super::read(cert)?, super::read(key)?);
+    let (ours, secret) = (file::read(cert)?, file::read(key)?);
     options = options.with_pem_identity(&ours, &secret).map_err(unusable(key))?;
     let chain = CertificateDer::pem_slice_iter(ours.as_bytes()).collect::<Result<Vec<_>, _>>();
     let secret = PrivateKeyDer::from_pem_slice(secret.as_bytes()).map_err(unusable(key))?;

@@ -1,10 +1,10 @@
-//! What servers answer, read: the words `srvr` and `conf`, and the ensemble's configuration.
+//! Parsers of servers' answers: to the words `srvr` and `conf`, and the ensemble's configuration.
 
 use std::time::Duration;
 
 use super::seen::{Member, Mode, Settings, Words};
 
-/// The answer to `srvr`, which 3.5 and later give unless they are told not to.
+/// Parses the answer to `srvr`. A server of 3.5 or later gives it, whatever its whitelist says.
 pub(super) fn srvr(answer: &str) -> Words {
     if answer.contains("not currently serving requests") {
         return Words { mode: Mode::NotServing, ..Words::default() };
@@ -30,7 +30,7 @@ pub(super) fn srvr(answer: &str) -> Words {
     }
 }
 
-/// The answer to `conf`, for which a server has to be told to give it.
+/// Parses the answer to `conf`. A server gives it only if it is configured to.
 pub(super) fn conf(answer: &str) -> Option<Settings> {
     let number = |key| value(answer, key)?.parse().ok();
     Some(Settings {
@@ -41,7 +41,7 @@ pub(super) fn conf(answer: &str) -> Option<Settings> {
     })
 }
 
-/// The members that are named in `/zookeeper/config`, as in `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
+/// Parses the members in `/zookeeper/config`, such as `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
 pub(super) fn members(config: &str) -> Vec<Member> {
     config.lines().filter_map(member).collect()
 }

@@ -1,4 +1,4 @@
-//! What was seen and found, as JSON. Names and units stay as they are; more may come.
+//! The report as JSON. Names and units stay as they are. New ones may come.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 
 use super::finding::Finding;
 use super::seen::{Mode, Seen, Server};
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::queue::Stranger;
 
-/// One object. Lengths of time are in milliseconds; what is not known is null.
+/// One object. Durations are in milliseconds. Unknown values are null.
 pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure>) -> Value {
     let session = seen.session.map(|session| {
         json!({
-            "timeout_ms": millis(session.timeout()),
+            "timeout_ms": millis(session.timeout),
             "tick_ms": millis(session.tick),
-            "heartbeat_ms": millis(session.heartbeat()),
-            "shortest_validity_ms": millis(session.longest_stop_margin()),
-            "longest_validity_ms": millis(session.longest_validity()),
+            "heartbeat_ms": millis(session.heartbeat),
+            "shortest_validity_ms": millis(session.longest_stop_margin),
+            "longest_validity_ms": millis(session.longest_validity),
             "longest_takeover_ms": millis(session.takeover(seen.tick(), seen.is_alone())),
-            "longest_stop_margin_ms": millis(session.longest_stop_margin()),
+            "longest_stop_margin_ms": millis(session.longest_stop_margin),
         })
     });
     let members = seen
@@ -68,8 +68,8 @@ fn server(server: &Server) -> Value {
     })
 }
 
-/// To the microsecond.
+/// Milliseconds, exact to the microsecond.
 fn millis(duration: Duration) -> f64 {
-    // Far below 2^53 for all that can be a timeout.
+    // No timeout reaches 2^53 microseconds, so the number is exact.
     duration.as_micros() as f64 / 1000.0
 }

@@ -1,73 +1,69 @@
-//! The lease arithmetic: what a session's lengths mean for those who hold its locks, and for those who wait.
+//! The lease arithmetic: what a session's lengths mean for holders of its locks, and for waiters.
 
 use std::time::Duration;
 
 use zklock::Session;
-use zklock::lease::{Lengths, Reckoning};
 
 /// A session's lengths, and what follows from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arithmetic {
     /// The tick that leases are reckoned with.
     pub(super) tick: Duration,
-    lengths: Lengths,
+    /// The session timeout that the servers granted.
+    pub(super) timeout: Duration,
+    pub(super) heartbeat: Duration,
+    /// The longest stop margin. A lease never falls below it while heartbeats are answered.
+    pub(super) longest_stop_margin: Duration,
+    /// The longest time that a guard stays valid once ZooKeeper is silent. The shortest such time is the longest stop
+    /// margin.
+    pub(super) longest_validity: Duration,
 }
 
 impl Arithmetic {
-    /// Of a session whose clocks are reckoned to drift by so much.
-    pub(super) fn of(session: &Session, drift_ppm: u32) -> Self {
-        Self::new(session.timeout(), session.tick(), drift_ppm)
+    pub(super) fn of(session: &Session) -> Self {
+        Self {
+            tick: session.tick(),
+            timeout: session.timeout(),
+            heartbeat: session.heartbeat(),
+            longest_stop_margin: session.longest_stop_margin(),
+            longest_validity: session.longest_validity(),
+        }
     }
 
-    pub(super) fn new(timeout: Duration, tick: Duration, drift_ppm: u32) -> Self {
-        // A session that there is has a lease that heartbeats can keep; its lengths are the same if they cannot.
-        let lengths = Lengths::new(timeout, &Reckoning { tick, drift_ppm }).unwrap_or_else(|short| short);
-        Self { tick, lengths }
-    }
-
-    /// The session timeout that the servers granted.
-    pub(super) fn timeout(&self) -> Duration {
-        self.lengths.timeout
-    }
-
-    pub(super) fn heartbeat(&self) -> Duration {
-        self.lengths.heartbeat
-    }
-
-    /// The longest stop margin; what a lease never falls below while heartbeats are answered.
-    pub(super) fn longest_stop_margin(&self) -> Duration {
-        self.lengths.longest_stop_margin()
-    }
-
-    /// The longest that a guard stays valid once ZooKeeper has fallen silent. The shortest is the longest stop margin.
-    pub(super) fn longest_validity(&self) -> Duration {
-        self.lengths.validity()
-    }
-
-    /// How long others wait at most after a holder's crash, if the leader lives: the leader expires sessions on its ticks,
-    /// and it may take half of one until a follower reports the holder's last sign of life, which counts from then.
+    /// The longest time that others wait after a holder's crash, if the leader lives. The leader expires sessions on its
+    /// ticks. A follower may take half a tick to report the holder's last sign of life, and the session timeout runs from
+    /// the report.
     pub(super) fn takeover(&self, servers_tick: Option<Duration>, is_alone: bool) -> Duration {
         let tick = servers_tick.unwrap_or(self.tick);
         let report = if is_alone { Duration::ZERO } else { tick / 2 };
-        self.timeout() + tick + report
+        self.timeout + tick + report
     }
 
-    /// The longest time an answer may take so that a lease never falls below the longest stop margin.
+    /// The longest time an answer may take before a lease falls below the longest stop margin.
     pub(super) fn longest_round_trip(&self) -> Duration {
-        self.heartbeat() / 4
+        self.heartbeat / 4
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use zklock::lease::DEFAULT_DRIFT_PPM;
-
+pub(super) mod tests {
     use super::*;
+
+    /// Of a session with this timeout on servers with this tick, by the formulas of the library's documentation.
+    pub(in crate::doctor) fn arithmetic(timeout: u64, tick: u64) -> Arithmetic {
+        let (timeout, tick) = (Duration::from_secs(timeout), Duration::from_secs(tick));
+        let drift = f64::from(zklock::SessionBuilder::DEFAULT_CLOCK_DRIFT) / 1e6;
+        let lag = (tick / 2).div_f64(1.0 - drift) + tick / 4;
+        let heartbeat = (timeout.saturating_sub(lag) / 4).max(Duration::from_millis(100));
+        let longest_validity = timeout - timeout.mul_f64(drift);
+        let longest_stop_margin = longest_validity.saturating_sub(lag + heartbeat * 5 / 2);
+        Arithmetic { tick, timeout, heartbeat, longest_stop_margin, longest_validity }
+    }
 
     #[test]
     fn a_crash_blocks_for_a_session_timeout_and_some_ticks() {
-        let lengths = Arithmetic::new(Duration::from_secs(10), Duration::from_secs(2), DEFAULT_DRIFT_PPM);
-        assert_eq!(lengths.longest_validity(), Duration::from_millis(9100));
+        let lengths = arithmetic(10, 2);
+        assert_eq!(lengths.longest_validity, Duration::from_millis(9100));
         assert_eq!(lengths.takeover(None, false), Duration::from_secs(13));
         assert_eq!(lengths.takeover(None, true), Duration::from_secs(12));
         assert_eq!(lengths.takeover(Some(Duration::from_millis(100)), false), Duration::from_millis(10_150));

@@ -1,4 +1,4 @@
-//! `zklock doctor`: looks at the servers and at the settings, and tells what makes locks fragile.
+//! `zklock doctor`: looks at the servers and at the settings, and reports what makes locks fragile.
 //!
 //! ```text
 //! word, server    ask each server        \
@@ -21,25 +21,26 @@ use std::pin::pin;
 use std::process::ExitCode;
 
 use futures::future::{Either, join, join_all, select, try_join, try_join_all};
-use zklock::{ConnectError, ForeignClient, Session};
+use zklock::{ForeignClient, Session};
 
 use crate::args::Doctor;
 use crate::closing;
 use crate::connection::Connection;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::Code;
+use crate::failure::{Failure, Outcome};
 use crate::output;
 use finding::Severity;
 use lease::Arithmetic;
 use seen::{Queue, Seen, Server, Wishes};
 use server::Questioner;
 
-/// The session timeout that a session asks for unless told otherwise, as `Session::connect` says.
+/// The default session timeout of the library.
 const DEFAULT_SESSION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// What a session shows: its lengths, and the locks that were asked for.
+/// The results of a session: its lengths, and the queues of the locks to look at.
 type Looks = (Arithmetic, Vec<Queue>);
 
-/// Looks, and reports.
+/// Looks, and prints the report.
 pub(crate) async fn examine(doctor: Doctor, connection: &Connection) -> Outcome {
     let wishes = Wishes {
         session_timeout: connection.session_timeout.unwrap_or(DEFAULT_SESSION_TIMEOUT),
@@ -67,7 +68,7 @@ pub(crate) async fn examine(doctor: Doctor, connection: &Connection) -> Outcome 
     }
 }
 
-/// Asks every server, and for a session, at the same time. If no server can be reached, no session is waited for.
+/// Asks every server, and for a session, at the same time. If no server can be reached, it does not wait for a session.
 async fn look(
     connection: &Connection,
     locks: &[String],
@@ -89,16 +90,10 @@ fn nobody(connection: &Connection) -> Failure {
     Failure::new(Code::Unreachable, format_args!("no server of {servers:?} can be reached"))
 }
 
-/// A session as locks would have it. One whose timeout is not granted is of no use to them, yet what it shows is told.
+/// A session as locks would have it. If its timeout is not granted, no lock could use it, but the doctor reports on it.
 async fn session(connection: &Connection, locks: &[String]) -> Result<Looks, Failure> {
-    let connected = match connection.builder()?.connect().await {
-        Err(ConnectError::TimeoutNotGranted { granted, .. }) => {
-            connection.builder()?.session_timeout(granted).connect().await
-        }
-        connected => connected,
-    };
-    let session: Session = connected.map_err(|error| connection.failure(error))?;
-    let lengths = Arithmetic::of(&session, connection.clock_drift);
+    let session = connection.session_as_granted().await?;
+    let lengths = Arithmetic::of(&session);
     let queues = try_join_all(locks.iter().map(|path| queue(&session, path))).await;
     closing::session(&session).await;
     Ok((lengths, queues?))
@@ -107,7 +102,7 @@ async fn session(connection: &Connection, locks: &[String]) -> Result<Looks, Fai
 async fn queue(session: &Session, path: &str) -> Result<Queue, Failure> {
     let lock = session.lock(path)?;
     let (contenders, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
-    // Those that are named like ours are in both lists.
+    // Nodes of other clients with names like zklock's are in both lists.
     let alike = foreign.iter().filter(|one| one.client == ForeignClient::Lookalike).count();
     Ok(Queue { path: path.to_owned(), contenders: contenders.len().saturating_sub(alike), foreign })
 }

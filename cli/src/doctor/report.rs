@@ -1,4 +1,4 @@
-//! What was seen and found, for people.
+//! The report, as text for people.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::duration::text as length;
 use crate::table;
 use crate::text::harmless;
 
-/// All of it. Whoever prints it takes the colours out where there is no terminal.
+/// The whole report. It has colours; printing removes them where the output is no terminal.
 pub(super) fn text(seen: &Seen, findings: &[Finding]) -> String {
     let mut text = servers(seen);
     if let Some(session) = &seen.session {
@@ -39,7 +39,7 @@ fn servers(seen: &Seen) -> String {
     identities.dedup();
     if !identities.is_empty() {
         let identities = identities.into_iter().map(|identity| harmless(identity)).collect::<Vec<_>>();
-        let _infallible = writeln!(text, "\nThe servers take us for {}.", identities.join(", "));
+        let _infallible = writeln!(text, "\nThe servers know this client as {}.", identities.join(", "));
     }
     text
 }
@@ -63,18 +63,17 @@ fn row(server: &Server) -> [String; 7] {
 fn lengths(seen: &Seen, session: &Arithmetic) -> String {
     let is_alone = seen.is_alone();
     let takeover = length(session.takeover(seen.tick(), is_alone));
-    // A new leader gives every session its whole timeout again, as a server does that is back.
+    // A new leader gives every session its whole timeout again. So does a standalone server that is back.
     let again = if is_alone {
         "the server goes, too, until it is back"
     } else {
         "the leader goes, too, for an election"
     };
-    let (shortest, longest) =
-        (length(floor(session.longest_stop_margin())), length(session.longest_validity()));
+    let (shortest, longest) = (length(floor(session.longest_stop_margin)), length(session.longest_validity));
     let lines = [
-        ("Session timeout", length(session.timeout())),
+        ("Session timeout", length(session.timeout)),
         ("Tick reckoned with", length(session.tick)),
-        ("Heartbeat", length(session.heartbeat())),
+        ("Heartbeat", length(session.heartbeat)),
         (
             "A guard stays valid for",
             format!("{shortest} at least, {longest} at most, once ZooKeeper falls silent"),
@@ -95,7 +94,7 @@ fn paragraph(finding: &Finding) -> String {
     format!("{style}{label:<7}{style:#}  {what}\n         -> {advice}\n")
 }
 
-/// A margin that is asked for must not be longer than this, so it is not rounded up.
+/// Rounds down to 10 ms: users may give the result as a margin, which must not be longer than the true one.
 fn floor(duration: Duration) -> Duration {
     Duration::from_millis(duration.as_millis() as u64 / 10 * 10)
 }

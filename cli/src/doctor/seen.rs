@@ -1,4 +1,4 @@
-//! What was seen: all that the findings rest on.
+//! The facts that the doctor saw. Every finding rests on them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,17 +9,17 @@ use zklock::ForeignContender;
 use super::lease::Arithmetic;
 use crate::connection::Address;
 
-/// Everything that was looked at.
+/// All the facts.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
-    /// Those of the connect string, in its order.
+    /// The servers of the connect string, in its order.
     pub(super) servers: Vec<Server>,
     pub(super) wishes: Wishes,
-    /// The session that locks would have here, if there is one to be had.
+    /// The session that locks would have here, if the servers give one.
     pub(super) session: Option<Arithmetic>,
-    /// The locks that were asked for.
+    /// The queues of the locks to look at.
     pub(super) locks: Vec<Queue>,
-    /// How much faster than it should this machine's clock runs, in parts per million.
+    /// How much too fast this machine's clock runs, in parts per million.
     pub(super) clock_rate: i64,
 }
 
@@ -27,33 +27,33 @@ pub(super) struct Seen {
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) path: String,
-    /// How many contend by zklock.
+    /// How many zklock contenders it has.
     pub(super) contenders: usize,
     pub(super) foreign: Vec<ForeignContender>,
 }
 
-/// What the options say.
+/// The wishes in the options.
 #[derive(Clone, Debug)]
 pub(super) struct Wishes {
     /// The session timeout to ask for.
     pub(super) session_timeout: Duration,
-    /// Whether it was asked for by an option: then no other one will do.
+    /// Whether an option asks for it. Then no other session timeout will do.
     pub(super) exact: bool,
-    /// The tick, if it was told.
+    /// The tick, if an option gives it.
     pub(super) tick: Option<Duration>,
-    /// Whether there are digest credentials.
+    /// Whether digest credentials are given.
     pub(super) digest: bool,
 }
 
-/// What one server of the connect string was found to be.
+/// The facts about one server of the connect string.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) address: Address,
-    /// What the host's name stands for.
+    /// The addresses that the host's name stands for.
     pub(super) hosts: Vec<IpAddr>,
-    /// What it answered to the words that anybody may ask, or why it cannot be reached.
+    /// Its answers to four-letter words, or why it cannot be reached.
     pub(super) words: Result<Words, String>,
-    /// What a session with this server alone showed, or why there was none.
+    /// The facts from a session with this server alone, or why it gave none.
     pub(super) visit: Result<Visit, String>,
 }
 
@@ -61,15 +61,15 @@ pub(super) struct Server {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words {
     pub(super) mode: Mode,
-    /// As in `3.9.3`.
+    /// Such as `3.9.3`.
     pub(super) version: Option<String>,
-    /// The longest that a request has taken there since it was started.
+    /// The longest time that a request has taken since the server started.
     pub(super) slowest: Option<Duration>,
-    /// Its part of the configuration, if it tells that.
+    /// Its settings, if it answers `conf`.
     pub(super) settings: Option<Settings>,
 }
 
-/// What a server does.
+/// The mode of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     Leader,
@@ -77,18 +77,19 @@ pub(super) enum Mode {
     Observer,
     Standalone,
     ReadOnly,
-    /// It runs, but has no quorum.
+    /// The server runs, but has no quorum.
     NotServing,
-    /// It was reached, but does not answer.
+    /// The server was reached, but does not answer.
     Silent(String),
-    /// It was reached, but speaks no TLS that we trust, or does not trust us.
+    /// The server was reached, but TLS failed: it speaks none, its certificate is not trusted, or it does not trust the
+    /// client's.
     TlsFailed(String),
-    /// It does not tell.
+    /// The server does not say.
     #[default]
     Unknown,
 }
 
-/// What `conf` tells.
+/// The settings in the answer to `conf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) id: u64,
@@ -97,50 +98,50 @@ pub(super) struct Settings {
     pub(super) longest_timeout: Duration,
 }
 
-/// What a session with one server showed.
+/// The facts from a session with one server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Visit {
-    /// The longest session timeout that it grants.
+    /// The longest session timeout that the server grants.
     pub(super) longest_timeout: Duration,
-    /// The median round trip of what the server answers by itself.
+    /// The median round trip of a request that the server answers by itself.
     pub(super) read: Duration,
-    /// The median of what a quorum has to agree to.
+    /// The median round trip of a request that a quorum has to agree to.
     pub(super) write: Duration,
-    /// The ensemble, as this server knows it; empty for a standalone one, `None` if it does not tell.
+    /// The ensemble, as this server knows it. Empty for a standalone server, `None` if the server does not say.
     pub(super) members: Option<Vec<Member>>,
-    /// Whom the server takes us for, as scheme:name; empty if it is too old to tell.
+    /// The identities that the server knows this client by, as scheme:name. Empty if the server is too old to say.
     pub(super) identities: Vec<String>,
 }
 
-/// A server of the ensemble, as that knows it.
+/// A server of the ensemble, by the ensemble's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) id: u64,
-    /// Where the other servers reach it.
+    /// The host at which the other servers reach it.
     pub(super) host: String,
     pub(super) votes: bool,
 }
 
 impl Seen {
-    /// The ensemble, as most of it is known to a server that was visited.
+    /// The longest list of members that a server knows.
     pub(super) fn members(&self) -> &[Member] {
         let known = self.visits().filter_map(|visit| visit.members.as_deref());
         known.max_by_key(|members| members.len()).unwrap_or_default()
     }
 
-    /// The longest tick that a server told. The leader's is what counts, and any server may lead.
+    /// The longest tick of the servers that said theirs. The leader's tick counts, and any server may lead.
     pub(super) fn tick(&self) -> Option<Duration> {
         self.settings().map(|settings| settings.tick).max()
     }
 
-    /// The shortest tick that a session may reckon with, if this one does with `reckoned`: unless it is given, each learns it
-    /// from one server.
+    /// The shortest tick that a session may reckon with, if this session reckons with `reckoned`. Unless the tick is
+    /// given, each session learns it from one server.
     pub(super) fn shortest_reckoned(&self, reckoned: Duration) -> Duration {
         let told = self.settings().map(|settings| settings.tick).filter(|_| self.wishes.tick.is_none());
         told.fold(reckoned, Duration::min)
     }
 
-    /// Whether there is but one server, so that none reports to another.
+    /// Whether the ensemble is a single server. Then no server reports to another one.
     pub(super) fn is_alone(&self) -> bool {
         self.modes().any(|mode| *mode == Mode::Standalone) && self.members().len() < 2
     }
@@ -163,19 +164,19 @@ impl Seen {
 }
 
 impl Server {
-    /// What it does; `None` if it was not reached.
+    /// Its mode; `None` if it was not reached.
     pub(super) fn mode(&self) -> Option<&Mode> {
         self.words.as_ref().ok().map(|words| &words.mode)
     }
 
-    /// Whether locks can be had there.
+    /// Whether it serves locks.
     pub(super) fn serves(&self) -> bool {
         self.visit.is_ok() && self.mode() != Some(&Mode::ReadOnly)
     }
 }
 
 impl Words {
-    /// None, for what the server does instead.
+    /// No answer from a server in this mode.
     pub(super) fn none(mode: Mode) -> Self {
         Self { mode, ..Self::default() }
     }

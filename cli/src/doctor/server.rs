@@ -1,4 +1,4 @@
-//! Asks one server all there is to ask.
+//! The questions to one server.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::word::{self, Silence};
 use crate::closing;
 use crate::connection::{Address, Connection};
 use crate::duration;
-use crate::exit::Failure;
+use crate::failure::Failure;
 
-/// How many round trips are taken to tell the median.
+/// How many round trips the median is taken of.
 const SAMPLES: usize = 7;
 
-/// How often a session is asked for. A server that speaks TLS may answer the credentials before it says that the session is
-/// there, which no client takes: 38 of 334 times on ZooKeeper 3.9.3, 6 of 506 on 3.8.0.
+/// How often to ask for a session. A server that speaks TLS may answer the credentials before it announces the session, and
+/// clients refuse that. It did so 38 of 334 times on ZooKeeper 3.9.3, and 6 of 506 times on 3.8.0.
 const ATTEMPTS: usize = 10;
 
-/// The longest session timeout that the protocol has: asked for it, a server grants its own longest.
+/// The longest session timeout of the protocol. A server that is asked for it grants its own longest.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// What servers are asked with.
+/// The settings for the questions.
 pub(super) struct Questioner {
     connector: Connector,
     tls: Option<Arc<ClientConfig>>,
@@ -36,7 +36,7 @@ pub(super) struct Questioner {
 
 impl Questioner {
     pub(super) fn new(connection: &Connection) -> Result<Self, Failure> {
-        // Connections that say nothing are given up for good, and no sooner than we give them up.
+        // The client gives up a silent connection for good, and not before `patience` is over.
         let patience = connection.patience().min(LONGEST_TIMEOUT / 2);
         let connector = connection
             .connector()?
@@ -55,7 +55,7 @@ impl Questioner {
         };
         let (hosts, mut words, visit) =
             join3(hosts(&address, deadline), self.words(&address, deadline), visit).await;
-        // Somebody between us may let sessions pass, and no words.
+        // A proxy on the way may let sessions pass, and no words.
         if visit.is_ok() && !words.as_ref().is_ok_and(|words| words.mode.problem().is_none()) {
             words = Ok(Words::default());
         }
@@ -97,7 +97,7 @@ async fn look_around(client: &Client) -> Result<Visit, Error> {
     Ok(Visit {
         longest_timeout: client.session_timeout(),
         read: median(async || client.check_stat("/").await.map(|_| ())).await?,
-        // A transaction that checks the root and changes nothing: a write for all that.
+        // This transaction only checks the root, but the servers handle it as a write.
         write: median(async || {
             client.new_check_writer("/", None)?.commit().await.map(|_| ()).map_err(Error::from)
         })
@@ -107,7 +107,7 @@ async fn look_around(client: &Client) -> Result<Visit, Error> {
     })
 }
 
-/// The median length of a request. A refusal is an answer, too.
+/// The median round trip of a request. A refusal is an answer, too.
 async fn median(mut request: impl AsyncFnMut() -> Result<(), Error>) -> Result<Duration, Error> {
     let mut lengths = Vec::with_capacity(SAMPLES);
     for _ in 0..SAMPLES {

@@ -1,18 +1,18 @@
-//! Whether this machine's clock is slewed, which `adjtimex` would tell: how fast it runs against the one that nobody
-//! adjusts. That shows only what happens while it is looked at.
+//! Whether this machine's clock is slewed: how fast it runs against the clock that nobody adjusts. A slew shows only
+//! while it goes on. (`adjtimex` would say it, too.)
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::sleep;
 
-/// How long to look. The clocks are read within some microseconds of each other, so the rate is right to some 20 ppm.
+/// How long to look. The two clocks are read within some microseconds, so the rate is right to some 20 ppm.
 const LOOK: Duration = Duration::from_millis(300);
 
-/// Of so many readings the one counts whose clocks were read the closest together.
+/// How many readings to take. The one counts whose clocks were read closest together.
 const READINGS: usize = 32;
 
-/// How much faster than it should this machine's clock runs, in parts per million.
+/// How much too fast this machine's clock runs, in parts per million.
 pub(super) async fn rate() -> i64 {
     let (raw, adjusted) = read();
     sleep(LOOK).await;
@@ -20,7 +20,7 @@ pub(super) async fn rate() -> i64 {
     parts_per_million(later_raw.saturating_sub(raw), later_adjusted.saturating_sub(adjusted))
 }
 
-/// The clock that nobody adjusts, and the one that is slewed as the clock of leases is; both stop while the machine is
+/// Reads the clock that nobody adjusts, and one that is slewed as the clock of leases is. Both stop while the machine is
 /// suspended.
 fn read() -> (Duration, Duration) {
     let reading = || {
@@ -35,7 +35,7 @@ fn read() -> (Duration, Duration) {
 
 fn now(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
-    // Neither is ever negative.
+    // Neither part is ever negative.
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 

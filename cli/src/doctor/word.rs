@@ -1,4 +1,4 @@
-//! ZooKeeper's four-letter words, asked as anybody may, over TCP or TLS.
+//! ZooKeeper's four-letter words, over TCP or TLS. They need no session.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::connection::Address;
 
-/// No answer is longer; whoever sends more is no ZooKeeper.
+/// The longest answer of a ZooKeeper server. The rest of a longer one is not read.
 const LONGEST: u64 = 64 * 1024;
 
 /// Why there is no answer.
@@ -20,13 +20,13 @@ const LONGEST: u64 = 64 * 1024;
 pub(super) enum Silence {
     /// The server was not reached.
     Unreachable(String),
-    /// It was, and the two of us cannot agree on TLS.
+    /// The server was reached, but TLS failed.
     TlsFailed(String),
-    /// It was, and did not answer.
+    /// The server was reached, but did not answer.
     NoAnswer(String),
 }
 
-/// Asks a server a word.
+/// Sends a word to a server, and returns the answer.
 pub(super) async fn ask(
     address: &Address,
     tls: Option<&Arc<ClientConfig>>,
@@ -47,7 +47,7 @@ pub(super) async fn ask(
         _ => Silence::TlsFailed(reason(&error)),
     })?;
     by(deadline, converse(secure, word)).await.map_err(|error| {
-        // A server that wants a certificate may say so only now.
+        // A server that wants a certificate may refuse the client only now.
         match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
             true => Silence::TlsFailed(reason(&error)),
             false => Silence::NoAnswer(reason(&error)),
@@ -64,7 +64,7 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &str) -
     stream.flush().await?;
     let mut answer = Vec::new();
     match stream.take(LONGEST).read_to_end(&mut answer).await {
-        // The server need not say goodbye by TLS before it closes the connection.
+        // A server may close the connection without the end that TLS asks for.
         Err(error) if answer.is_empty() => return Err(error),
         _ => {}
     }
@@ -74,7 +74,7 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &str) -
     }
 }
 
-/// What went wrong, without the number that the system has for it.
+/// The text of the error, without the system's error number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match (error.kind(), text.find(" (os error")) {

@@ -1,33 +1,33 @@
-//! Job control: the command stops and goes on together with this process, and has the terminal when it should.
+//! Job control: the command stops and continues together with this process, and has the terminal when it should.
 
 use super::job::Job;
 use crate::signals::{CONT, STOP, TSTP, TTIN, TTOU, is_orphaned};
 use crate::terminal::Terminal;
 use crate::warden::protocol::Order;
 
-/// What a command that is stopped means to us.
+/// The reaction to a command that is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It goes on at once: there is nobody who would have it do so.
+    /// It continues at once, because nobody else would continue it.
     GoesOn,
-    /// It goes on when we are in the foreground.
+    /// It continues when this process is in the foreground.
     WaitsForTerminal,
-    /// We stop, too, so that the shell sees its job stopped.
+    /// This process stops, too, so that the shell sees its job stopped.
     StopsUs,
-    /// Somebody did that who knows how to have it go on.
+    /// Nothing. The one that stopped it continues it.
     IsNotOurs,
 }
 
-/// What there is to know about it.
+/// The state of job control.
 pub(super) struct Control {
     terminal: Option<Terminal>,
-    /// The signal that the command is stopped by, as far as we know.
+    /// The signal that stopped the command, as far as is known.
     stopped: Option<i32>,
-    /// Whether it had the terminal then.
+    /// Whether the command had the terminal then.
     had_terminal: bool,
-    /// Whether it was told to stop, as by the terminal's key, and nothing else since.
+    /// Whether the last signal to the command told it to stop, as the terminal's key does.
     told_to_stop: bool,
-    /// How many times SIGCONT is under way to it. Whatever has stopped it before that arrives is over.
+    /// How many SIGCONTs are under way to the command. A stop from before the arrival of one is over.
     continuing: usize,
 }
 
@@ -47,18 +47,18 @@ impl Control {
         self.terminal.as_ref().is_some_and(Terminal::is_all_ours)
     }
 
-    /// Whether this process is where the terminal listens.
+    /// Whether this process's group is in the terminal's foreground.
     fn is_in_foreground(&self) -> bool {
         self.terminal.as_ref().is_some_and(Terminal::is_ours)
     }
 
-    /// Whether what runs us, and what we are piped to, is to stop with us: it would wait for us in the foreground, and has not
-    /// been told, as the key that meant it went to the command.
+    /// Whether the rest of this process's group, a script or the other end of a pipe, stops with it. The rest would wait
+    /// for this process in the foreground. The key's signal went to the command, and not to the rest.
     pub(super) fn stops_group(&self) -> bool {
         self.is_in_foreground() && (self.had_terminal || !self.told_to_stop)
     }
 
-    /// The warden saw it stopped.
+    /// The warden saw the command stop.
     pub(super) fn stopped(&mut self, signal: i32, job: &Job<'_>) -> Stop {
         if self.continuing > 0 {
             return Stop::IsNotOurs;
@@ -69,18 +69,18 @@ impl Control {
             TTIN | TTOU if self.told_to_stop && !is_orphaned() => Stop::StopsUs,
             TTIN | TTOU if self.is_in_foreground() => Stop::GoesOn,
             TTIN | TTOU => Stop::WaitsForTerminal,
-            // As shells suspend themselves, and as we stop for our own command.
+            // Not as shells suspend themselves, and not as this process stops for its own command.
             STOP if !self.told_to_stop && !self.had_terminal => Stop::IsNotOurs,
-            // The kernel does not stop such a one either.
+            // The kernel does not stop an orphaned group either.
             STOP | TSTP if is_orphaned() => Stop::GoesOn,
             STOP | TSTP => Stop::StopsUs,
             _ => Stop::IsNotOurs,
         }
     }
 
-    /// The warden saw it go on, whoever had it do so.
+    /// The warden saw the command continue, by any process's SIGCONT.
     pub(super) fn continued(&mut self) {
-        // One that was not seen to stop has gone on before it was told to.
+        // A command that was not seen to stop continued before the order to stop arrived.
         if self.stopped.take().is_some() {
             self.told_to_stop = false;
         }
@@ -91,21 +91,22 @@ impl Control {
         self.continuing = self.continuing.saturating_sub(1);
     }
 
-    /// Tells it to stop.
+    /// Tells the command to stop.
     pub(super) fn stop(&mut self, job: &Job<'_>) -> Stop {
         job.order(Order::Signal(TSTP));
         self.told_to_stop = true;
-        // One that is stopped already will not be seen to stop.
+        // The warden reports no second stop of a command that is stopped.
         if self.stopped.is_some() && !is_orphaned() { Stop::StopsUs } else { Stop::IsNotOurs }
     }
 
-    /// Tells it something else.
+    /// Passes on another signal.
     pub(super) fn tell(&mut self, signal: i32, job: &Job<'_>) {
         job.order(Order::Signal(signal));
         self.told_to_stop = false;
     }
 
-    /// Has it go on, if it is stopped: in the foreground, if that is where we are and it was, or wants to be.
+    /// Continues the command if it is stopped. It gets the terminal if this process has it and the command had it or
+    /// asked for it.
     pub(super) fn resume(&mut self, job: &Job<'_>) {
         let wants_terminal = self.had_terminal || matches!(self.stopped, Some(TTIN | TTOU));
         self.had_terminal = false;
@@ -118,7 +119,7 @@ impl Control {
         self.let_go_on(job);
     }
 
-    /// Has it go on where it is, if it is stopped.
+    /// Continues the command if it is stopped, without the terminal.
     pub(super) fn let_go_on(&mut self, job: &Job<'_>) {
         self.stopped = None;
         self.told_to_stop = false;
@@ -126,7 +127,7 @@ impl Control {
         job.order(Order::Signal(CONT));
     }
 
-    /// Whether it waits for a terminal that it can have now, or never.
+    /// Whether the command waits for a terminal that it can have now, or never.
     pub(super) fn waits_in_vain(&self) -> bool {
         matches!(self.stopped, Some(TTIN | TTOU))
             && self.terminal.as_ref().is_none_or(|terminal| terminal.is_ours() || terminal.is_gone())

@@ -1,4 +1,4 @@
-//! The command, seen from the process that holds the lock: orders to its warden, and the warden's reports.
+//! The command, as the process sees it that holds the lock: orders to the warden, and reports from it.
 
 use std::ffi::OsString;
 use std::io::{self, stdin};
@@ -14,19 +14,20 @@ use tokio::time::timeout;
 use crate::warden::protocol::{Order, Report, Wire, send_file};
 use crate::warden::{Descendants, STUCK, warden_of};
 
-/// A command that runs, or whatever is left of it.
+/// A command that runs, or the rest of it.
 pub(super) struct Job<'a> {
     descendants: &'a Descendants,
     warden: Child,
     wire: Wire<Report>,
     group: Option<Pid>,
-    /// Children that this process had before, as one has that a shell turned into: they are none of our business.
+    /// Children that this process had before the command. A shell that became zklock (`exec zklock run`) may leave some.
+    /// They are not ended.
     others: Vec<Pid>,
 }
 
 impl<'a> Job<'a> {
-    /// Has a warden start the command, with more variables in its environment, as the first order says. Should that be
-    /// killed, what is left falls to us.
+    /// Starts a warden, which starts the command with these variables as the first order says. If the warden is killed,
+    /// this process ends what is left.
     pub(super) async fn start(
         descendants: &'a Descendants,
         command: &[OsString],
@@ -36,7 +37,7 @@ impl<'a> Job<'a> {
         let others = descendants.children()?;
         let (ours, theirs) = UnixStream::pair()?;
         let mut warden = Command::from(warden_of(command));
-        // Its standard input is our line to it; the command's comes over that.
+        // The warden's standard input is the line to it. The command's standard input goes over that line.
         let warden = warden.stdin(Stdio::from(OwnedFd::from(theirs))).envs(variables).spawn()?;
         send_file(&ours, stdin().as_fd())?;
         let wire = Wire::new(ours)?;
@@ -57,17 +58,17 @@ impl<'a> Job<'a> {
         report
     }
 
-    /// Ends a warden that does not do what it should, and so the command.
+    /// Kills a warden that does not do its duty. The kernel then kills the command.
     pub(super) fn kill(&mut self) {
         let _gone = self.warden.start_kill();
     }
 
-    /// The command's process group, once it has started.
+    /// The command's process group, once the command has started.
     pub(super) fn group(&self) -> Option<Pid> {
         self.group
     }
 
-    /// Makes sure that everything is gone. True if the warden has done that. `complain` is called if something stays.
+    /// Returns when every process is gone. True if the warden saw to that. Calls `complain` if a process stays.
     pub(super) async fn finish(mut self, complain: impl FnOnce()) -> bool {
         let kept = self.warden.wait().await.is_ok_and(|status| status.success());
         if !kept {

@@ -1,5 +1,6 @@
 //! `zklock run`: a command that runs while the lock is held, and not a moment longer.
 
+mod context;
 mod control;
 mod job;
 mod shift;
@@ -15,18 +16,20 @@ use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::duration;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{self, Code};
+use crate::failure::{Failure, Outcome};
 use crate::signals::Signals;
 use crate::warden::{Descendants, RESERVE};
+use context::Context;
 use shift::{Ending, Shift};
 use wait::{Waited, wait};
 
-/// The time from SIGTERM to SIGKILL unless told, if the session timeout allows twice as much: the less time the end takes, the
-/// later heartbeats may be answered without a loss.
+/// The default time from SIGTERM to SIGKILL, if the session timeout allows twice as much. The less time it takes to end the
+/// command, the later heartbeats may be answered without a loss.
 const DEFAULT_KILL_AFTER: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(run: Run, connection: &Connection, console: Console) -> Outcome {
-    // Before anything else, so that no signal finds us unprepared.
+    // First of all, so that the program handles every signal.
     let mut signals = Signals::listen().map_err(Failure::internal)?;
     let descendants = Descendants::adopt()
         .map_err(|error| Failure::internal(format_args!("no command could be kept here: {error}")))?;
@@ -34,44 +37,39 @@ pub(crate) async fn run(run: Run, connection: &Connection, console: Console) -> 
     let patience = run.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
     let session = tokio::select! {
         session = connection.session_within(patience) => session?,
-        signal = signals.next_fatal() => return Ok(status_of(signal)),
+        signal = signals.next_fatal() => return Ok(exit::after_signal(signal)),
     };
     console.detail(format_args!(
         "connected: session {:#x}, session timeout {}",
         session.id(),
         duration::text(session.timeout())
     ));
-    let outcome = hold(&run, &descendants, console, &session, &mut signals, started).await;
-    // Its nodes go with it.
+    let context =
+        Context { run: &run, descendants: &descendants, session: &session, signals: &mut signals, console };
+    let outcome = hold(context, started).await;
+    // The servers delete the session's nodes with it.
     closing::session(&session).await;
-    outcome
+    outcome.map_err(|failure| failure.with_conflict_status(run.conflict_exit_code))
 }
 
 /// Acquires the lock and runs the command, once or again and again.
-async fn hold(
-    run: &Run,
-    descendants: &Descendants,
-    console: Console,
-    session: &Session,
-    signals: &mut Signals,
-    started: Instant,
-) -> Outcome {
+async fn hold(mut context: Context<'_>, started: Instant) -> Outcome {
+    let (run, session, console) = (context.run, context.session, context.console);
     let kill_after = kill_after(run, session)?;
     let lock = lock(run, session, kill_after)?;
     let mut waiting_since = started;
     loop {
         let deadline = run.timeout.and_then(|timeout| waiting_since.checked_add(timeout));
-        let guard = match wait(run, &lock, deadline, signals, console).await? {
+        let guard = match wait(&mut context, &lock, deadline).await? {
             Waited::Granted(guard) => guard,
-            Waited::Signal(signal) => return Ok(status_of(signal)),
+            Waited::Signal(signal) => return Ok(exit::after_signal(signal)),
         };
         console.detail(format_args!("acquired {}, token {}", lock.path(), guard.token()));
-        let shift = Shift::new(run, descendants, session, guard, kill_after, signals, console);
-        match shift.work().await? {
+        match Shift::new(&mut context, guard, kill_after).work().await? {
             Ending::Own(status) => return Ok(ExitCode::from(status)),
-            Ending::NeverBegun { told_to_end: Some(signal) } => return Ok(status_of(signal)),
+            Ending::NeverBegun { told_to_end: Some(signal) } => return Ok(exit::after_signal(signal)),
             Ending::NeverBegun { told_to_end: None } => {
-                console.note("the lock was lost before CMD was started; waiting for it again");
+                console.note("the lock was lost before CMD was started; waiting for the lock again");
             }
             Ending::Lost { told_to_end: None } if run.restart => {
                 console.note("waiting for the lock again, to restart CMD");
@@ -82,18 +80,18 @@ async fn hold(
     }
 }
 
-/// How long the command is to have from SIGTERM to SIGKILL, which must fit into what a lease has left at least.
+/// How long the command has from SIGTERM to SIGKILL. It must fit into the least that a lease has left.
 fn kill_after(run: &Run, session: &Session) -> Result<Duration, Failure> {
     let longest = session.longest_stop_margin().checked_sub(RESERVE);
     match (run.on_lost, run.kill_after, longest) {
         (OnLost::IgnoreAndWarn, asked, _) => Ok(asked.unwrap_or(DEFAULT_KILL_AFTER)),
         (_, _, None) => Err(Failure::usage(format_args!(
-            "a session timeout of {} leaves no time to end CMD before the lock is lost; ask for a longer one",
+            "a session timeout of {} leaves no time to end CMD before the lock is lost; give a longer --session-timeout",
             duration::text(session.timeout())
         ))),
         (OnLost::Term, Some(asked), Some(longest)) if asked > longest => Err(Failure::usage(format_args!(
             "--kill-after {} does not fit: with a session timeout of {}, CMD can be given {} to end before the lock is \
-             lost; shorten it, or ask for a longer --session-timeout",
+             lost; give a shorter one, or a longer --session-timeout",
             duration::text(asked),
             duration::text(session.timeout()),
             duration::text(longest)
@@ -102,7 +100,7 @@ fn kill_after(run: &Run, session: &Session) -> Result<Duration, Failure> {
     }
 }
 
-/// The lock, whose guard tells of its end when it is time to begin ending the command.
+/// The lock. Its guard reports the end of the lease early enough to end the command before it.
 fn lock(run: &Run, session: &Session, kill_after: Duration) -> Result<Lock, Failure> {
     let margin = match run.on_lost {
         OnLost::Term => kill_after + RESERVE,
@@ -118,9 +116,4 @@ fn lock(run: &Run, session: &Session, kill_after: Duration) -> Result<Lock, Fail
         options = options.owner(owner);
     }
     Ok(session.lock_with(&run.path, options)?)
-}
-
-/// What a program ends with that this signal ends.
-fn status_of(signal: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }

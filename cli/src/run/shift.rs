@@ -1,4 +1,4 @@
-//! One turn of the command under one guard: from the grant until everything is gone and the lock is released.
+//! One run of the command under one guard: from the grant until every process is gone and the lock is released.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -6,38 +6,39 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use zklock::{Guard, LostReason, ReleaseError, Session};
+use zklock::{Guard, LostReason, ReleaseError};
 
+use super::context::Context;
 use super::control::{Control, Stop};
 use super::job::Job;
 use crate::args::{OnLost, Run};
 use crate::clock;
 use crate::console::Console;
 use crate::duration;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::signals::{self, Signals};
 use crate::warden::protocol::{Order, Report};
 use crate::warden::{Descendants, RESERVE};
 
-/// How often to look at what nobody tells of.
+/// How often to look at what no event reports.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What is told of something that is still there a while after SIGKILL.
-const STUCK: &str = "something of CMD outlives SIGKILL, as another user's process does, or one that waits for a dead disk; \
-                     waiting for its end";
+/// The message about a process that is still there a while after SIGKILL.
+const STUCK: &str = "a process of CMD outlives SIGKILL; it may be another user's, or it may wait for a dead disk; waiting for \
+                     its end";
 
-/// How a turn ended.
+/// How a run ended.
 pub(super) enum Ending {
-    /// The command ended by itself, while the lock was held; with this status.
+    /// The command ended by itself with this status, while the lock was held.
     Own(u8),
     /// The lock was lost, and the command was ended.
     Lost {
-        /// The signal that had asked it to end, too.
+        /// The signal that asked it to end as well.
         told_to_end: Option<i32>,
     },
-    /// The lock was lost before there was a command.
+    /// The lock was lost before the command started.
     NeverBegun {
-        /// The signal that asked us to end meanwhile.
+        /// The signal that asked zklock to end meanwhile.
         told_to_end: Option<i32>,
     },
 }
@@ -52,33 +53,25 @@ pub(super) struct Shift<'a> {
     signals: &'a mut Signals,
     console: Console,
     control: Control,
-    /// The end of the lease that the warden was told last.
+    /// The end of the lease that the warden knows.
     end: Duration,
-    /// When everything should be gone, if that was ordered.
+    /// When every process should be gone, if the warden was ordered to end them.
     deadline: Option<Duration>,
-    /// Why the lock is lost, or about to be.
+    /// Why the lock is lost, or about to be lost.
     lost: Option<LostReason>,
     told_to_end: Option<i32>,
 }
 
 impl<'a> Shift<'a> {
-    pub(super) fn new(
-        run: &'a Run,
-        descendants: &'a Descendants,
-        session: &Session,
-        guard: Guard,
-        kill_after: Duration,
-        signals: &'a mut Signals,
-        console: Console,
-    ) -> Self {
+    pub(super) fn new(context: &'a mut Context<'_>, guard: Guard, kill_after: Duration) -> Self {
         Self {
-            run,
-            descendants,
+            run: context.run,
+            descendants: context.descendants,
             guard,
-            session_timeout: session.timeout(),
+            session_timeout: context.session.timeout(),
             kill_after,
-            signals,
-            console,
+            signals: context.signals,
+            console: context.console,
             control: Control::new(),
             end: Duration::ZERO,
             deadline: None,
@@ -87,7 +80,7 @@ impl<'a> Shift<'a> {
         }
     }
 
-    /// Runs the command, and returns after everything is gone and the lock is released or lost.
+    /// Runs the command. Returns after every process is gone and the lock is released or lost.
     pub(super) async fn work(mut self) -> Result<Ending, Failure> {
         let mut lost = self.guard.lost().boxed();
         if lost.as_mut().now_or_never().is_some() {
@@ -128,21 +121,21 @@ impl<'a> Shift<'a> {
             (None, None) => {
                 let _told = self.release().await;
                 Err(Failure::internal(
-                    "the command's warden failed, or somebody killed it; the command is gone with it",
+                    "the command's warden failed, or somebody killed it; the command is gone, too",
                 ))
             }
         }
     }
 
-    /// Passes on what goes to and fro until everything is gone. `Some` status if the command ended by itself while the lock
-    /// was held.
+    /// Passes on reports and signals until every process is gone. Returns the command's status if it ended by itself while
+    /// the lock was held.
     async fn attend(&mut self, job: &mut Job<'_>, mut lost: BoxFuture<'static, LostReason>) -> Option<u8> {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut own = None;
         loop {
             tokio::select! {
-                // A command that has ended needs no ending.
+                // Reports come first: a command that has ended already is not ended.
                 biased;
                 report = job.report() => match report {
                     Some(Report::Started { .. }) => {}
@@ -173,17 +166,17 @@ impl<'a> Shift<'a> {
         }
     }
 
-    /// Whether the command ended by itself, and while the lock was held. What no lease foresees may be told after it
-    /// happened, so it is taken to have happened before.
+    /// Whether the command ended by itself while the lock was held. The news of a loss that no lease foresees may come
+    /// late, so such a loss counts as earlier than the end of the command.
     fn was_its_own(&mut self, by_itself: bool, at: Duration) -> bool {
         if by_itself && self.may_outlive() {
             return true;
         }
         let lost = self.lost.or_else(|| self.guard.check().err().map(|lost| lost.reason));
-        if by_itself && at < self.end && matches!(lost, None | Some(LostReason::Unconfirmed)) {
+        if by_itself && at < self.end && lost.is_none_or(is_foreseen) {
             return true;
         }
-        // The warden ended it before we knew why.
+        // The warden ended it before this process knew of the loss.
         let reason = lost.unwrap_or(LostReason::Unconfirmed);
         if self.lost.replace(reason).is_none() {
             tell_loss(
@@ -195,8 +188,8 @@ impl<'a> Shift<'a> {
         false
     }
 
-    /// What has to be looked at, because nobody tells: tells the warden how long the lease lasts, and has a command go on
-    /// that waits for the terminal once a shell has put us into the foreground, or the terminal is gone.
+    /// Tells the warden how long the lease lasts. Continues a command that waits for the terminal, once a shell has put
+    /// zklock into the foreground, or the terminal is gone.
     fn look(&mut self, job: &Job<'_>) {
         if self.control.waits_in_vain() {
             self.resume(job);
@@ -214,27 +207,27 @@ impl<'a> Shift<'a> {
         }
     }
 
-    /// The lock is lost, or will be after the stop margin.
+    /// The lock is lost, or will be lost after the stop margin.
     fn lose(&mut self, reason: LostReason, job: &Job<'_>) {
         self.lost = Some(reason);
         let (path, end) = (self.guard.path(), self.lease_end());
         if self.may_outlive() {
             self.console.warn(format_args!(
-                "{path} is lost: {reason}; CMD goes on, and another one may run beside it"
+                "{path} is lost: {reason}; CMD goes on, and another CMD may run beside it"
             ));
             return;
         }
         let grace = if self.run.on_lost == OnLost::Kill { Duration::ZERO } else { self.kill_after };
-        // Only the end of the lease is told beforehand.
-        let end = (reason == LostReason::Unconfirmed).then_some(end);
+        // Only the end of the lease is known beforehand.
+        let end = is_foreseen(reason).then_some(end);
         job.order(Order::Stop { grace, end });
         let latest = clock::now() + grace + RESERVE;
         self.deadline = Some(end.map_or(latest, |end| end.min(latest)));
-        // Last, as whoever reads it may have stopped reading.
+        // Last: standard error may be a full pipe that nobody reads.
         tell_loss(self.run, self.console, format_args!("{path} is lost: {reason}; ending CMD"));
     }
 
-    /// How long a warden may take that was ordered to end everything: somebody may have stopped it.
+    /// How long the warden may take to end every process. Somebody may have stopped the warden.
     fn patience(&self) -> Duration {
         self.deadline.unwrap_or(Duration::MAX).saturating_sub(clock::now() + RESERVE / 2)
     }
@@ -250,7 +243,7 @@ impl<'a> Shift<'a> {
         }
         if signals::is_fatal(signal) {
             self.told_to_end = Some(signal);
-            // One that is stopped hears of it when it goes on.
+            // A stopped process gets the signal when it continues.
             if self.may_run() {
                 self.control.let_go_on(job);
             }
@@ -269,10 +262,10 @@ impl<'a> Shift<'a> {
                     let left = duration::text(self.guard.remaining());
                     self.console.note(format_args!("stopped; unless it goes on, CMD is ended within {left}"));
                 }
-                // Nothing extends the lease meanwhile, and the warden keeps to that.
+                // Nothing extends the lease meanwhile. The warden ends the command with it.
                 self.signals.stop(self.control.stops_group());
                 if !self.signals.is_continued() {
-                    // The kernel has nobody who could.
+                    // The kernel did not stop this process: nobody could continue it.
                     self.resume(job);
                 }
             }
@@ -290,7 +283,7 @@ impl<'a> Shift<'a> {
         self.guard.is_held() || self.may_outlive()
     }
 
-    /// Gives the lock to the next one. An error if it turns out to have been lost, maybe while the command ran.
+    /// Releases the lock. An error if the lock turns out to be lost already, maybe while the command ran.
     async fn release(self) -> Result<(), LostReason> {
         let Self { guard, signals, console, end, .. } = self;
         let path = guard.path().to_owned();
@@ -302,25 +295,26 @@ impl<'a> Shift<'a> {
                 }
                 Err(ReleaseError::Lost(lost)) => match lost.reason {
                     LostReason::NodeDeleted => return Err(lost.reason),
-                    // A session that ends of itself does so after the lease.
+                    // A session expires only after the lease.
                     LostReason::SessionExpired if clock::now() < end => return Err(lost.reason),
                     reason => reason.to_string(),
                 }
                 Err(ReleaseError::Unconfirmed { .. }) => {
-                    "ZooKeeper did not confirm the release while the lease lasted".to_owned()
+                    "ZooKeeper did not confirm the release before the lease ended".to_owned()
                 }
                 Err(error) => error.to_string(),
             },
-            _ = signals.next_fatal() => "its release was not waited for".to_owned(),
+            _ = signals.next_fatal() => "a signal ended the wait for the release".to_owned(),
         };
         console.warn(format_args!(
-            "CMD has ended, but {path} may be taken until our session expires: {problem}"
+            "CMD has ended, but {path} may be taken until this session expires: {problem}"
         ));
         Ok(())
     }
 
-    /// The end of the lease, since boot, as far as is known; not later than it is.
+    /// The end of the lease as the time since boot, as far as it is known. It is never later than the true one.
     fn lease_end(&self) -> Duration {
+        // The clock is read first, so that a pause between the two makes the result earlier.
         let now = clock::now();
         now + self.guard.remaining()
     }
@@ -329,7 +323,7 @@ impl<'a> Shift<'a> {
         self.run.on_lost == OnLost::IgnoreAndWarn
     }
 
-    /// What the command finds in its environment.
+    /// The variables that the command finds in its environment.
     fn variables(&self) -> Vec<(&'static str, String)> {
         vec![
             ("ZKLOCK_PATH", self.guard.path().to_owned()),
@@ -340,7 +334,12 @@ impl<'a> Shift<'a> {
     }
 }
 
-/// A loss is why the program fails, unless it is to go on.
+/// A loss is an error of the program, unless it restarts the command.
 fn tell_loss(run: &Run, console: Console, message: impl Display) {
     if run.restart { console.warn(message) } else { console.error(message) }
+}
+
+/// Whether the guard is lost, or about to be, by the end of its lease.
+fn is_foreseen(reason: LostReason) -> bool {
+    matches!(reason, LostReason::Unconfirmed | LostReason::Ending { .. })
 }

@@ -9,39 +9,38 @@ use jiff::Timestamp;
 use tokio::time::{sleep, timeout};
 use zklock::{AcquireError, Contender, Guard, Lock};
 
-use crate::args::Run;
+use super::context::Context;
 use crate::console::Console;
 use crate::duration;
-use crate::exit::{Code, Failure};
+use crate::failure::Failure;
 use crate::queue::Entry;
-use crate::signals::Signals;
 use crate::text;
 
-/// How long to wait before telling so.
+/// How long zklock waits before it says that it waits.
 const UNTOLD: Duration = Duration::from_millis(300);
 
-/// How long the servers may take to tell for whom we wait.
+/// How long the servers may take to say who holds the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What became of the wait.
+/// The end of the wait.
 pub(super) enum Waited {
     Granted(Guard),
-    /// This signal asked us to end.
+    /// This signal asked zklock to end.
     Signal(i32),
 }
 
-/// Waits until the lock is held, until a signal, or until the deadline; a timeout of zero waits for nobody but ZooKeeper,
-/// and for that for half a session timeout at most.
+/// Waits until the lock is held, until a signal, or until the deadline.
+///
+/// A timeout of zero waits for no holder. It waits for ZooKeeper's answer, for half a session timeout at most.
 pub(super) async fn wait(
-    run: &Run,
+    context: &mut Context<'_>,
     lock: &Lock,
     deadline: Option<Instant>,
-    signals: &mut Signals,
-    console: Console,
 ) -> Result<Waited, Failure> {
+    let (asked, console) = (context.run.timeout, context.console);
     loop {
         let attempt = async {
-            match (run.timeout, deadline) {
+            match (asked, deadline) {
                 (Some(Duration::ZERO), _) => lock.try_acquire().await,
                 (_, Some(deadline)) => {
                     let left = deadline.saturating_duration_since(Instant::now());
@@ -50,31 +49,31 @@ pub(super) async fn wait(
                 (_, None) => lock.acquire().await.map(Some),
             }
         };
-        // Leaving one of them takes the contender out of the queue.
+        // An attempt that is dropped takes its contender out of the queue.
         let answer = tokio::select! {
             answer = attempt => answer,
-            signal = signals.next_fatal() => return Ok(Waited::Signal(signal)),
+            signal = context.signals.next_fatal() => return Ok(Waited::Signal(signal)),
             never = announce(lock, console) => match never {},
         };
         match answer {
             Ok(Some(guard)) => return Ok(Waited::Granted(guard)),
-            Ok(None) => return Err(not_in_time(lock, run.timeout).await),
+            Ok(None) => return Err(not_in_time(lock, asked, console).await),
             Err(AcquireError::NodeDeleted { .. }) => {
-                console.warn("somebody removed us from the queue; queueing again, at the end");
+                console.warn("somebody deleted this contender's node; joining the queue again, at the end");
             }
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Tells for whom we wait, once it is clear that we do.
+/// Says who holds the lock, once it is clear that zklock waits.
 async fn announce(lock: &Lock, console: Console) -> Infallible {
     let path = lock.path();
     let mut has_complained = false;
     loop {
         sleep(UNTOLD).await;
         match timeout(PATIENCE, lock.contenders()).await {
-            // Only ourselves: ZooKeeper is slow, or there is a takeover delay.
+            // This contender is alone: ZooKeeper is slow, or a takeover delay runs.
             Ok(Ok(contenders)) if contenders.len() < 2 => {}
             Ok(Ok(contenders)) => {
                 console.note(format_args!("waiting for {path}{}", holder(&contenders)));
@@ -89,19 +88,23 @@ async fn announce(lock: &Lock, console: Console) -> Infallible {
     }
 }
 
-async fn not_in_time(lock: &Lock, asked: Option<Duration>) -> Failure {
+async fn not_in_time(lock: &Lock, asked: Option<Duration>, console: Console) -> Failure {
     let path = lock.path();
-    let contenders = timeout(PATIENCE, lock.contenders()).await;
-    let holder =
-        contenders.map_or_else(|_| String::new(), |contenders| holder(&contenders.unwrap_or_default()));
-    let message = match asked {
+    // The message is for nobody if the console is quiet, so the servers are not asked for the holder.
+    let holder = match console.is_quiet() {
+        true => String::new(),
+        false => match timeout(PATIENCE, lock.contenders()).await {
+            Ok(Ok(contenders)) => holder(&contenders),
+            Ok(Err(_)) | Err(_) => String::new(),
+        },
+    };
+    Failure::not_acquired(match asked {
         Some(Duration::ZERO) | None => format!("{path} is taken{holder}"),
         Some(asked) => format!("{path} was not acquired within {}{holder}", duration::text(asked)),
-    };
-    Failure::new(Code::NotAcquired, message)
+    })
 }
 
-/// Who has the lock and how many wait, as far as can be told, to be put behind its path.
+/// Who holds the lock and how many wait, as far as it is known. The text stands behind the lock's path.
 fn holder(contenders: &[Contender]) -> String {
     let Some(holder) = contenders.first().map(Entry::from) else { return String::new() };
     let mut about = format!(", held by {}", holder.owner_text());

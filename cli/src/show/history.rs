@@ -1,16 +1,16 @@
-//! The history of a lock's holders, as far as looks at its queue tell.
+//! The history of a lock's holders, as far as looks at its queue show it.
 //!
-//! Looks go in, changes of the holder come out; there is no clock and no connection in here. What happened between two looks
-//! is not made up:
+//! Looks go in, and changes of the holder come out. The code knows no clock and no connection. It invents nothing about the
+//! time between two looks:
 //!
-//! 1. A contender is its number and its token: numbers begin anew when the lock's directory does, and tokens alone are
-//!    unknown where a node is not ours to read.
-//! 2. Tokens rise in the order of the grants. A look whose holder has a lower one than was seen is of the past (of a server
-//!    that lags, after the connection was lost), and is passed over.
-//! 3. The lock goes by the order of the numbers, and only strangers' nodes leave gaps between these. So whoever may have held
-//!    it between two looks either stood between the two holders, or has come and gone and left a gap.
-//! 4. A holder was seen from its beginning if there was a look shortly before. If not, it has held the lock for what was
-//!    seen of it, at least.
+//! 1. A contender is its number and its token. Numbers begin anew with the lock's directory. A token is unknown if an ACL
+//!    hides the node.
+//! 2. Tokens rise in the order of the grants. If the holder of a look has a lower token than an earlier holder, the look is
+//!    outdated: it came from a server that lags, after a reconnect. Such a look is ignored.
+//! 3. The lock goes by the order of the numbers. Only nodes of other clients leave gaps between them. A contender that held
+//!    the lock between two looks stood between the two holders, or has come and gone and left a gap.
+//! 4. A holder was seen from its beginning if another look was shortly before. If not, it has held the lock at least for the
+//!    time between the looks that saw it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,19 +19,19 @@ use jiff::Timestamp;
 
 use crate::queue::Entry;
 
-/// How many changes are remembered.
+/// How many changes are kept.
 const LONGEST: usize = 256;
 
-/// Two looks that are further apart than this say little about when something happened between them.
+/// If two looks are further apart than this, the time of a change between them is unknown.
 const FAR: Duration = Duration::from_secs(2);
 
-/// What the looks told so far.
+/// The history so far.
 #[derive(Debug, Default)]
 pub(super) struct History {
     state: State,
-    /// All of the last look.
+    /// The queue of the last look.
     queue: Vec<Place>,
-    /// The highest number of the last look that saw anybody.
+    /// The highest number in the last look that saw a contender.
     highest: Option<i32>,
     looked: Option<Timestamp>,
     handoffs: VecDeque<Handoff>,
@@ -39,15 +39,15 @@ pub(super) struct History {
 
 #[derive(Debug, Default)]
 enum State {
-    /// There was no look yet.
+    /// No look yet.
     #[default]
     Unseen,
-    /// Nobody holds the lock; the last one who did.
+    /// Nobody holds the lock; the last holder, if there was one.
     Free(Option<Tenure>),
     Held(Tenure),
 }
 
-/// What tells one contender from all others.
+/// The identity of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     sequence: Option<i32>,
@@ -62,30 +62,39 @@ struct Tenure {
     from_start: bool,
 }
 
+/// A change of the holder, as one look saw it.
+struct Change<'a> {
+    at: Timestamp,
+    /// Whether there was another look shortly before.
+    near: bool,
+    from: Option<&'a Tenure>,
+    to: Option<&'a Entry>,
+}
+
 /// How long the lock was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Length {
     pub(super) seen: Duration,
-    /// Whether it was held before or after that, too, for all that is known.
+    /// Whether the lock may have been held before or after that as well.
     pub(super) at_least: bool,
 }
 
-/// One change of the holder, from or to nobody included.
+/// One change of the holder. The lock may be free before it or after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Handoff {
-    /// The look that saw it.
+    /// The time of the look that saw it.
     pub(super) at: Timestamp,
-    /// The owner texts.
+    /// The owners, as text; `None` if the lock was free.
     pub(super) from: Option<String>,
     pub(super) to: Option<String>,
     /// Whether others may have held the lock between these two.
     pub(super) others: bool,
-    /// How long the earlier one held the lock.
+    /// How long the earlier holder held the lock.
     pub(super) held: Option<Length>,
 }
 
 impl History {
-    /// Takes in the queue as it was at that time.
+    /// Takes in a look at the queue.
     pub(super) fn look(&mut self, at: Timestamp, queue: &[Entry]) {
         let first = queue.first();
         if first.is_some_and(|entry| self.is_past(entry)) {
@@ -98,21 +107,21 @@ impl History {
             (State::Unseen, Some(entry)) => granted(entry),
             (State::Held(tenure), Some(entry)) if tenure.place == place(entry) => State::Held(tenure),
             (State::Free(Some(tenure)), Some(entry)) if tenure.place == place(entry) => {
-                // Nobody holds a lock twice by one node, so the look that saw nobody was of the past.
+                // No node holds a lock twice, so the look that saw no holder was outdated.
                 self.handoffs.pop_front();
                 State::Held(tenure)
             }
             (State::Free(last), None) => State::Free(last),
             (State::Free(_), Some(entry)) => {
-                self.hand_over(at, None, Some(entry), near);
+                self.hand_over(Change { at, near, from: None, to: Some(entry) });
                 granted(entry)
             }
             (State::Held(tenure), Some(entry)) => {
-                self.hand_over(at, Some(&tenure), Some(entry), near);
+                self.hand_over(Change { at, near, from: Some(&tenure), to: Some(entry) });
                 granted(entry)
             }
             (State::Held(tenure), None) => {
-                self.hand_over(at, Some(&tenure), None, near);
+                self.hand_over(Change { at, near, from: Some(&tenure), to: None });
                 State::Free(Some(tenure))
             }
         };
@@ -121,12 +130,12 @@ impl History {
         self.looked = Some(at);
     }
 
-    /// The latest first.
+    /// The changes, the latest first.
     pub(super) fn handoffs(&self) -> impl Iterator<Item = &Handoff> {
         self.handoffs.iter()
     }
 
-    /// How long the lock is held by whoever holds it now.
+    /// How long the present holder has held the lock.
     pub(super) fn holding(&self, now: Timestamp) -> Option<Length> {
         match &self.state {
             State::Held(tenure) => {
@@ -145,7 +154,8 @@ impl History {
         }
     }
 
-    fn hand_over(&mut self, at: Timestamp, from: Option<&Tenure>, to: Option<&Entry>, near: bool) {
+    fn hand_over(&mut self, change: Change<'_>) {
+        let Change { at, near, from, to } = change;
         let held = from.map(|tenure| {
             let last = if near { at } else { self.looked.unwrap_or(at) };
             Length { seen: between(tenure.since, last), at_least: !(near && tenure.from_start) }
@@ -161,13 +171,13 @@ impl History {
         self.handoffs.truncate(LONGEST);
     }
 
-    /// Whether anybody else can have held the lock since the last look.
+    /// Whether another contender can have held the lock since the last look.
     fn others(&self, from: Option<&Tenure>, to: Option<&Entry>) -> bool {
         let mut waited = self.queue.iter().filter(|waiter| from.is_none_or(|from| from.place != **waiter));
         let Some(to) = to.map(place) else { return waited.next().is_some() };
         match waited.next() {
             Some(next) => *next != to,
-            // It came after the last look. It is the first who did if it has the next number.
+            // The new holder came after the last look. With the next number it was the first to come.
             None => self.highest.is_some_and(|highest| to.sequence != highest.checked_add(1)),
         }
     }

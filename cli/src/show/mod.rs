@@ -1,6 +1,7 @@
 //! `zklock show`: who holds a lock, and who waits for it.
 
 mod history;
+mod look;
 mod screen;
 mod view;
 mod watch;
@@ -8,15 +9,16 @@ mod watch;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use futures::future::try_join;
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::{Lock, QueryError, Session};
+use zklock::Session;
 
 use crate::args::Show;
 use crate::closing;
 use crate::connection::Connection;
-use crate::exit::{Failure, Outcome};
+use crate::console::Console;
+use crate::exit::Code;
+use crate::failure::{Failure, Outcome};
 use crate::queue::{Entry, Stranger};
 use crate::{output, table};
 
@@ -25,46 +27,52 @@ use crate::{output, table};
 struct Queue<'a> {
     path: &'a str,
     contenders: &'a [Entry],
-    /// Those of other clients.
+    /// The contenders of other clients.
     foreign: &'a [Stranger],
 }
 
-/// Prints the queue, or draws it until told to end.
-pub(crate) async fn show(show: Show, connection: &Connection) -> Outcome {
+/// Prints the queue, or draws it until a key or a signal ends that.
+pub(crate) async fn show(show: Show, connection: &Connection, console: Console) -> Outcome {
     if show.watch && !io::stdout().is_terminal() {
-        return Err(Failure::usage("--watch draws on a terminal, and standard output is none; leave it out"));
+        return Err(Failure::usage(
+            "--watch draws on a terminal, and standard output is not one; leave --watch out",
+        ));
     }
     let session = connection.session().await?;
-    let outcome = look(&show, &session).await;
+    let outcome = answer(&show, &session, console).await;
     closing::session(&session).await;
     outcome
 }
 
-async fn look(show: &Show, session: &Session) -> Outcome {
+async fn answer(show: &Show, session: &Session, console: Console) -> Outcome {
     let lock = session.lock(&show.path)?;
     if show.watch {
         return watch::watch(session, &lock).await;
     }
-    let (queue, foreign) = seen(&lock).await?;
+    let (queue, foreign) = look::seen(&lock).await?;
+    // With --exit-code the code is the answer, and a quiet user reads nothing else.
+    if !(show.exit_code && console.is_quiet()) {
+        print(show, &queue, &foreign)?;
+    }
+    match show.exit_code && queue.is_empty() {
+        true => Ok(Code::No.into()),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn print(show: &Show, queue: &[Entry], foreign: &[Stranger]) -> Result<(), Failure> {
     if show.json {
-        output::print_json(&Queue { path: &show.path, contenders: &queue, foreign: &foreign })?;
-        return Ok(ExitCode::SUCCESS);
+        return output::print_json(&Queue { path: &show.path, contenders: queue, foreign });
     }
     if queue.is_empty() {
         output::print(&format!("nobody holds {}\n", show.path))?;
     } else {
-        output::print(&table(&queue, Timestamp::now()))?;
+        output::print(&table(queue, Timestamp::now()))?;
     }
     if !foreign.is_empty() {
-        output::print(&format!("\n{}", strangers(&foreign)))?;
+        output::print(&format!("\n{}", strangers(foreign)))?;
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The queue, and who else is in the lock's directory.
-async fn seen(lock: &Lock) -> Result<(Vec<Entry>, Vec<Stranger>), QueryError> {
-    let (queue, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
-    Ok((queue.iter().map(Entry::from).collect(), foreign.iter().map(Stranger::from).collect()))
+    Ok(())
 }
 
 fn strangers(foreign: &[Stranger]) -> String {
@@ -95,7 +103,7 @@ fn table(queue: &[Entry], now: Timestamp) -> String {
     table::aligned([position, owner, since, session, token, sequence, "DATA"], with_data)
 }
 
-/// The first holds the lock; the others are told how many are before them.
+/// The first contender holds the lock. For the others it is the number of contenders before them.
 fn position(position: usize) -> String {
     if position == 0 { "holder".to_owned() } else { position.to_string() }
 }

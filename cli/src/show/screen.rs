@@ -8,9 +8,9 @@ use ratatui::crossterm::event::{self, Event};
 use ratatui::{DefaultTerminal, Frame};
 use tokio::sync::mpsc;
 
-/// The terminal's alternate screen, in raw mode; dropping it gives the terminal back as it was. So does a panic.
+/// The terminal's alternate screen, in raw mode. Dropping it restores the terminal. A panic does that, too.
 pub(super) struct Screen {
-    /// Never dropped: were the terminal gone, it would say so on standard error, and panic if that is gone, too.
+    /// Never dropped. If the terminal is gone, its `drop` prints to standard error, and panics if that is gone, too.
     terminal: ManuallyDrop<DefaultTerminal>,
 }
 
@@ -19,16 +19,16 @@ impl Screen {
         match ratatui::try_init() {
             Ok(terminal) => Ok(Self { terminal: ManuallyDrop::new(terminal) }),
             Err(error) => {
-                // It may have come half of the way.
+                // Half of the initialization may be done.
                 let _gone = ratatui::try_restore();
                 Err(error)
             }
         }
     }
 
-    /// Takes the terminal again from a shell that had it while we were stopped.
+    /// Takes the terminal again from a shell that had it while this process was stopped.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
-        // Only what was given back can be taken.
+        // The initialization works only on a restored terminal.
         ratatui::try_restore()?;
         self.terminal = ManuallyDrop::new(ratatui::try_init()?);
         Ok(())
@@ -46,8 +46,8 @@ impl Drop for Screen {
     }
 }
 
-/// What is typed, and changes of the size. Read by a thread of its own, which nothing can interrupt, and which ends with the
-/// process: nor does it notice that the terminal is gone.
+/// Keys, and changes of the terminal's size. A thread of its own reads them. Nothing can interrupt it, and it does not
+/// notice that the terminal is gone. It ends with the process.
 pub(super) fn events() -> io::Result<mpsc::UnboundedReceiver<Event>> {
     let (sender, receiver) = mpsc::unbounded_channel();
     let read = move || {
@@ -61,7 +61,7 @@ pub(super) fn events() -> io::Result<mpsc::UnboundedReceiver<Event>> {
     Ok(receiver)
 }
 
-/// Whether the terminal is gone. The kernel tells only those whose controlling terminal it was.
+/// Whether the terminal is gone. The kernel sends SIGHUP only if it was the controlling terminal.
 pub(super) fn is_gone() -> bool {
     rustix::termios::tcgetwinsize(io::stdout()).is_err()
 }

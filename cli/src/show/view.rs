@@ -1,4 +1,4 @@
-//! What is drawn of a queue that is watched.
+//! The drawing of a queue that is watched.
 
 use std::time::Duration;
 
@@ -14,27 +14,33 @@ use super::history::{Handoff, History, Length};
 use crate::queue::{Entry, Stranger};
 use crate::text;
 
-/// A look that is older than this is not the queue as it is now. Looks follow each other every half a second.
+/// A look that is older than this is stale. Looks come every half a second.
 const STALE: Duration = Duration::from_secs(2);
 
-/// The queue as it was seen last, what went before, and which part of it is drawn.
+/// The last look at the queue, its history, and the part of it that is drawn.
 pub(super) struct View {
     path: String,
     colours: bool,
     queue: Vec<Entry>,
-    /// Contenders of other clients, as they were seen last.
+    /// The contenders of other clients at the last look.
     foreign: Vec<Stranger>,
-    /// When the queue was seen last.
+    /// The time of the last look.
     seen: Timestamp,
-    /// When the first look was.
+    /// The time of the first look.
     begun: Option<Timestamp>,
     /// Why the last look failed.
     trouble: Option<String>,
     history: History,
-    /// How many of those who wait are above the window.
+    /// How many waiting contenders are above the window.
     above: usize,
-    /// How many of those who wait the window had room for.
+    /// How many waiting contenders the window has room for.
     room: usize,
+}
+
+/// The session's state, and the time.
+struct Present {
+    state: SessionState,
+    now: Timestamp,
 }
 
 /// Where to move the window.
@@ -64,7 +70,7 @@ impl View {
         }
     }
 
-    /// Takes in the queue as it was at that time.
+    /// Takes in a look at the queue.
     pub(super) fn look(&mut self, at: Timestamp, queue: Vec<Entry>) {
         self.history.look(at, &queue);
         self.queue = queue;
@@ -78,7 +84,7 @@ impl View {
         self.foreign = foreign;
     }
 
-    /// A look had no answer: what was seen last stays.
+    /// A look failed. The last queue stays.
     pub(super) fn failed(&mut self, trouble: String) {
         self.trouble = Some(trouble);
     }
@@ -97,12 +103,12 @@ impl View {
         self.above = above.min(self.furthest());
     }
 
-    /// Where the window is at the queue's end.
+    /// How many are above the window when it shows the end of the queue.
     fn furthest(&self) -> usize {
         self.queue.len().saturating_sub(1 + self.room)
     }
 
-    /// Draws all of it, as far as there is room.
+    /// Draws as much as the screen has room for.
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>, state: SessionState, now: Timestamp) {
         let [title, holder, waiting, handoffs, keys] = Layout::vertical([
             Constraint::Length(2),
@@ -112,14 +118,15 @@ impl View {
             Constraint::Length(1),
         ])
         .areas(frame.area());
-        self.draw_title(frame, title, state, now);
+        self.draw_title(frame, title, Present { state, now });
         self.draw_holder(frame, holder, now);
         self.draw_waiting(frame, waiting, now);
         self.draw_handoffs(frame, handoffs);
         frame.render_widget(Line::from(" q ends   arrows, page up, page down scroll").dim(), keys);
     }
 
-    fn draw_title(&self, frame: &mut Frame<'_>, area: Rect, state: SessionState, now: Timestamp) {
+    fn draw_title(&self, frame: &mut Frame<'_>, area: Rect, present: Present) {
+        let Present { state, now } = present;
         let colour = if state == SessionState::Connected { Color::Green } else { Color::Yellow };
         let title = Line::from(vec![
             Span::raw(" "),
@@ -167,7 +174,7 @@ impl View {
     }
 
     fn draw_waiting(&mut self, frame: &mut Frame<'_>, area: Rect, now: Timestamp) {
-        // Without the line above, and that of the header.
+        // Without the line above, and the header.
         self.room = usize::from(area.height.saturating_sub(2));
         self.above = self.above.min(self.furthest());
         let waiting = self.queue.get(1..).unwrap_or_default();
@@ -214,7 +221,7 @@ impl View {
     }
 }
 
-/// A line above, with a title in it. All lines have the same width, so that columns stay where they are.
+/// A line above, with a title in it. It has no lines at the sides, so that columns stay where they are.
 fn block(title: String) -> Block<'static> {
     Block::new().borders(Borders::TOP).border_style(Style::new().dim()).title(Span::raw(title).bold())
 }
@@ -235,7 +242,7 @@ fn length(length: Length) -> String {
     format!("{}{}", if length.at_least { "≥ " } else { "" }, text::age(length.seen))
 }
 
-/// To the second: nobody can see more of it.
+/// To the second.
 fn time(at: Timestamp) -> String {
     format!("{at:.0}")
 }

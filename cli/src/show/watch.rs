@@ -14,35 +14,37 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use zklock::{Lock, QueryError, Session};
 
+use super::look;
 use super::screen::{self, Screen};
 use super::view::{Scroll, View};
-use crate::exit::{Failure, Outcome};
+use crate::exit;
+use crate::failure::{Failure, Outcome};
 use crate::queue::{Entry, Stranger};
 use crate::signals::CONT;
 
-/// From one look to the next. A long queue takes time to read, too.
+/// The pause between two looks. Reading a long queue takes time as well.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How often ages are drawn anew.
+/// How often ages are redrawn.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What the kernel sends to those whose terminal is gone; or rather, to some of them.
+/// The kernel sends it when a terminal is gone, but only to the session that the terminal controls.
 const HANGUP: SignalKind = SignalKind::hangup();
 
-/// One look at the queue, and when its answer was there.
+/// One look at the queue, and when its answer came.
 type Look = (Timestamp, Result<(Vec<Entry>, Vec<Stranger>), QueryError>);
 
-/// What somebody wants who presses a key.
+/// The meaning of a key.
 enum Wish {
     End,
     Scroll(Scroll),
 }
 
-/// Draws the queue until somebody has seen enough, or a signal ends it. A queue that cannot be read at first is a failure;
-/// later on what was seen last stays.
+/// Draws the queue until a key or a signal ends that. It fails if the queue cannot be read at first. If the queue cannot be
+/// read later, the last one stays on the screen.
 pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
-    let (queue, foreign) = super::seen(lock).await?;
-    // What we draw with would not only leave colours out, but what is bold, too.
+    let (queue, foreign) = look::seen(lock).await?;
+    // `ratatui` would leave out bold text as well as colours.
     let colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut view = View::new(lock.path().to_owned(), colours);
     view.look(Timestamp::now(), queue);
@@ -62,13 +64,17 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
         let reopened = if mem::take(&mut was_stopped) { screen.reopen() } else { Ok(()) };
         let drawn = reopened.and_then(|()| screen.draw(|frame| view.draw(frame, state, Timestamp::now())));
         if let Err(error) = drawn {
-            return if screen::is_gone() { Ok(killed(HANGUP)) } else { Err(Failure::output(&error)) };
+            return if screen::is_gone() {
+                Ok(exit::after_signal(HANGUP.as_raw_value()))
+            } else {
+                Err(Failure::output(&error))
+            };
         }
         tokio::select! {
             Some(event) = events.recv() => match wish(&event) {
                 Some(Wish::End) => return Ok(ExitCode::SUCCESS),
                 Some(Wish::Scroll(by)) => view.scroll(by),
-                // A new size, for one: the next drawing asks for it.
+                // A new size is such an event. The next drawing asks for the size.
                 None => {}
             },
             Some((at, seen)) = looks.next() => match seen {
@@ -82,7 +88,7 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
                 Err(error) => view.failed(error.to_string()),
             },
             _ = ticks.tick() => if screen::is_gone() {
-                return Ok(killed(HANGUP));
+                return Ok(exit::after_signal(HANGUP.as_raw_value()));
             },
             _ = continued.recv() => was_stopped = true,
             ended = signals.next() => return Ok(ended),
@@ -94,7 +100,7 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
 fn looks(lock: &Lock) -> impl Stream<Item = Look> {
     stream::unfold((), move |()| async move {
         sleep(PAUSE).await;
-        let seen = super::seen(lock).await;
+        let seen = look::seen(lock).await;
         Some(((Timestamp::now(), seen), ()))
     })
 }
@@ -118,7 +124,7 @@ fn wish(event: &Event) -> Option<Wish> {
     })
 }
 
-/// The signals that end a program. They are to find the terminal as it was before.
+/// The signals that end the program. The terminal is restored before the end.
 struct Signals {
     interrupt: Signal,
     hangup: Signal,
@@ -136,18 +142,13 @@ impl Signals {
         })
     }
 
-    /// What to end with. An interrupt is how people end what they watch, on a terminal in raw mode by a key.
+    /// The exit code. SIGINT is no failure: people end with Ctrl-C what they watch. In raw mode Ctrl-C is a key.
     async fn next(&mut self) -> ExitCode {
         tokio::select! {
             _ = self.interrupt.recv() => ExitCode::SUCCESS,
-            _ = self.hangup.recv() => killed(HANGUP),
-            _ = self.quit.recv() => killed(SignalKind::quit()),
-            _ = self.terminate.recv() => killed(SignalKind::terminate()),
+            _ = self.hangup.recv() => exit::after_signal(HANGUP.as_raw_value()),
+            _ = self.quit.recv() => exit::after_signal(SignalKind::quit().as_raw_value()),
+            _ = self.terminate.recv() => exit::after_signal(SignalKind::terminate().as_raw_value()),
         }
     }
-}
-
-/// As shells write it.
-fn killed(signal: SignalKind) -> ExitCode {
-    ExitCode::from(u8::try_from(128 + signal.as_raw_value()).unwrap_or(u8::MAX))
 }

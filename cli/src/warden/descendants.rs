@@ -1,4 +1,4 @@
-//! All the processes that descend from this one.
+//! All processes that descend from this one.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -10,28 +10,29 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, wait, waitpid,
 };
 
-/// How often SIGKILL is sent to what is still there: something may have been starting another one.
+/// The time between two SIGKILLs to the processes that are still there. A process may have been starting another one.
 pub(super) const INSISTENCE: Duration = Duration::from_millis(5);
 
-/// How often to look for new children in a row. However fast they are started, whoever looks has a clock to keep, too.
+/// How often to look for new children in a row. New ones may come without end, and the caller has a clock to keep.
 const STRIKES: usize = 50;
 
-/// How long SIGKILL may take to be carried out before somebody should know.
+/// How long SIGKILL may take before the user should know.
 pub(crate) const STUCK: Duration = Duration::from_secs(1);
 
-/// Whatever descends from this process. It is our child, or becomes that when its parent ends.
+/// The descendants of this process. Each is a child of this process, or becomes one when its parent ends.
 #[derive(Debug)]
 pub(crate) struct Descendants {
-    /// Where the kernel lists the children of our main thread. All are: it is the one that starts processes, and the one to
-    /// which orphans are given. Open all the time, so that neither what is mounted over `/proc` later nor a lack of file
-    /// descriptors hides anybody.
+    /// The kernel's list of the children of the main thread. All children are in it: the main thread starts every
+    /// process, and inherits the orphans. The file stays open, so that neither a mount over `/proc` nor a lack of file
+    /// descriptors hides a child later.
     list: File,
 }
 
 impl Descendants {
-    /// Has every descendant whose parent ends become a child of this process. An error if we could not find it then.
+    /// Makes this process the parent of every descendant whose own parent ends. An error if the kernel does not list
+    /// children.
     pub(crate) fn adopt() -> io::Result<Self> {
-        // By number: it is not there in the `/proc` of another pid namespace.
+        // By number: in the `/proc` of another pid namespace this file does not exist, which is the error then.
         let path = format!("/proc/self/task/{}/children", getpid().as_raw_pid());
         let needed = |error: io::Error| {
             io::Error::new(error.kind(), format!("this namespace's {path} is needed: {error}"))
@@ -42,7 +43,7 @@ impl Descendants {
         Ok(descendants)
     }
 
-    /// Our children, those included that have ended and were not waited for. After an error there may be any.
+    /// The children, with those that have ended and were not waited for. After an error, any number may exist.
     pub(crate) fn children(&self) -> io::Result<Vec<Pid>> {
         let mut list = String::new();
         (&self.list).rewind()?;
@@ -50,8 +51,8 @@ impl Descendants {
         Ok(list.split_ascii_whitespace().filter_map(|id| id.parse().ok()).filter_map(Pid::from_raw).collect())
     }
 
-    /// Sends SIGKILL to a process group, and to everything that descends from us but these and what descends from them,
-    /// until nothing else does.
+    /// Sends SIGKILL to a process group and to every descendant, until none is left. It spares the children `but`, and
+    /// their descendants.
     pub(crate) async fn kill_all(&self, group: Option<Pid>, but: &[Pid]) {
         if let Some(group) = group {
             let _gone = kill_process_group(group, Signal::KILL);
@@ -61,8 +62,8 @@ impl Descendants {
         }
     }
 
-    /// Sends SIGKILL to our children but these; again and again while there are new ones, because one that starts another
-    /// and ends is gone when its turn comes. Whether there may be any left.
+    /// Sends SIGKILL to the children, but not to these. It repeats that while new children appear: a process may start
+    /// another one and end before its turn comes. Returns whether any may be left.
     pub(super) fn strike(&self, but: &[Pid]) -> bool {
         let mut struck = HashSet::new();
         for _ in 0..STRIKES {
@@ -74,7 +75,7 @@ impl Descendants {
             let mut is_any_new = false;
             for child in left {
                 if let Ok(None) = waitpid(Some(child), WaitOptions::NOHANG) {
-                    // Nobody else is given its id before we have waited for it.
+                    // The kernel gives its id to no other process before this one has waited for it.
                     let _gone = kill_process(child, Signal::KILL);
                     is_any_new |= struck.insert(child);
                 }
@@ -87,8 +88,8 @@ impl Descendants {
     }
 }
 
-/// Waits for all children that have ended. If there are none, nothing descends from us: whatever did would have become
-/// our child.
+/// Waits for all children that have ended. Returns whether no child is left. Then no descendant is left either: its parent
+/// would be a child, or have ended and left it to this process.
 pub(super) fn is_childless() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {

@@ -1,4 +1,4 @@
-//! A command and what it started.
+//! A command and the processes it started.
 
 use nix::unistd::{self, getpgid};
 use rustix::process::{
@@ -7,47 +7,48 @@ use rustix::process::{
 
 use super::descendants::{Descendants, is_childless};
 
-/// What has become of a family.
+/// An event in a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// Its head was stopped by this signal.
     Stopped(i32),
-    /// Its head goes on after that.
+    /// Its head continues after a stop.
     Continued,
-    /// Its head has ended, with this status, or 128 and the signal that ended it.
+    /// Its head has ended with this status, or with 128 and the number of the signal that ended it.
     Ended(u8),
-    /// Nobody is left.
+    /// No process is left.
     Gone,
 }
 
-/// A command and what it started: a process group, and those who left it.
+/// A command and the processes it started: a process group, and the processes that left the group.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// The command, and the id of its group. It is waited for last: as long as it is not, the id is no other's.
+    /// The command. Its id is that of the group. It is waited for last: until then the kernel gives the id to no other
+    /// process.
     head: Pid,
     ended: bool,
     descendants: Descendants,
 }
 
 impl Family {
-    /// That of a child which leads its group. There are no other children.
+    /// The family of a child that leads its group. This process must have no other children.
     pub(super) fn of(head: Pid, descendants: Descendants) -> Self {
         Self { head, ended: false, descendants }
     }
 
-    /// Sends a signal to the group, and to those of our children that have left it. Those that descend from these become
-    /// our children once their parents are gone.
+    /// Sends a signal to the group, and to the children that have left it. Their descendants become children of this
+    /// process once their parents are gone.
     pub(super) fn signal(&self, signal: Signal) {
         let _gone = kill_process_group(self.head, signal);
         let id = |process: Pid| unistd::Pid::from_raw(process.as_raw_pid());
         let outside = |child: &Pid| getpgid(Some(id(*child))) != Ok(id(self.head));
         for child in self.children().into_iter().filter(outside) {
-            // Nobody else is given its id before we have waited for it.
+            // The kernel gives its id to no other process before this one has waited for it.
             let _gone = kill_process(child, signal);
         }
     }
 
-    /// Sends SIGKILL to everything.
+    /// Sends SIGKILL to every process.
     pub(super) fn kill(&self) {
         let _gone = kill_process_group(self.head, Signal::KILL);
         let _gone = kill_process(self.head, Signal::KILL);
@@ -59,7 +60,7 @@ impl Family {
         let _gone = kill_process_group(self.head, signal);
     }
 
-    /// What has become of it since the last look.
+    /// The next event since the last call.
     pub(super) fn news(&mut self) -> Option<News> {
         for child in self.children().into_iter().filter(|child| *child != self.head) {
             let _status = waitpid(Some(child), WaitOptions::NOHANG);
@@ -91,7 +92,7 @@ impl Family {
         is_childless().then_some(News::Gone)
     }
 
-    /// Those that can be found right now.
+    /// The children that can be found right now.
     fn children(&self) -> Vec<Pid> {
         self.descendants.children().unwrap_or_default()
     }

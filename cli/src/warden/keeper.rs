@@ -1,4 +1,4 @@
-//! The warden's process: starts the command, and does what the ladder says.
+//! The warden's process: it starts the command, and takes the steps of the ladder.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,12 +21,12 @@ use crate::console::{Console, Level};
 use crate::exit::Code;
 use crate::signals::{self, Signals};
 
-/// How often the clock is looked at, at least.
+/// The longest time between two looks at the clock.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Keeps this command for the process at the other end of standard input, until everything is gone.
+/// Keeps this command for the holder, which is at the other end of standard input. Returns when every process is gone.
 pub(super) fn keep(command: &[OsString]) -> ExitCode {
-    // One thread: the kernel kills the command when the thread that started it ends.
+    // One thread, because the kernel kills the command when the thread that started it ends.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime.and_then(|runtime| runtime.block_on(run(command))) {
         Ok(()) => ExitCode::SUCCESS,
@@ -38,7 +38,7 @@ pub(super) fn keep(command: &[OsString]) -> ExitCode {
 }
 
 async fn run(command: &[OsString]) -> io::Result<()> {
-    // Whoever sends signals means the command, and the holder passes them on; we are to outlast it.
+    // Signals to this process have no effect. They are meant for the command, and the holder passes them on.
     let mut signals = Signals::listen()?;
     let mut changed = signal(SignalKind::child())?;
     let descendants = Descendants::adopt()?;
@@ -67,7 +67,7 @@ async fn run(command: &[OsString]) -> io::Result<()> {
                 order
             }
         };
-        // What the command did by itself is seen before what we are told to do to it.
+        // Events of the command come before the order, so that an end before the order counts as its own.
         while let Some(news) = warden.family.news() {
             match news {
                 News::Stopped(signal) => holder.send(&Report::Stopped { signal }),
@@ -89,7 +89,7 @@ async fn run(command: &[OsString]) -> io::Result<()> {
             Some(order) => warden.obey(order, now),
             None => None,
         };
-        // Whatever woke us: one whose children end all the time would keep a timer from ever being heard.
+        // Look at the clock after every event: a command whose children end all the time would starve a timer.
         let step = step.or_else(|| warden.look_at_the_clock(now));
         warden.take(step);
         if order == Some(Order::Signal(signals::CONT)) {
@@ -104,7 +104,7 @@ async fn run(command: &[OsString]) -> io::Result<()> {
 struct Warden {
     family: Family,
     ladder: Ladder,
-    /// When to complain that SIGKILL does not help; for ever once that was done.
+    /// When to report that SIGKILL does not help. The end of time, once that is reported.
     stuck: Option<Duration>,
 }
 
@@ -124,7 +124,7 @@ impl Warden {
         }
     }
 
-    /// How long until the next look at the clock. The timer's own clock stops while the machine is suspended.
+    /// How long until the next look at the clock. It is short, because a timer stops while the machine is suspended.
     fn pause(&self) -> Duration {
         if self.ladder.is_killing() {
             return INSISTENCE;
@@ -138,7 +138,7 @@ impl Warden {
         self.ladder.due(now).or(insist)
     }
 
-    /// Whether it is time to complain, once, that something is left though it got SIGKILL.
+    /// Whether it is time to report that a process is left after SIGKILL. True once at most.
     fn is_stuck(&mut self, now: Duration) -> bool {
         if !self.ladder.is_killing() {
             return false;
@@ -154,7 +154,7 @@ impl Warden {
         match step {
             Some(Step::Terminate) => {
                 self.family.signal(Signal::TERM);
-                // One that is stopped would not hear of it.
+                // A stopped process gets no SIGTERM before it continues.
                 self.family.signal(Signal::CONT);
             }
             Some(Step::Kill) => self.family.kill(),

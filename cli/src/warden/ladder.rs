@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// How long before the end of the lease SIGKILL is sent: the time for the kernel to carry it out, on a busy machine.
+/// How long before the end of the lease SIGKILL is sent. A kernel on a busy machine takes time to carry it out.
 pub(crate) const RESERVE: Duration = Duration::from_millis(250);
 
-/// How long what a command leaves behind may go on before it gets SIGTERM: a `tee` that has yet to write what it read.
+/// How long processes that a command leaves behind may go on before SIGTERM. A `tee` may have to write what it read.
 const LINGER: Duration = Duration::from_millis(100);
 
-/// What is to be sent to everything.
+/// The signal to send to every process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Terminate,
@@ -19,23 +19,23 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Running,
-    /// It has ended by itself, and what it left behind gets SIGTERM then, and SIGKILL after the grace.
+    /// The command has ended by itself. The processes it left behind get SIGTERM at `until`, and SIGKILL after the grace.
     Lingering {
         until: Duration,
         grace: Duration,
     },
-    /// SIGTERM has been sent, and SIGKILL follows then.
+    /// SIGTERM has been sent. SIGKILL follows at `kill`.
     Terminating {
         kill: Duration,
     },
     Killing,
 }
 
-/// From running to gone, never back.
+/// The stages from running to killed. A stage never comes back.
 #[derive(Clone, Debug)]
 pub(crate) struct Ladder {
     stage: Stage,
-    /// The end of the lease, as far as is known.
+    /// The end of the lease, as far as is known; `None` if the command may outlive the lease.
     end: Option<Duration>,
 }
 
@@ -44,19 +44,19 @@ impl Ladder {
         Self { stage: Stage::Running, end }
     }
 
-    /// The lease lasts until then.
+    /// The lease lasts until `end`.
     pub(crate) fn extend(&mut self, end: Duration) {
         self.end = Some(end);
     }
 
-    /// The command has ended. What it left behind is to end, too: it has this grace.
+    /// The command has ended. The processes it left behind have to end, too, with this grace.
     pub(crate) fn linger(&mut self, grace: Duration, now: Duration) {
         if self.stage == Stage::Running {
             self.stage = Stage::Lingering { until: now + LINGER, grace };
         }
     }
 
-    /// The lock is lost: everything is to end by `grace` from now, and before the lease if that has an end still.
+    /// The lock is lost. Every process has to end within `grace` from now, and before the lease does if `end` says when.
     pub(crate) fn stop(&mut self, grace: Duration, end: Option<Duration>, now: Duration) -> Option<Step> {
         let kill = now + grace;
         match self.stage {
@@ -74,14 +74,14 @@ impl Ladder {
         }
     }
 
-    /// Nobody holds the lock any more.
+    /// The holder is gone.
     pub(crate) fn kill(&mut self) -> Option<Step> {
         let first = self.stage != Stage::Killing;
         self.stage = Stage::Killing;
         first.then_some(Step::Kill)
     }
 
-    /// What is to be done by now.
+    /// The step that is due by now.
     pub(crate) fn due(&mut self, now: Duration) -> Option<Step> {
         if self.last().is_some_and(|last| last <= now) {
             return self.kill();
@@ -107,12 +107,12 @@ impl Ladder {
         }
     }
 
-    /// When everything gets SIGKILL at the latest.
+    /// When every process gets SIGKILL at the latest.
     fn last(&self) -> Option<Duration> {
         self.end.map(|end| end.saturating_sub(RESERVE))
     }
 
-    /// Whether nothing was done to the command.
+    /// Whether no step was taken against the command, and it has not ended.
     pub(crate) fn is_running(&self) -> bool {
         self.stage == Stage::Running
     }

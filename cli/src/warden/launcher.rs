@@ -1,4 +1,4 @@
-//! Becomes the command, once it is sure to die with its warden.
+//! The launcher: it becomes the command, after it has made sure that it dies with its warden.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,18 +8,19 @@ use std::process::{Command, ExitCode};
 use nix::sys::signal::SigSet;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
+use super::part::{LAUNCHER, this_program};
 use crate::console::{Console, Level};
 use crate::exit::Code;
 use crate::signals;
 use crate::terminal::Terminal;
 
-/// Whether the command is to have the terminal.
+/// The argument that says whether the command has the terminal.
 const FOREGROUND: &str = "foreground";
 const BACKGROUND: &str = "background";
 
-/// The launcher of this command, for the process that calls this.
+/// The launcher of this command. The process that calls this is its warden.
 pub(super) fn launcher_of(command: &[OsString], foreground: bool) -> Command {
-    let mut launcher = super::this_program(super::LAUNCHER);
+    let mut launcher = this_program(LAUNCHER);
     launcher.arg(getpid().as_raw_pid().to_string());
     launcher.arg(if foreground { FOREGROUND } else { BACKGROUND });
     launcher.args(command).process_group(0);
@@ -37,7 +38,7 @@ pub(super) fn launch(arguments: Vec<OsString>) -> ExitCode {
         console.error(format_args!("the command would not die with its warden: {error}"));
         return Code::Internal.into();
     }
-    // A warden that died before would not be told of.
+    // The kernel says nothing of a warden that died before.
     if getppid().map(|parent| OsString::from(parent.as_raw_pid().to_string())) != Some(warden) {
         return Code::Internal.into();
     }
@@ -46,7 +47,7 @@ pub(super) fn launch(arguments: Vec<OsString>) -> ExitCode {
     {
         terminal.take();
     }
-    // What was blocked for us to do this is not for the command.
+    // The command starts with nothing blocked.
     let _as_it_is = SigSet::empty().thread_set_mask();
     let error = Command::new(&program).args(arguments).exec();
     let _or_it_may_be_stopped = signals::unblock();

@@ -1,5 +1,5 @@
-//! The warden: a process between `zklock run` and the command, which ends the command in time whatever becomes of the
-//! process that holds the lock.
+//! The warden: a process between `zklock run` and the command. It ends the command in time, whatever becomes of the process
+//! that holds the lock (the holder).
 //!
 //! ```text
 //!   zklock run ---orders---> zklock-warden ---signals---> the command, and all it started
@@ -7,28 +7,28 @@
 //!      +--------reports---------+   +----------SIGCHLD-------------+
 //! ```
 //!
-//! The holder tells the warden until when the lease lasts, and when to stop. The warden keeps to the following:
+//! The holder tells the warden when the lease ends, and when to stop the command. The warden keeps three rules:
 //!
-//! 1. *No later than a [`RESERVE`] before the end of the lease that it knows of, everything gets SIGKILL*, by
-//!    the clock since boot: also if the holder is stopped, or busy, or the machine was suspended.
-//! 2. *If the holder is gone, everything gets SIGKILL at once.* The kernel would do that for the command alone, and not for
-//!    what the command started.
-//! 3. *It ends after everything is gone*, and that is what the holder waits for before it gives the lock away. It is the
-//!    [subreaper](https://man7.org/linux/man-pages/man2/PR_SET_CHILD_SUBREAPER.2const.html) of all that the command starts, so
-//!    that no process gets away by leaving the process group.
+//! 1. *Every process gets SIGKILL no later than a [`RESERVE`] before the end of the lease, as far as the warden knows the
+//!    end.* The warden goes by the clock since boot, so it does this even if the holder is stopped or busy, or the machine was
+//!    suspended.
+//! 2. *If the holder is gone, every process gets SIGKILL at once.* The kernel alone would kill the command, but not the
+//!    processes that the command started.
+//! 3. *The warden ends after every process is gone.* The holder waits for that before it releases the lock. The warden is the
+//!    [subreaper](https://man7.org/linux/man-pages/man2/PR_SET_CHILD_SUBREAPER.2const.html) of every process that descends from
+//!    the command, so no process gets away by leaving the process group.
 //!
-//! If the warden itself is killed, the kernel kills the command (`PR_SET_PDEATHSIG`), and the holder whatever is left.
+//! If the warden itself is killed, the kernel kills the command (`PR_SET_PDEATHSIG`), and the holder kills the rest.
 
 mod descendants;
 mod family;
 mod keeper;
 mod ladder;
 mod launcher;
+mod part;
 pub(crate) mod protocol;
 
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use rustix::thread::set_name;
 
@@ -36,16 +36,10 @@ use crate::signals;
 
 pub(crate) use descendants::{Descendants, STUCK};
 pub(crate) use ladder::RESERVE;
+pub(crate) use part::warden_of;
+use part::{LAUNCHER, MARK, WARDEN};
 
-/// The names under which this program runs in the other two parts, as `ps` shows them.
-const WARDEN: &str = "zklock-warden";
-const LAUNCHER: &str = "zklock-launch";
-
-/// The first argument of either. If `/proc/self/exe` is not this program, as when a dynamic loader was told to run it, that one
-/// takes it for an option which it does not have, rather than run the command with nobody to keep it.
-const MARK: &str = "--zklock-part";
-
-/// A part of this program other than the one its users start.
+/// A part of this program that users do not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Keeps the command.
@@ -65,7 +59,7 @@ pub(crate) fn role() -> Option<Role> {
 
 impl Role {
     pub(crate) fn play(self) -> ExitCode {
-        // As `top` has it. `pkill -9 zklock` is not to end the holder and the warden of its command in the same instant.
+        // The name that `top` shows. `pkill -9 zklock` must not end the holder and the warden in the same instant.
         let _as_it_is = set_name(c"zk-warden");
         let _or_it_may_be_stopped = signals::unblock();
         let arguments = std::env::args_os().skip(2).collect::<Vec<_>>();
@@ -74,18 +68,4 @@ impl Role {
             Self::Launcher => launcher::launch(arguments),
         }
     }
-}
-
-/// This very program under another name: also if its file was replaced since it was started.
-fn this_program(name: &str) -> Command {
-    let mut program = Command::new("/proc/self/exe");
-    program.arg0(name).arg(MARK);
-    program
-}
-
-/// The warden of this command, in a process group of its own, so that no key of the terminal reaches it.
-pub(crate) fn warden_of(command: &[OsString]) -> Command {
-    let mut warden = this_program(WARDEN);
-    warden.args(command).process_group(0);
-    warden
 }

@@ -1,5 +1,5 @@
-//! What the holder and the warden tell each other, one JSON object a line, over a pair of sockets. Instants are since boot,
-//! by the clock they share.
+//! The messages between the holder and the warden: one JSON object a line, over a pair of sockets. An instant is the time
+//! since boot, by the clock that both share.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::marker::PhantomData;
@@ -21,49 +21,50 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// How long one may take to take the last messages, where there is room for thousands.
+/// How long the other side may take to accept the last messages. The socket has room for thousands.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// From the holder to the warden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// The first one: start the command.
+    /// The first order: start the command.
     Begin {
-        /// Whether it is to have the terminal from the start.
+        /// Whether the command has the terminal from the start.
         foreground: bool,
-        /// How long what the command leaves behind has from SIGTERM to SIGKILL.
+        /// The time from SIGTERM to SIGKILL for processes that the command leaves behind.
         grace: Duration,
         /// The end of the lease; `None` if the command may outlive it.
         end: Option<Duration>,
     },
-    /// The lease lasts until then.
+    /// The lease lasts until `end`.
     Extend { end: Duration },
-    /// SIGTERM, and SIGKILL after a while, or when the lease ends if it has not yet; without any delay if that is zero.
+    /// Send SIGTERM, and SIGKILL after the grace, or a reserve before `end` if that is earlier. Send SIGKILL at once if
+    /// the grace is zero.
     Stop { grace: Duration, end: Option<Duration> },
-    /// Pass this signal on.
+    /// Pass this signal on to the command.
     Signal(i32),
 }
 
-/// From the warden to the holder. The end of the stream says that everything is gone.
+/// From the warden to the holder. The end of the stream says that every process is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Report {
     /// The command runs, in this process group.
     Started { group: i32 },
     /// The command was stopped by this signal.
     Stopped { signal: i32 },
-    /// It goes on after that, whoever had it do so.
+    /// The command continues after a stop, by any process's SIGCONT.
     Continued,
-    /// SIGCONT was passed on. What stopped the command before has been reported before, and is over.
+    /// SIGCONT was passed on. Every stop from before that was reported before this, and is over.
     Delivered,
-    /// SIGKILL has been sent, and something is left for so long that it may not help.
+    /// SIGKILL was sent, and a process has been left for so long that it may not help.
     Stuck,
-    /// The command has ended; what it left behind may run yet.
+    /// The command has ended. Processes that it left behind may still run.
     Ended {
-        /// Its exit status, or 128 and the signal that ended it.
+        /// Its exit status, or 128 and the number of the signal that ended it.
         status: u8,
-        /// When it was found to have.
+        /// When the warden saw the end.
         at: Duration,
-        /// Whether it did so before the warden began to end it.
+        /// Whether the command ended before the warden began to end it.
         by_itself: bool,
     },
 }
@@ -77,27 +78,27 @@ pub(crate) struct Wire<In> {
 }
 
 impl<In: DeserializeOwned> Wire<In> {
-    /// In a runtime.
+    /// Call it inside a runtime.
     pub(crate) fn new(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let (reader, mut writer) = UnixStream::from_std(stream)?.into_split();
         let (outgoing, mut messages) = mpsc::unbounded_channel::<Vec<u8>>();
         let writing = tokio::spawn(async move {
             while let Some(message) = messages.recv().await {
-                // That the other one is gone is learned by receiving.
+                // The receiving side notices that the other process is gone.
                 let _gone = writer.write_all(&message).await;
             }
         });
         Ok(Self { lines: BufReader::new(reader).lines(), outgoing, writing, incoming: PhantomData })
     }
 
-    /// What the other one says next; `None` once it is gone. Cancel-safe.
+    /// The next message; `None` once the other process is gone. Cancel-safe: no message is lost.
     pub(crate) async fn receive(&mut self) -> Option<In> {
         let line = self.lines.next_line().await.ok().flatten()?;
         serde_json::from_str(&line).ok()
     }
 
-    /// Tells the other one, in the order of the calls and without waiting: it may be stopped.
+    /// Sends a message, in the order of the calls. It does not wait, because the other process may be stopped.
     pub(crate) fn send(&self, message: &impl Serialize) {
         if let Ok(mut line) = serde_json::to_vec(message) {
             line.push(b'\n');
@@ -105,14 +106,14 @@ impl<In: DeserializeOwned> Wire<In> {
         }
     }
 
-    /// Waits until everything is told, but not for one that is stopped.
+    /// Waits until every message is sent, but not for a process that is stopped.
     pub(crate) async fn finish(self) {
         drop(self.outgoing);
         let _stopped = timeout(PATIENCE, self.writing).await;
     }
 }
 
-/// Hands a file over to the other one, before anything is said.
+/// Hands a file over to the other process, before the first message.
 pub(crate) fn send_file(socket: impl AsFd, file: BorrowedFd<'_>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -122,7 +123,7 @@ pub(crate) fn send_file(socket: impl AsFd, file: BorrowedFd<'_>) -> io::Result<(
     Ok(())
 }
 
-/// Takes the file that the other one hands over first.
+/// Takes the file that the other process hands over first.
 pub(crate) fn receive_file(socket: impl AsFd) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,11 +1,11 @@
-//! What the servers are, and are not: how many, how old, who leads.
+//! Findings about the servers: how many, how old, which one leads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::found::Finding;
 use crate::doctor::seen::{Member, Mode, Seen, Server};
 
-/// The oldest version that zklock works with: recovery needs a request that came with it.
+/// The oldest version that zklock works with: the first with a request that recovery needs.
 const OLDEST: (u32, u32) = (3, 6);
 
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
@@ -27,14 +27,14 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     findings
 }
 
-/// Whoever is sovereign has nobody above it.
+/// A leader and a standalone server are sovereign. An ensemble has one sovereign server.
 fn several_ensembles(seen: &Seen) -> Option<Finding> {
     let sovereign = |server: &Server| matches!(server.mode(), Some(Mode::Leader | Mode::Standalone));
     if distinct(seen, sovereign) > 1 {
         return Some(Finding::danger(
             "several-ensembles",
             format!(
-                "{} lead, or stand alone, each: they are not one ensemble, so two may hold a lock",
+                "each of {} leads or stands alone: they are not one ensemble, so two may hold a lock",
                 named(seen, sovereign)
             ),
             "name the servers of one ensemble only; ask again if a leader was just cut off or elected",
@@ -45,8 +45,8 @@ fn several_ensembles(seen: &Seen) -> Option<Finding> {
     (ensembles.collect::<BTreeSet<_>>().len() > 1).then(|| {
         Finding::danger(
             "members-differ",
-            "the servers do not agree on who belongs to their ensemble: with two majorities two may hold a lock",
-            "give all of them the same list of servers; /zookeeper/config tells which one they have",
+            "the servers do not agree on the members of their ensemble: with two majorities two may hold a lock",
+            "give all of them the same list of servers; /zookeeper/config has the list of each",
         )
     })
 }
@@ -58,29 +58,29 @@ fn unreachable(server: &Server) -> Option<Finding> {
         (Err(why), _) => warning(
             "unreachable",
             format!("{address} cannot be reached: {why}"),
-            "start it, mend what is between, or name it no longer",
+            "start it, repair the network to it, or take it out of the connect string",
         ),
         (Ok(words), visit) => match (&words.mode, visit) {
             (Mode::Silent(why), _) => warning(
                 "silent",
-                format!("{address} takes connections, and does not answer: {why}"),
-                "see its log, and whether it is a ZooKeeper server, hangs, or demands TLS or a certificate",
+                format!("{address} takes connections, but does not answer: {why}"),
+                "see its log; it may hang, demand TLS or a certificate, or be no ZooKeeper server",
             ),
             (Mode::TlsFailed(why), _) => warning(
                 "tls-failed",
                 format!("{address} takes connections, but TLS fails: {why}"),
-                "see whether it speaks TLS there, whom --tls-ca trusts, whom its certificate is for, and whether it wants one \
-                 of ours (--tls-cert)",
+                "check that it speaks TLS at that port, that --tls-ca trusts its certificate, that the certificate is for that host, and \
+                 whether it wants a certificate from clients (--tls-cert)",
             ),
             (Mode::NotServing, _) => warning(
                 "not-serving",
-                format!("{address} runs, but has no quorum and serves nobody"),
-                "see whether it can reach the other servers, and what they do",
+                format!("{address} runs, but has no quorum and serves no client"),
+                "check that it reaches the other servers, and that they run",
             ),
             (Mode::ReadOnly, _) => warning(
                 "read-only",
-                format!("{address} is read-only: it has lost its ensemble, and nobody can lock there"),
-                "see whether it can reach the other servers, and what they do",
+                format!("{address} is read-only: it has lost its ensemble, and gives no locks"),
+                "check that it reaches the other servers, and that they run",
             ),
             (_, Err(why)) => warning(
                 "no-session",
@@ -98,13 +98,13 @@ fn no_majority(seen: &Seen) -> Option<Finding> {
     (serving > 0 && serving * 2 <= voters && !is_ambiguous(seen)).then(|| {
         Finding::warning(
             "no-majority",
-            format!("only {serving} of {voters} voting servers can be used from here, no majority"),
-            "make the others reachable: the next one to fail may take all sessions with it",
+            format!("only {serving} of {voters} voting servers can be used from here, which is no majority"),
+            "make the others reachable: the next failure may end all sessions",
         )
     })
 }
 
-/// Voters by the ensemble's own word, else the servers that are named and may be such.
+/// The voters by the ensemble's own configuration, else the servers of the connect string that may vote.
 fn voters(seen: &Seen) -> usize {
     match known_voters(seen) {
         0 => distinct(seen, |server| server.mode() != Some(&Mode::Observer)),
@@ -112,7 +112,7 @@ fn voters(seen: &Seen) -> usize {
     }
 }
 
-/// How many members vote by what the servers tell of their ensemble; none if they tell nothing.
+/// How many members vote by the ensemble's configuration; 0 if it is unknown.
 fn known_voters(seen: &Seen) -> usize {
     seen.members().iter().filter(|member| member.votes).count()
 }
@@ -126,7 +126,7 @@ fn no_leader(seen: &Seen) -> Option<Finding> {
         Finding::warning(
             "no-leader",
             "none of the servers that answer leads",
-            "name all servers, or wait for an election and ask again; without a leader nobody can lock",
+            "name all servers, or wait for an election and ask again; without a leader nobody acquires a lock",
         )
     })
 }
@@ -136,7 +136,7 @@ fn single(seen: &Seen) -> Option<Finding> {
     (seen.is_alone() || voters == 1).then(|| {
         Finding::warning(
             "single-server",
-            "there is but one server: while it is down nobody can lock, and if its disk is lost two may hold a lock",
+            "there is but one server: while it is down nobody acquires a lock, and if its disk is lost two may hold one",
             "run three, on three machines",
         )
     })
@@ -170,7 +170,7 @@ fn missing(seen: &Seen) -> Option<Finding> {
     let list = |members: &mut dyn Iterator<Item = &Member>| {
         members.map(|member| format!("{} at {}", member.id, member.host)).collect::<Vec<_>>().join(", ")
     };
-    // The servers' names for each other need not be ours for them.
+    // The servers may have other names for each other than the connect string has.
     let which = match unnamed.len() == missing {
         true => format!("not {}", list(&mut unnamed.into_iter())),
         false => format!("which are {}", list(&mut members.iter())),
@@ -182,11 +182,11 @@ fn missing(seen: &Seen) -> Option<Finding> {
             members.len() - missing,
             members.len()
         ),
-        "name all of them: a client whose server fails goes only where it knows of",
+        "name all of them: a client whose server fails goes only to servers that it knows",
     ))
 }
 
-/// A name that stands for several hosts leads to another one each time, so nothing can be counted.
+/// Whether a name stands for several hosts. Each connection may lead to another one, so servers cannot be counted.
 fn is_ambiguous(seen: &Seen) -> bool {
     seen.servers.iter().any(|server| hosts_of_a_kind(server) > 1)
 }
@@ -196,11 +196,11 @@ fn several_hosts(seen: &Seen) -> Option<Finding> {
     Some(Finding::note(
         "several-hosts",
         format!("{} stands for {} hosts; one of them was asked", server.address, hosts_of_a_kind(server)),
-        "name each server by a name of its own to have all of them looked at",
+        "give each server a name of its own, so that the doctor can ask all of them",
     ))
 }
 
-/// A host may well have an address of each kind.
+/// The hosts of a name. One host may have an IPv4 and an IPv6 address.
 fn hosts_of_a_kind(server: &Server) -> usize {
     let four = server.hosts.iter().filter(|host| host.is_ipv4()).count();
     four.max(server.hosts.len() - four)
@@ -210,7 +210,7 @@ fn named_twice(seen: &Seen) -> Option<Finding> {
     let mut servers = BTreeMap::<_, Vec<_>>::new();
     for server in &seen.servers {
         let id = server.words.as_ref().ok().and_then(|words| words.settings).map(|settings| settings.id);
-        // A standalone server's number need not be its own.
+        // Standalone servers may have the same number.
         let id = id.filter(|_| server.mode() != Some(&Mode::Standalone));
         let key = match id {
             Some(id) => format!("server {id}"),
@@ -222,7 +222,7 @@ fn named_twice(seen: &Seen) -> Option<Finding> {
     Some(Finding::warning(
         "named-twice",
         format!("{} are one server", twice.join(" and ")),
-        "name each server once, or clients will take one failure for several",
+        "name each server once, or clients take one failure for several",
     ))
 }
 
@@ -248,7 +248,7 @@ fn old_version(seen: &Seen) -> Option<Finding> {
         Finding::warning(
             "version-too-old",
             format!(
-                "{} is older than ZooKeeper 3.6: whoever loses a reply there cannot find its node",
+                "{} is older than ZooKeeper 3.6: a client that loses a reply there cannot find its node",
                 named(seen, old)
             ),
             "update it",
@@ -292,8 +292,8 @@ fn unknown_mode(seen: &Seen) -> Option<Finding> {
     seen.servers.iter().any(unknown).then(|| {
         Finding::note(
             "mode-unknown",
-            format!("{} does not tell whether it leads, nor its version", named(seen, unknown)),
-            "see what is between: servers since 3.5 answer `srvr` whatever they are told",
+            format!("{} says neither whether it leads nor its version", named(seen, unknown)),
+            "look for a proxy on the way: servers since 3.5 answer `srvr`, whatever their whitelist says",
         )
     })
 }
@@ -302,13 +302,13 @@ fn version(server: &Server) -> Option<&str> {
     server.words.as_ref().ok()?.version.as_deref()
 }
 
-/// The addresses of those of whom this holds.
+/// The addresses of the servers of which this holds.
 fn named(seen: &Seen, holds: impl Fn(&Server) -> bool) -> String {
     let servers = seen.servers.iter().filter(|server| holds(server));
     servers.map(|server| server.address.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// How many servers there are of whom this holds; one that is named twice counts once.
+/// The number of servers of which this holds. A server that is named twice counts once.
 fn distinct(seen: &Seen, holds: impl Fn(&Server) -> bool) -> usize {
     let servers = seen.servers.iter().filter(|server| holds(server));
     servers.map(endpoint).collect::<BTreeSet<_>>().len()

@@ -1,8 +1,8 @@
-//! What is in the locks' queues that should not be.
+//! Findings about the locks' queues: contenders of other clients.
 
 use zklock::{ForeignClient, ForeignContender};
 
-use super::Finding;
+use super::found::Finding;
 use crate::doctor::seen::{Queue, Seen};
 
 pub(super) fn findings(seen: &Seen) -> impl Iterator<Item = Finding> {
@@ -10,18 +10,17 @@ pub(super) fn findings(seen: &Seen) -> impl Iterator<Item = Finding> {
 }
 
 fn foreign(queue: &Queue) -> Option<Finding> {
-    // Those wait for every lower node, whosever it is; others may take no notice of ours.
+    // These clients wait for every lower node. Others may ignore zklock's nodes.
     let waits = |one: &ForeignContender| {
         matches!(one.client, ForeignClient::Curator | ForeignClient::Go | ForeignClient::WriteLock)
     };
     let worst = queue.foreign.iter().find(|one| !waits(one)).or(queue.foreign.first())?;
     let (count, path, node, client) = (queue.foreign.len(), &queue.path, &worst.path, worst.client);
     let contenders = if count == 1 { "a contender" } else { "contenders" };
-    let advice =
-        "let all that contend there use zklock, or use another path; the node is gone when its session ends";
+    let advice = "let every client at that path use zklock, or use another path; the node is gone when its session ends";
     Some(if queue.contenders == 0 || waits(worst) {
         let what = format!(
-            "{contenders} of another client at {path} (such as {node}, by its name {client}): nobody gets the lock there by zklock"
+            "{contenders} of another client at {path} (such as {node}, by its name {client}): zklock grants the lock there to nobody"
         );
         Finding::warning("foreign-contender", what, advice)
     } else {

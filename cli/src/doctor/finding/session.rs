@@ -1,17 +1,16 @@
-//! What the settings make of locks: the tick, the session timeout, round trips, secrets.
+//! Findings about the settings: the tick, the session timeout, round trips, secrets.
 
 use std::time::Duration;
 
-use super::Finding;
+use super::found::Finding;
 use crate::doctor::lease::Arithmetic;
 use crate::doctor::seen::{Seen, Settings};
 use crate::duration::text;
 
-/// How long a crash may keep a lock from everybody else before that is worth a warning.
+/// If a crash keeps a lock from others for longer, that is worth a warning.
 const LONG_TAKEOVER: Duration = Duration::from_secs(30);
 
-/// The most by which the kernel's own discipline adjusts the clock's rate, in parts per million; what is beyond that is
-/// a slew.
+/// The most by which the kernel's own discipline adjusts the clock's rate, in parts per million. More is a slew.
 const DISCIPLINE: u64 = 500;
 
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
@@ -42,8 +41,8 @@ fn tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
                 exact(reckoned)
             ),
             format!(
-                "give all servers the same tickTime; until then tell everybody who locks here: --tick {} or ZKLOCK_TICK, and \
-                 SessionBuilder::tick",
+                "give all servers the same tickTime; until then give every client that locks here the tick: --tick {} or ZKLOCK_TICK \
+                 for zklock, and the option for the tick in services",
                 exact(tick)
             ),
         ));
@@ -62,29 +61,29 @@ fn tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
     })
 }
 
-/// A tick that no server tells is learned from the limits of session timeouts, which may have been set by hand.
+/// If no server says its tick, it is learned from the limits of session timeouts. They may have been set by hand.
 fn untold_tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
     seen.wishes.tick.is_none().then(|| {
         Finding::note(
             "tick-unknown",
             format!(
-                "the servers do not tell their tick; leases are reckoned with {}, by the session timeouts that they grant",
+                "the servers do not say their tick; leases are reckoned with {}, by the session timeouts that they grant",
                 exact(session.tick)
             ),
-            "if minSessionTimeout and maxSessionTimeout are both set in zoo.cfg, give its tickTime as --tick or ZKLOCK_TICK (and \
-             to SessionBuilder::tick); or add `conf` to 4lw.commands.whitelist",
+            "if minSessionTimeout and maxSessionTimeout are both set in zoo.cfg, give its tickTime as --tick or ZKLOCK_TICK, and to \
+             services that lock here; or add `conf` to 4lw.commands.whitelist",
         )
     })
 }
 
 fn adapted(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
-    let (asked, granted) = (seen.wishes.session_timeout, session.timeout());
+    let (asked, granted) = (seen.wishes.session_timeout, session.timeout);
     if asked == granted {
         return None;
     }
     let what = match seen.wishes.exact {
         true => format!(
-            "the servers grant a session timeout of {} instead of {}, so nobody who asks for that gets a lock",
+            "the servers grant a session timeout of {} instead of {}, so nobody who asks for that gets a session for locks",
             text(granted),
             text(asked)
         ),
@@ -95,7 +94,7 @@ fn adapted(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
         ),
     };
     let advice = format!(
-        "ask for --session-timeout {}, so that all agree on it; or change the servers' {}",
+        "give all clients --session-timeout {}; or change the servers' {}",
         exact(granted),
         if granted < asked { "maxSessionTimeout" } else { "minSessionTimeout" }
     );
@@ -114,7 +113,7 @@ fn slow_round_trip(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
                 text(slowest),
                 text(longest)
             ),
-            "ask for a longer --session-timeout, or find out what makes the servers slow (disks, distance, load)",
+            "give a longer --session-timeout, or find out what makes the servers slow (disks, distance, load)",
         )
     })
 }
@@ -125,18 +124,18 @@ fn slow_takeover(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
         Finding::warning(
             "slow-takeover",
             format!("a holder that crashes keeps its lock from everybody else for up to {}", text(takeover)),
-            "ask for a shorter --session-timeout if that is too long",
+            "give a shorter --session-timeout if that is too long",
         )
     })
 }
 
-/// The servers' own statistics, of all requests since they were started.
+/// From the servers' own statistics, of all requests since their start.
 fn slow_requests(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
     let slowest = seen.words().filter_map(|words| words.slowest).max()?;
-    (slowest > session.heartbeat()).then(|| {
+    (slowest > session.heartbeat).then(|| {
         Finding::note(
             "slow-requests",
-            format!("a request has taken a server {} since it was started, longer than a heartbeat", text(slowest)),
+            format!("since its start, a server has taken {} for a request, longer than a heartbeat", text(slowest)),
             "see whether that happens often (`mntr`, fsync warnings in its log); `srst` resets the statistics",
         )
     })
@@ -148,7 +147,7 @@ fn clock_slewed(seen: &Seen) -> Option<Finding> {
         let percent = rate as f64 / 10_000.0;
         Finding::warning(
             "clock-slewed",
-            format!("this machine's clock is slewed: it runs at a rate that is off by {percent:+.2}%, and leases with it"),
+            format!("this machine's clock is slewed: its rate is off by {percent:+.2}%, and leases with it"),
             "see why (`chronyc tracking`), or lower maxslewrate in chrony.conf; run doctor on the servers' machines, too",
         )
     })
@@ -164,7 +163,7 @@ fn settings_differ(seen: &Seen) -> Option<Finding> {
     (!settings.all(same)).then(|| {
         Finding::warning(
             "settings-differ",
-            "the servers have different ticks or session timeout limits: what a session gets depends on the server",
+            "the servers have different ticks or session timeout limits: the session timeout depends on the server",
             "give them the same tickTime, minSessionTimeout and maxSessionTimeout",
         )
     })
@@ -175,13 +174,13 @@ fn digest_in_plain(seen: &Seen) -> Option<Finding> {
     (plain && seen.wishes.digest).then(|| {
         Finding::warning(
             "digest-in-plain",
-            "the password of the digest credentials is sent over plain TCP, for everybody on the way to read",
+            "the digest credentials are sent over plain TCP, so everybody on the way can read the password",
             "connect by TLS (--tls-ca)",
         )
     })
 }
 
-/// As an option takes it, and not rounded.
+/// The duration as options take it, not rounded.
 fn exact(duration: Duration) -> String {
     match duration.subsec_nanos() {
         0 => format!("{}s", duration.as_secs()),

@@ -1,12 +1,11 @@
-//! A healthy ensemble, and what is found when one thing after the other is wrong with it.
+//! A healthy ensemble, and the findings when something is wrong with it.
 
 use std::time::Duration;
-
-use zklock::lease::DEFAULT_DRIFT_PPM;
 
 use super::{Finding, Severity, findings};
 use crate::connection::Address;
 use crate::doctor::lease::Arithmetic;
+use crate::doctor::lease::tests::arithmetic;
 use crate::doctor::seen::{Member, Mode, Seen, Server, Settings, Visit, Wishes, Words};
 
 fn seconds(seconds: u64) -> Duration {
@@ -54,7 +53,7 @@ fn healthy() -> Seen {
 }
 
 fn session(timeout: u64, tick: u64) -> Arithmetic {
-    Arithmetic::new(seconds(timeout), seconds(tick), DEFAULT_DRIFT_PPM)
+    arithmetic(timeout, tick)
 }
 
 fn words(seen: &mut Seen, index: usize) -> &mut Words {
@@ -70,14 +69,14 @@ fn lose(seen: &mut Seen, index: usize) {
     seen.servers[index].visit = Err("it closes the connection".into());
 }
 
-/// What is found once the healthy ensemble has been changed.
+/// The findings for the healthy ensemble after this change.
 fn found(change: impl FnOnce(&mut Seen)) -> Vec<Finding> {
     let mut seen = healthy();
     change(&mut seen);
     findings(&seen)
 }
 
-/// The severities and names of what is found.
+/// Asserts the severities and names of the findings.
 #[track_caller]
 fn assert_found(change: impl FnOnce(&mut Seen), expected: &[(Severity, &str)]) -> Vec<Finding> {
     let findings = found(change);
@@ -129,7 +128,7 @@ fn one_longer_tick_is_enough_whichever_was_learned() {
         seen.session = Some(session(10, 3));
     };
     assert_found(learned, &expected);
-    // Where it is given, nobody learns the shorter one.
+    // If the tick is given, no client learns the shorter one.
     let given = |seen: &mut Seen| {
         learned(seen);
         seen.wishes.tick = Some(seconds(3));
@@ -260,7 +259,7 @@ fn servers_that_do_not_know_each_other_are_dangerous() {
     assert_found(|seen| seen.servers = vec![standalone(1), standalone(2)], &expected);
     let change = |seen: &mut Seen| visit(seen, 2).members = Some(members(5));
     assert_found(change, &[(Danger, "members-differ"), (Warning, "missing-servers")]);
-    // Who does not tell does not disagree.
+    // A server that does not say its members does not disagree.
     assert_found(|seen| visit(seen, 2).members = None, &[]);
 }
 
@@ -283,7 +282,7 @@ fn an_even_number_of_voters_bears_no_more() {
 fn servers_may_be_left_out_of_the_connect_string() {
     let findings = assert_found(|seen| drop(seen.servers.pop()), &[(Warning, "missing-servers")]);
     assert!(findings[0].what.ends_with("names 2 of the ensemble's 3 servers, not 3 at zk3"), "{findings:?}");
-    // Though nobody tells its number, and the servers have other names for each other.
+    // The same if no server says its number, and the servers have other names for each other.
     let renamed = |seen: &mut Seen| {
         seen.servers.pop();
         for index in 0..2 {

@@ -68,7 +68,7 @@ fn a_release_leaves_nobody() {
 fn a_waiter_between_may_have_held_it_or_not() {
     assert_eq!(told(&[(0, &[A, B, C]), (5, &[C])]), ["a .. c >=500"]);
     assert_eq!(told(&[(0, &[A, B]), (5, &[])]), ["a .. nobody >=500"]);
-    // It gave up before, while another one held the lock.
+    // It gave up earlier, while another one held the lock.
     assert_eq!(told(&[(0, &[A, B, C]), (5, &[A, C]), (10, &[C])]), ["a c >=1000"]);
 }
 
@@ -83,7 +83,7 @@ fn whoever_came_and_went_between_two_looks_may_have_held_it() {
 #[test]
 fn numbers_that_begin_anew_tell_no_predecessor() {
     assert_eq!(told(&[(0, &[D]), (5, &[("e", 0, 20)])]), ["d .. e >=500"]);
-    // Nor is it the same holder because its number is the same.
+    // The same number does not make it the same holder.
     assert_eq!(told(&[(0, &[A]), (5, &[("e", 0, 20)])]), ["a .. e >=500"]);
 }
 
@@ -97,7 +97,7 @@ fn a_look_at_the_past_is_passed_over() {
 
 #[test]
 fn nothing_is_known_of_the_time_between_distant_looks() {
-    // Held until it was seen last, at least; and the next one at least since it was seen first.
+    // The first held the lock at least until it was seen last, and the next one at least since it was seen first.
     let looks: &[Look<'_>] = &[(0, &[]), (5, &[A, B]), (15, &[A, B]), (600, &[B, C]), (605, &[C])];
     assert_eq!(told(looks), ["b c >=500", "a b >=1000", "nobody a"]);
 }

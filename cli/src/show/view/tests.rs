@@ -10,7 +10,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_000_000_000 + seconds).unwrap()
 }
 
-/// A queue of so many, which was seen at the beginning.
+/// A view of so many contenders, from a look at second 0.
 fn view(contenders: i32) -> View {
     let mut view = View::new("/lock/orders".to_owned(), true);
     view.look(at(0), queue(0, contenders));

@@ -1,26 +1,26 @@
 //! `zklock show --watch`: the queue as it changes, on a terminal.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::library::{enqueue, eventually, granted, make, server, until_queued};
-use support::looker::{NOBODY, authorized, owner, session_of, sessions, set_acl};
-use support::terminal::Terminal;
 use zklock_testcontainers::Link;
 use zookeeper_client::Acls;
 
+use crate::support;
+use crate::support::looker::{NOBODY, authorized, owner, session_of, sessions, set_acl};
+use crate::support::terminal::Terminal;
+use zklock_test_support::{enqueue, eventually, granted, make, server, until_queued};
+
 const WATCH: [&str; 3] = ["show", "--watch", "/lock/orders"];
 
-/// Watches on a terminal of 24 lines, all of which are drawn.
+/// Watches on a terminal of 24 lines, and waits for the first drawing.
 async fn watch(servers: &str) -> Terminal {
     let terminal = Terminal::start(servers, 24, &WATCH);
     is_drawn(&terminal).await;
     terminal
 }
 
-/// A cursor that is hidden is the last of what is drawn.
+/// A drawing ends with hiding the cursor.
 async fn is_drawn(terminal: &Terminal) {
     terminal.shows("q ends").await;
     eventually("a drawing", async || terminal.on_screen(vt100::Screen::hide_cursor)).await;
@@ -48,7 +48,7 @@ async fn handoffs_are_seen_as_they_happen() {
 
     let waiter = enqueue(&second.lock_with("/lock/orders", owner("beta")).unwrap()).await;
     terminal.shows(" 1 waiting ").await;
-    // Its line is under the header.
+    // The waiter's line is under the header.
     terminal.becomes("the waiter", |screen| below(screen, "OWNER").starts_with("1      beta")).await;
     assert!(terminal.text().contains("No handoff"), "{}", terminal.text());
 
@@ -82,7 +82,7 @@ async fn whatever_ends_it_restores_the_terminal() {
     let guard = session_of(&server).await.lock_with("/lock/orders", owner("alpha")).unwrap().acquire().await;
     let before = sessions(&server).await;
     let servers = server.connect_string();
-    // Escape begins the sequences of other keys, but it comes alone here.
+    // The sequences of other keys begin with Escape. Here it comes alone.
     for keys in ["q", "\u{1b}", "\u{3}"] {
         let mut terminal = watch(&servers).await;
         terminal.press(keys);
@@ -128,11 +128,11 @@ async fn it_draws_everything_again_after_it_was_stopped() {
 async fn it_ends_with_its_terminal() {
     let server = server().await;
     let servers = server.connect_string();
-    // A holder, whose age is written every second.
+    // The age of this holder is written every second.
     let _guard = session_of(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let terminal = watch(&servers).await;
     assert_eq!(terminal.torn().await, 129);
-    // The kernel tells only those whose controlling terminal it is.
+    // The kernel sends SIGHUP only if it was the controlling terminal.
     let terminal = Terminal::start_with(&servers, 24, &WATCH, |command| command.set_controlling_tty(false));
     is_drawn(&terminal).await;
     assert_eq!(terminal.torn().await, 129);
@@ -170,7 +170,7 @@ async fn without_zookeeper_the_last_queue_stays() {
         .becomes("a fresh queue", |screen| !screen.contains("stale") && !screen.contains("disconnected"))
         .await;
 
-    // It ends though nobody can be told.
+    // The watcher ends though it cannot close its session.
     link.refuse();
     link.cut();
     terminal.shows("disconnected").await;
@@ -206,7 +206,7 @@ async fn a_queue_that_is_longer_than_the_screen() {
     terminal.press("\u{1b}[F");
     terminal.shows(" 40 waiting, 32 to 40 ").await;
     assert!(terminal.text().contains("owner 40."), "{}", terminal.text());
-    // A larger terminal shows more of it, at once.
+    // A larger terminal shows more of the queue at once.
     terminal.resize(80);
     terminal.shows(" 40 waiting ").await;
     terminal.becomes("all of them", |screen| (0..=40).all(|n| screen.contains(&format!("owner {n}.")))).await;
@@ -248,7 +248,7 @@ async fn what_cannot_be_watched_opens_no_screen() {
     let arguments = [&WATCH[..], &["--connect-timeout", "300ms"]].concat();
     let mut terminal = Terminal::start(NOBODY, 24, &arguments);
     assert_eq!(terminal.ended().await, 69);
-    terminal.shows("within 300ms").await;
+    terminal.shows(" of --connect-timeout 300ms;").await;
 
     let server = server().await;
     let servers = server.connect_string();
@@ -264,7 +264,7 @@ async fn what_cannot_be_watched_opens_no_screen() {
     terminal.shows("no permission to list /lock/orders").await;
     assert!(!terminal.on_screen(vt100::Screen::alternate_screen));
 
-    // Once it draws it goes on, and says why nothing new is to be seen.
+    // Once the watcher draws, it goes on, and says why it shows nothing new.
     set_acl(&operator, "/lock/orders", &Acls::anyone_all()).await;
     let mut terminal = watch(&servers).await;
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;

@@ -1,13 +1,13 @@
 //! `zklock release --force`: taking a lock from its holder.
 
-mod support;
-
-use support::library::{enqueue, eventually, granted, make, operator, queue, server, within};
-use support::looker::{DIGEST, NOBODY, authorized, owner, session_of, set_acl, zklock, zklock_as};
-use support::terminal::Terminal;
 use zklock::{Acl, LostReason, Session};
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acl as Entry, Acls, AuthId, Permission};
+
+use crate::support;
+use crate::support::looker::{DIGEST, NOBODY, authorized, owner, session_of, set_acl, zklock, zklock_as};
+use crate::support::terminal::Terminal;
+use zklock_test_support::{enqueue, eventually, granted, make, operator, queue, server, within};
 
 const RELEASE: [&str; 3] = ["release", "--force", "/lock/orders"];
 const RELEASE_UNASKED: [&str; 4] = ["release", "--force", "--yes", "/lock/orders"];
@@ -28,7 +28,7 @@ async fn the_next_one_takes_over() {
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
     let next = granted(waiter).await;
     assert_eq!(queue(&holder).await[0].path, next.node());
-    // Who is quiet is told nothing.
+    // With --quiet it prints nothing.
     let released = zklock(&server.connect_string(), &[&RELEASE_UNASKED[..], &["--quiet"]].concat()).await;
     assert_eq!((released.code, released.stderr.as_str()), (0, ""));
     assert_eq!(within("the loss", next.lost()).await, LostReason::NodeDeleted);
@@ -50,7 +50,7 @@ async fn somebody_is_asked() {
         assert_eq!(terminal.ended().await, 1, "{answer:?}");
         assert!(guard.is_held() && queue(&lock).await[0].path == guard.node());
     }
-    // A question says what it is about, also to those who want to be told little.
+    // With --quiet the question still says what it is about.
     let mut terminal = Terminal::start(&servers, 24, &[&RELEASE[..], &["--quiet"]].concat());
     terminal.shows("Take the lock from it? [y/N]").await;
     assert!(terminal.text().contains("held by alpha"), "{}", terminal.text());
@@ -67,7 +67,7 @@ async fn a_successor_is_not_hit() {
     let shown = lock.acquire().await.unwrap();
     let mut terminal = Terminal::start(&server.connect_string(), 24, &RELEASE);
     terminal.shows("Take the lock from it? [y/N]").await;
-    // While somebody thinks about it, the lock is released, and its directory goes and comes again.
+    // While the user thinks about it, the lock is released, and its directory is deleted and created again.
     let node = shown.node();
     shown.release().await.unwrap();
     operator.delete("/lock/orders", None).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_successor_is_not_hit() {
     terminal.shows("is gone by itself").await;
     assert!(successor.is_held() && queue(&lock).await[0].token == Some(successor.token()));
 
-    // The same for a release without one.
+    // The same for a release with no successor.
     let mut terminal = Terminal::start(&server.connect_string(), 24, &RELEASE);
     terminal.shows("Take the lock from it? [y/N]").await;
     successor.release().await.unwrap();
@@ -91,7 +91,7 @@ async fn a_successor_is_not_hit() {
 async fn what_changes_at_the_last_moment_stays() {
     let server = server().await;
     let operator = operator(&server).await;
-    // A holder that does not react: zklock's own would remove its node.
+    // This holder does not react. zklock itself would delete its node.
     let node = "/lock/orders/lock-0000000000";
     make(&operator, node).await;
     let link = Link::start(server.connect_string()).await.unwrap();
@@ -106,7 +106,7 @@ async fn what_changes_at_the_last_moment_stays() {
     assert_eq!(released.code, 1, "{released:?}");
     assert!(released.stderr.contains("written to meanwhile"), "{released:?}");
     assert!(operator.check_stat(node).await.unwrap().is_some());
-    // Left alone, it goes.
+    // Without a write meanwhile, the node is deleted.
     assert_eq!(zklock(&servers, &RELEASE_UNASKED).await.code, 0);
     assert!(operator.check_stat(node).await.unwrap().is_none());
 }
@@ -147,7 +147,7 @@ async fn those_without_permission() {
     let lock = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
     let servers = server.connect_string();
-    // Everybody may look, but not remove.
+    // Everybody may read the directory, but not delete in it.
     let look = Entry::new(Permission::READ, AuthId::anyone());
     let all = Entry::new(Permission::ALL, AuthId::authed());
     set_acl(&authorized, "/lock/orders", &[look, all]).await;
@@ -160,19 +160,19 @@ async fn those_without_permission() {
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
     drop(guard);
 
-    // A node that cannot be read cannot be told from its successor.
+    // A node that cannot be read may be a successor's.
     set_acl(&authorized, "/lock/orders", &Acls::anyone_all()).await;
     let options = owner("alpha").acl(Acl::creator_only());
     let guard = session.lock_with("/lock/orders", options).unwrap().acquire().await.unwrap();
     let refused = zklock(&servers, &RELEASE_UNASKED).await;
     assert_eq!(refused.code, 77, "{refused:?}");
-    assert!(refused.stderr.contains("not ours to read"), "{refused:?}");
+    assert!(refused.stderr.contains("may not be read"), "{refused:?}");
     assert!(guard.is_held());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_released() {
-    // Before anybody is asked.
+    // These are refused before any server is asked.
     let unasked = zklock(NOBODY, &RELEASE).await;
     assert_eq!(unasked.code, 64, "{unasked:?}");
     assert!(unasked.stderr.contains("--yes"), "{unasked:?}");
@@ -188,7 +188,7 @@ async fn what_cannot_be_released() {
     for path in ["lock", "/", "/zookeeper/quota"] {
         assert_eq!(zklock(&servers, &["release", "--force", "--yes", path]).await.code, 64, "{path}");
     }
-    // No session lingers while somebody thinks about it.
+    // No session stays open while the user thinks about it.
     let session = session_of(&server).await;
     let _guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let before = support::looker::sessions(&server).await;

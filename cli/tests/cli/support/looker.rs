@@ -1,38 +1,38 @@
-//! Running the program as somebody does who looks at queues.
+//! Running the program as a person does who looks at queues.
 
 use serde_json::Value;
 use zklock::{LockOptions, Session};
 use zklock_testcontainers::ZooKeeper;
 use zookeeper_client::{Acl, Acls, Client, CreateMode};
 
-use super::library::monitored;
+use zklock_test_support::monitored;
 
-/// Credentials, as ZKLOCK_DIGEST has them.
-pub const DIGEST: &str = "operator:secret";
+/// Credentials in the form of ZKLOCK_DIGEST.
+pub(crate) const DIGEST: &str = "operator:secret";
 
-/// How the program ended, and what it said.
+/// How the program ended, and what it printed.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ran {
-    /// Its result, of a run that succeeded.
-    pub fn json(&self) -> Value {
+    /// The JSON that it printed. The run must have succeeded.
+    pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
         serde_json::from_str(&self.stdout).expect("JSON")
     }
 }
 
 /// Runs the program on these servers, without a terminal.
-pub async fn zklock(servers: &str, arguments: &[&str]) -> Ran {
+pub(crate) async fn zklock(servers: &str, arguments: &[&str]) -> Ran {
     run(servers, "", arguments).await
 }
 
 /// As [`zklock`], with credentials.
-pub async fn zklock_as(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
+pub(crate) async fn zklock_as(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
     run(servers, digest, arguments).await
 }
 
@@ -48,38 +48,38 @@ async fn run(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
     }
 }
 
-/// An address on which nobody listens: a port that none is given by chance.
-pub const NOBODY: &str = "127.0.0.1:1";
+/// An address on which no server listens. No program gets this port by chance.
+pub(crate) const NOBODY: &str = "127.0.0.1:1";
 
-/// An owner in a session of its own.
-pub async fn session_of(server: &ZooKeeper) -> Session {
+/// A session of its own, for an owner.
+pub(crate) async fn session_of(server: &ZooKeeper) -> Session {
     Session::connect(server.connect_string()).await.expect("a session")
 }
 
-pub fn owner(text: &str) -> LockOptions {
+pub(crate) fn owner(text: &str) -> LockOptions {
     LockOptions::new().owner(text)
 }
 
 /// A plain client with credentials.
-pub async fn authorized(server: &ZooKeeper) -> Client {
+pub(crate) async fn authorized(server: &ZooKeeper) -> Client {
     let connector = Client::connector().with_auth("digest", DIGEST.as_bytes());
     connector.connect(&server.connect_string()).await.expect("a client")
 }
 
-/// Queues at a lock's path as kazoo does; the path of the node.
-pub async fn contend_as_kazoo(client: &Client, path: &str) -> String {
+/// Joins a lock's queue as kazoo does. Returns the path of the node.
+pub(crate) async fn contend_as_kazoo(client: &Client, path: &str) -> String {
     let prefix = format!("{path}/1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__");
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let (_, sequence) = client.create(&prefix, b"", &options).await.expect("a node");
     format!("{prefix}{sequence}")
 }
 
-/// Changes who may do what to a node.
-pub async fn set_acl(client: &Client, path: &str, acls: &[Acl]) {
+/// Sets a node's ACL.
+pub(crate) async fn set_acl(client: &Client, path: &str, acls: &[Acl]) {
     client.set_acl(path, acls, None).await.expect("the ACL is set");
 }
 
 /// How many sessions the servers keep.
-pub async fn sessions(server: &ZooKeeper) -> u64 {
+pub(crate) async fn sessions(server: &ZooKeeper) -> u64 {
     monitored(server, "zk_global_sessions").await
 }

@@ -6,19 +6,19 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// Somebody to trust.
-pub struct Authority {
+/// An authority to trust.
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// A certificate and its key, as PEM.
-pub struct Identity {
-    pub certificate: String,
-    pub key: String,
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 impl Authority {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = params(name, &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -27,12 +27,12 @@ impl Authority {
     }
 
     /// Its own certificate, as PEM.
-    pub fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// Certifies somebody with these addresses.
-    pub fn certify(&self, name: &str, addresses: &[&str]) -> Identity {
+    /// Certifies a server or a client with these addresses.
+    pub(crate) fn certify(&self, name: &str, addresses: &[&str]) -> Identity {
         let mut params = params(name, addresses);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages =
@@ -44,28 +44,28 @@ impl Authority {
 }
 
 impl Identity {
-    /// Both, as servers take them.
-    pub fn pem(&self) -> String {
+    /// The certificate and the key, in the form that servers take.
+    pub(crate) fn pem(&self) -> String {
         format!("{}{}", self.certificate, self.key)
     }
 }
 
 /// The files that a client is given.
-pub struct Files(TempDir);
+pub(crate) struct Files(TempDir);
 
 impl Files {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
-    pub fn write(&self, name: &str, text: &str) -> String {
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let path = self.0.path().join(name);
         std::fs::write(&path, text).expect("a file");
         path.to_str().expect("a name").to_owned()
     }
 
-    /// A certificate of somebody's, and its key.
-    pub fn certify(&self, authority: &Authority, name: &str) -> (String, String) {
+    /// The files of a new certificate and its key.
+    pub(crate) fn certify(&self, authority: &Authority, name: &str) -> (String, String) {
         let Identity { certificate, key } = authority.certify(name, &[]);
         (self.write(&format!("{name}.pem"), &certificate), self.write(&format!("{name}.key"), &key))
     }

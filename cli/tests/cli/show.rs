@@ -1,17 +1,16 @@
 //! `zklock show`: the holder and the queue.
 
-mod support;
-
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use support::library::{enqueue, eventually, make, operator, queue, server};
-use support::looker::{
-    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, sessions, set_acl, zklock, zklock_as,
-};
 use zklock::{Acl, Session};
 use zookeeper_client::Acls;
+
+use crate::support::looker::{
+    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, sessions, set_acl, zklock, zklock_as,
+};
+use zklock_test_support::{enqueue, eventually, make, operator, queue, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_holder_and_those_who_wait() {
@@ -19,7 +18,7 @@ async fn the_holder_and_those_who_wait() {
     let (first, second) = (session_of(&server).await, session_of(&server).await);
     let holder = first.lock_with("/lock/orders", owner("alpha")).unwrap();
     let guard = holder.acquire().await.unwrap();
-    // Neither is a contender, though each takes a number.
+    // Neither node is a contender, though each takes a number.
     let operator = operator(&server).await;
     make(&operator, "/lock/orders/notes").await;
     make(&operator, "/lock/orders/lock-7").await;
@@ -74,7 +73,7 @@ async fn json_has_all_of_it() {
     });
     assert_eq!(shown.json(), expected);
     assert!(since(0).ends_with('Z'));
-    // Nothing in it can drive a terminal.
+    // No character in the output can drive a terminal.
     assert!(!shown.stdout.contains(['\u{1b}', '\u{9b}']), "{}", shown.stdout);
 
     let shown = zklock(&server.connect_string(), &["show", "/lock/orders"]).await;
@@ -91,11 +90,50 @@ async fn a_lock_that_nobody_holds() {
     assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /lock/orders\n"));
     let shown = zklock(&servers, &["show", "/lock/orders", "--json"]).await;
     assert_eq!(shown.json(), json!({"path": "/lock/orders", "contenders": [], "foreign": []}));
-    // Nor does one that only strangers are in.
+    // A directory without contenders is a free lock.
     make(&operator(&server).await, "/lock/orders/notes").await;
     assert_eq!(zklock(&servers, &["show", "/lock/orders"]).await.stdout, "nobody holds /lock/orders\n");
-    // To look leaves nothing.
+    // A look creates no node.
     assert!(operator(&server).await.check_stat("/lock/other").await.unwrap().is_none());
+}
+
+/// As `grep -q` and `git diff --exit-code` do.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_exit_code_can_be_the_answer() {
+    const HELD: [&str; 3] = ["show", "--exit-code", "/lock/orders"];
+    let server = server().await;
+    let servers = server.connect_string();
+    let free = zklock(&servers, &HELD).await;
+    assert_eq!(
+        (free.code, free.stdout.as_str(), free.stderr.as_str()),
+        (1, "nobody holds /lock/orders\n", "")
+    );
+    // A contender of another client does not hold it.
+    let stranger = operator(&server).await;
+    make(&stranger, "/lock/orders").await;
+    let node = contend_as_kazoo(&stranger, "/lock/orders").await;
+    assert_eq!(zklock(&servers, &HELD).await.code, 1);
+    stranger.delete(&node, None).await.unwrap();
+
+    let session = session_of(&server).await;
+    let guard = session.lock_with("/lock/orders", owner("alpha")).unwrap().acquire().await.unwrap();
+    let held = zklock(&servers, &HELD).await;
+    assert_eq!((held.code, held.stderr.as_str()), (0, ""));
+    assert!(held.stdout.contains("alpha"), "{held:?}");
+    let json = zklock(&servers, &["show", "--exit-code", "--json", "/lock/orders"]).await.json();
+    assert_eq!(json["contenders"][0]["owner"], "alpha");
+    // With --quiet the code is the whole answer.
+    let quiet = [&HELD[..], &["--quiet"]].concat();
+    let held = zklock(&servers, &quiet).await;
+    assert_eq!((held.code, held.stdout.as_str(), held.stderr.as_str()), (0, "", ""));
+    guard.release().await.unwrap();
+    let free = zklock(&servers, &quiet).await;
+    assert_eq!((free.code, free.stdout.as_str(), free.stderr.as_str()), (1, "", ""));
+    // An error has another code.
+    let unreachable = zklock(NOBODY, &[&quiet[..], &["--connect-timeout", "300ms"]].concat()).await;
+    assert_eq!(unreachable.code, 69, "{unreachable:?}");
+    assert!(unreachable.stderr.starts_with("zklock: no server of "), "{unreachable:?}");
+    assert_eq!(zklock(NOBODY, &["show", "--exit-code", "--watch", "/lock"]).await.code, 64);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +152,7 @@ async fn contenders_of_other_clients() {
     let name = node.rsplit('/').next().unwrap();
     assert!(shown.contains("FOREIGN CONTENDER"), "{shown}");
     assert!(shown.ends_with(&format!("{name}  kazoo (Python)  {id}\n")), "{shown}");
-    // A command that cannot be run is told why.
+    // `zklock run` says why it fails.
     let refused = zklock(&servers, &["run", "/lock/orders", "--", "true"]).await;
     assert_eq!(refused.code, 75, "{refused:?}");
     assert!(refused.stderr.contains(&node) && refused.stderr.contains("kazoo"), "{refused:?}");
@@ -140,7 +178,7 @@ async fn a_chroot_is_looked_at_from_inside() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_ours_to_read_is_left_open() {
     let server = server().await;
-    // The directory is everybody's, the contender's node is not; nor is there anything to read in the other one.
+    // Everybody may read the directory, but not the contender's node. The other node has no data.
     make(&operator(&server).await, "/lock/orders").await;
     let session = Session::builder(server.connect_string()).auth("digest", DIGEST).connect().await.unwrap();
     let options = owner("alpha").acl(Acl::creator_only());

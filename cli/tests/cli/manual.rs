@@ -1,18 +1,17 @@
 //! Completions and manual pages.
 
-mod support;
-
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use support::program::run;
+use crate::support;
+use crate::support::program::run;
 
 const COMMANDS: [&str; 8] = ["run", "show", "ls", "verify", "release", "doctor", "completions", "man"];
 
-/// A line of the table of exit codes, one of the examples.
+/// A line of the table of exit codes, and an example.
 const KEPT: [&str; 2] = [
-    "\n  69   ZooKeeper cannot be reached, does not answer in time, or has no quorum\n",
+    "\n  69         unreachable     ZooKeeper cannot be reached, does not answer in time, or has no quorum\n",
     "\n  zklock run \\-\\-timeout 0 /lock/backup \\-\\- ./backup        at once or not at all\n",
 ];
 
@@ -24,7 +23,7 @@ fn bash_understands_its_completions() {
     bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
     let output = bash.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    // And completes by them.
+    // Bash completes with them.
     let complete = format!(
         "{script}\nCOMP_WORDS=(zklock doctor --ser) COMP_CWORD=2\n\
         $(complete -p zklock | sed 's/.*-F \\([^ ]*\\).*/\\1/') zklock --ser doctor\necho \"${{COMPREPLY[@]}}\""

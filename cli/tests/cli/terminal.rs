@@ -1,25 +1,26 @@
-//! `zklock run` on a terminal: who has it, and what its keys do.
-
-mod support;
+//! `zklock run` on a terminal: which process has it, and what its keys do.
 
 use std::time::Instant;
 
-use support::library::{operator, server, until_nothing_is_left};
-use support::terminal::Terminal;
-use support::witness::Witness;
-use support::{SHORTLY, queue, until_queued};
 use zklock::Session;
+
+use crate::support;
+use crate::support::terminal::Terminal;
+use crate::support::witness::Witness;
+use crate::support::{SHORTLY, queue, until_queued};
+use zklock_test_support::{operator, server, until_nothing_is_left};
 
 const CTRL_C: &str = "\u{3}";
 const CTRL_Z: &str = "\u{1a}";
 
-/// The command prints its process group, and the one that its terminal listens to.
+/// Prints the process group of the command, and the one in its terminal's foreground.
 const WHO: &str = "read -r a b c d group f g foreground rest < /proc/$$/stat; echo $group $foreground";
 
-/// Runs until it is interrupted. (A shell that is, right before it starts another program, waits for that first.)
+/// Runs until it is interrupted. (A shell that is interrupted right before it starts a program waits for the program
+/// first.)
 const NAPS: &str = "while :; do sleep 0.02; done";
 
-/// Says that it was continued. (It starts nothing meanwhile, so it stops when it is told to.)
+/// Says that it was continued. (It starts no program meanwhile, so it stops at once on SIGTSTP.)
 const HEARS: &str = "trap \"echo con\"\"tinued\" CONT; sleep 1000 & echo be\"\"gun; while :; do wait; done";
 
 /// Echoes two lines.
@@ -33,7 +34,7 @@ fn is_in_foreground(shown: &str) -> bool {
     )
 }
 
-/// What echoes [`TWO_LINES`] is stopped between them.
+/// The command [`TWO_LINES`] is stopped between the lines.
 async fn stops_and_goes_on(terminal: &mut Terminal) {
     terminal.press("one\n");
     terminal.until("got one").await;
@@ -56,7 +57,7 @@ async fn a_job_of_its_own_has_the_terminal_from_the_start() {
     terminal.until("got a line").await;
     terminal.until("status 5").await;
     assert!(is_in_foreground(&terminal.text()), "{}", terminal.text());
-    // And the shell has it back.
+    // The shell has the terminal again.
     terminal.press("echo $((60 * 70))\n");
     terminal.until("4200").await;
 }
@@ -210,7 +211,7 @@ async fn ctrl_z_stops_a_script_with_it() {
     terminal.until("then").await;
 }
 
-/// The inner one is stopped by itself, and not by the key.
+/// The key stops the inner command. Each zklock then stops itself.
 #[tokio::test]
 async fn ctrl_z_stops_one_within_another() {
     let server = server().await;
@@ -219,7 +220,7 @@ async fn ctrl_z_stops_one_within_another() {
     stops_and_goes_on(&mut terminal).await;
 }
 
-/// It has the terminal, and no command yet.
+/// The inner one has the terminal, and no command yet.
 #[tokio::test]
 async fn ctrl_z_stops_one_within_another_that_waits() {
     let server = server().await;
@@ -236,7 +237,7 @@ async fn ctrl_z_stops_one_within_another_that_waits() {
     until_nothing_is_left(&server).await;
 }
 
-/// Neither has the terminal: both are told to stop by the one above.
+/// Neither has the terminal. Each gets the SIGTSTP from the one above.
 #[tokio::test]
 async fn ctrl_z_stops_one_within_another_in_a_pipe() {
     let server = server().await;
@@ -287,7 +288,7 @@ async fn ctrl_c_after_fg_ends_the_script_around_it_too() {
 async fn what_waits_for_a_terminal_that_is_gone_waits_no_more() {
     let server = server().await;
     let mut terminal = Terminal::bash(&server.connect_string()).await;
-    // Nobody's job, so nobody tells it.
+    // It is no job of the shell, so it gets no signal.
     let script = "while echo .; do sleep 0.02; done & read x < /dev/tty";
     terminal.press(&format!("(zklock run /lock/tty -- sh -c '{script}' &)\n"));
     terminal.until("zklock: CMD waits for the terminal").await;
@@ -319,7 +320,7 @@ async fn a_shell_may_suspend_itself() {
     terminal.until("again 7").await;
 }
 
-/// A program that ignores SIGCONT is continued by it for all that.
+/// SIGCONT continues a program even if the program ignores it.
 #[tokio::test]
 async fn fg_continues_one_that_was_started_to_ignore_it() {
     let server = server().await;
@@ -347,7 +348,7 @@ async fn ctrl_z_does_nothing_where_nobody_could_undo_it() {
     assert_eq!(terminal.ended().await, 0);
 }
 
-/// What runs in a container has process group and session 0 if those were made outside.
+/// In a container, a process group or session that was made outside has the number 0.
 #[tokio::test]
 async fn its_process_group_may_be_outside_its_pid_namespace() {
     let server = server().await;

@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// The longest that any run may take; far more than it does take, even on a loaded machine.
+/// The longest that any run may take. It takes far less, even on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
 /// `zklock` with these arguments, and with nothing in its environment.
-pub fn zklock(arguments: &[&str]) -> Command {
+pub(crate) fn zklock(arguments: &[&str]) -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("zklock");
     let path = std::env::var_os("PATH").expect("a path");
     command.env_clear().env("PATH", path).args(arguments).timeout(BOUND);
     command
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
-pub struct Run {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
-    pub took: Duration,
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
 }
 
 impl Run {
-    pub fn of(command: &mut Command) -> Self {
+    pub(crate) fn of(command: &mut Command) -> Self {
         let started = Instant::now();
         let Output { status, stdout, stderr } = command.output().expect("it ends");
         Self {
@@ -40,18 +40,19 @@ impl Run {
 
     /// Standard output as JSON.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
 /// Runs `zklock` with these arguments.
-pub fn run(arguments: &[&str]) -> Run {
+pub(crate) fn run(arguments: &[&str]) -> Run {
     Run::of(&mut zklock(arguments))
 }
 
-/// The names of what `zklock doctor --json` found, the worst first; but for how slow this machine made a server.
-pub fn codes(report: &Value) -> Vec<&str> {
+/// The names of the findings of `zklock doctor --json`, the worst first. Slow requests are left out: a busy machine makes
+/// some.
+pub(crate) fn codes(report: &Value) -> Vec<&str> {
     let findings = report["findings"].as_array().expect("findings");
     let codes = findings.iter().map(|finding| finding["code"].as_str().expect("a code"));
     codes.filter(|code| *code != "slow-requests").collect()

@@ -1,17 +1,17 @@
-//! `zklock run` while nothing goes wrong.
-
-mod support;
+//! `zklock run` when nothing goes wrong.
 
 use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::library::{eventually, server, until_nothing_is_left, within};
-use support::witness::Witness;
-use support::{SHORTLY, ended, output, run, signal, stderr, stdout, until_queued, zklock};
 use tokio::io::AsyncWriteExt;
 use zklock::{Sequencer, Session};
+
+use crate::support;
+use crate::support::witness::Witness;
+use crate::support::{SHORTLY, ended, output, run, signal, stderr, stdout, until_queued, zklock};
+use zklock_test_support::{eventually, server, until_nothing_is_left, within};
 
 #[tokio::test]
 async fn it_ends_as_its_command_does() {
@@ -34,7 +34,7 @@ async fn the_command_finds_what_it_needs_in_its_environment() {
     until_queued(&session, "/lock/env", 1).await;
     let holder = support::queue(&session, "/lock/env").await.remove(0);
 
-    // It reads what is written to us.
+    // The command reads the standard input of zklock.
     child.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
     let output = within("the end", child.wait_with_output()).await.unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -71,7 +71,7 @@ async fn everything_is_gone_before_the_next_one_begins() {
     let servers = server.connect_string();
     let session = Session::connect(servers.clone()).await.unwrap();
     let (mut first, mut second) = (Witness::new(), Witness::new());
-    // One stays in the group, one leaves it, and none of them ends by itself or when asked to.
+    // One process stays in the group, the other one leaves it. Neither ends by itself or on SIGTERM.
     let left = r#"trap "" TERM; sleep 1000 & setsid sleep 1000 & exit 5"#;
     let mut holder =
         run(&servers, &["--kill-after", "300ms"], "/lock/left", &first.of(&format!("read go; {left}")))
@@ -162,7 +162,7 @@ async fn one_lock_may_be_held_within_another() {
 #[tokio::test]
 async fn what_is_left_behind_may_finish_its_last_line() {
     let server = server().await;
-    // The shell does not wait for the process that reads what it wrote.
+    // The shell does not wait for the process that reads its output.
     let mut program = zklock(&server.connect_string());
     program.args([
         "run",

@@ -1,10 +1,9 @@
 //! `zklock verify`: whether a holder's claim still stands.
 
-mod support;
-
-use support::library::{operator, server};
-use support::looker::{DIGEST, NOBODY, session_of, zklock, zklock_as};
 use zklock::{Acl, LockOptions, Session};
+
+use crate::support::looker::{DIGEST, NOBODY, session_of, zklock, zklock_as};
+use zklock_test_support::{operator, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_stands_until_its_holder_is_gone() {
@@ -21,17 +20,17 @@ async fn a_claim_stands_until_its_holder_is_gone() {
     assert!(stands.stderr.contains(&format!("{claim} stands")), "{stands:?}");
 
     guard.release().await.unwrap();
-    // The next holder of the same lock is another one.
+    // A claim of an earlier holder says nothing of the next one.
     let guard = lock.acquire().await.unwrap();
     let outdated = zklock(&servers, &["verify", &claim]).await;
     assert_eq!((outdated.code, outdated.stdout.as_str()), (1, ""));
     assert!(outdated.stderr.contains("outdated"), "{outdated:?}");
     assert_eq!(zklock(&servers, &["verify", &guard.sequencer().to_string()]).await.code, 0);
-    // What a stranger claims cannot mislead whoever reads the answer.
+    // A claim that was tampered with cannot mislead the reader of the answer.
     let strange = zklock(&servers, &["verify", "7:a:1:/lock/\u{202e}sredro"]).await;
     assert_eq!(strange.code, 1);
     assert!(strange.stderr.contains(r"/lock/\u{202e}sredro"), "{strange:?}");
-    // An operator takes it.
+    // An operator takes the lock.
     operator(&server).await.delete(&guard.node(), None).await.unwrap();
     assert_eq!(zklock(&servers, &["verify", &guard.sequencer().to_string()]).await.code, 1);
 }
@@ -62,7 +61,7 @@ async fn a_node_that_is_not_ours_to_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_claim_or_cannot_be_asked() {
-    // Before anybody is asked.
+    // These are refused before any server is asked.
     for claim in ["", "7", "7:a:1", "x:a:1:/lock", "7:a:1:lock", "7:a:1:/lock/", "7:a:1:/zookeeper/lock"] {
         let refused = zklock(NOBODY, &["verify", claim]).await;
         assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{claim:?}: {refused:?}");

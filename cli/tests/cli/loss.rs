@@ -1,9 +1,7 @@
-//! The lock is lost while a command runs: all of the command is gone before the next one begins.
+//! The lock is lost while a command runs. Every process of the command is gone before the next command begins.
 //!
-//! Each test prints the gap between the end of the last process and the first line of the next holder's command, both as
-//! this process sees them.
-
-mod support;
+//! Each test prints the gap from the end of the last process to the first line of the next holder's command, as this
+//! process sees both.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -12,33 +10,35 @@ use nix::sys::ptrace;
 use nix::sys::signal::Signal::SIGKILL;
 use nix::sys::wait::WaitStatus;
 use rustix::process::Signal;
-use support::authority::{Authority, Files};
-use support::library::{self, operator, within};
-use support::witness::Witness;
-use support::{child_of, ended, pid, queue, report, run, signal, until_queued};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use zklock::Session;
 use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
 
+use crate::support;
+use crate::support::authority::{Authority, Files};
+use crate::support::witness::Witness;
+use crate::support::{child_of, ended, pid, queue, report, run, signal, until_queued};
+use zklock_test_support::{self, operator, within};
+
 const PATH: &str = "/lock/payout";
 
-/// The holder's options, and what they say.
+/// The holder's options, and the duration in them.
 const KILL_AFTER: Duration = Duration::from_millis(500);
 const HOLDER: [&str; 6] = ["--session-timeout", "4s", "--tick", "1s", "--kill-after", "500ms"];
-/// Before the lease ends.
+/// A bound for something that must come at once. The lease is longer.
 const AT_ONCE: Duration = Duration::from_millis(1800);
-/// The others outlive every fault.
+/// The session of the waiter outlives every fault.
 const WAITER: [&str; 2] = ["--session-timeout", "40s"];
-/// Covers what the holder takes to end its command.
+/// Covers the time that the holder takes to end its command.
 const DELAYED: [&str; 2] = ["--takeover-delay", "3s"];
 
-/// A shell, its child, a grandchild, and one that has left their process group; all of them deaf to SIGTERM.
+/// A shell, its child, a grandchild, and a process that has left their process group. All of them ignore SIGTERM.
 const STUBBORN: &str = r#"trap "" TERM; (sleep 1000 & sleep 1000) & setsid sleep 1000 & sleep 1000"#;
-/// The same, and each ends when it is asked to.
+/// The same without the last one. Each ends on SIGTERM.
 const POLITE: &str = r#"(sleep 1000 & sleep 1000) & sleep 1000"#;
 
-/// One command runs, another one waits.
+/// One command runs, and another one waits.
 struct Contest {
     holder: Child,
     running: Witness,
@@ -70,7 +70,7 @@ impl Contest {
         Self::start(&servers, &servers, options, script).await
     }
 
-    /// When the last process was gone, and the next command began; in this order.
+    /// When the last process was gone, and when the next command began. It must be in this order.
     async fn outcome(&mut self, scenario: &str) -> (Instant, Instant) {
         let (gone, next) = (self.running.gone().await, self.next.began().await);
         report(scenario, gone, next);
@@ -136,14 +136,16 @@ async fn the_link_is_a_black_hole_for_tls() {
 async fn the_holders_follower_is_cut_off() {
     let ensemble = ensemble().await;
     let follower = ensemble.followers().await.unwrap()[0];
-    the_holders_server_is_cut_off(&ensemble, follower, "the holder's server is a follower and cut off").await;
+    the_holders_server_is_cut_off(&ensemble, follower, "the holder's server is a follower and partitioned")
+        .await;
 }
 
 #[tokio::test]
 async fn the_holders_server_is_the_leader_and_cut_off() {
     let ensemble = ensemble().await;
     let leader = ensemble.leader().await.unwrap();
-    the_holders_server_is_cut_off(&ensemble, leader, "the holder's server is the leader and cut off").await;
+    the_holders_server_is_cut_off(&ensemble, leader, "the holder's server is the leader and partitioned")
+        .await;
 }
 
 async fn the_holders_server_is_cut_off(ensemble: &Ensemble, alone: usize, scenario: &str) {
@@ -187,12 +189,13 @@ async fn an_operator_closes_the_holders_session() {
     }
 }
 
-/// What no lease foresees: all is gone within the time to kill, and before the next one begins if that waits for it.
+/// After a loss that no lease foresees, every process is gone within the time to kill. It is gone before the next command
+/// begins if that one waits for it.
 async fn after_a_surprise(contest: &mut Contest, began: Instant, scenario: &str, is_covered: bool) {
     let (gone, next) = (contest.running.gone().await, contest.next.began().await);
     report(scenario, gone, next);
     println!("gap: {scenario}: gone {:.3} s after it", (gone - began).as_secs_f64());
-    // The notification takes a round trip, or a new connection, and the machine is busy.
+    // The news takes a round trip, or a new connection, and the machine is busy.
     assert!(gone - began < KILL_AFTER + Duration::from_secs(2), "{scenario}: it took {:?}", gone - began);
     assert!(gone < next || !is_covered, "{scenario}: the next one began before all was gone");
     contest.holder_is_told().await;
@@ -247,7 +250,7 @@ async fn the_warden_is_killed_while_zklock_is_stopped() {
 #[tokio::test]
 async fn those_that_fork_away_for_ever_are_caught() {
     let server = server().await;
-    // Each of them leaves its process group, starts the next one, and ends.
+    // Each process leaves its group, starts the next one, and ends.
     let script = r#"chain='setsid sh -c "$0" "$0" & exit'; for i in 1 2 3 4; do sh -c "$chain" "$chain" & done; wait; sleep 1000"#;
     let mut contest = Contest::on(&server, &[], script).await;
     let node = queue(&Session::connect(server.connect_string()).await.unwrap(), PATH).await.remove(0).path;
@@ -256,7 +259,7 @@ async fn those_that_fork_away_for_ever_are_caught() {
     contest.holder_is_told().await;
 }
 
-/// One that is traced and dead is there until its tracer looks, as one is that the kernel does not kill.
+/// A traced process that is dead stays until its tracer looks. It stands for a process that the kernel cannot kill.
 #[tokio::test]
 async fn what_outlives_sigkill_is_waited_for_and_told_of() {
     let server = server().await;
@@ -356,7 +359,7 @@ async fn a_daemon_is_started_again_after_a_loss() {
         client.delete(&queue(&session, PATH).await.remove(0).path, None).await.unwrap();
     }
     support::until_lines(&tokens, 3).await;
-    // Once it is told to end, it is not started again.
+    // After a signal to end, it does not restart the command.
     signal(&daemon, Signal::TERM);
     assert_eq!(ended(&mut daemon).await.code(), Some(143));
     let text = std::fs::read_to_string(&tokens).unwrap();

@@ -1,4 +1,4 @@
-//! A terminal with somebody before it.
+//! A terminal with a user at it.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -12,20 +12,20 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use super::library::{BOUND, eventually};
+use zklock_test_support::{BOUND, eventually};
 
 const COLUMNS: NonZeroU16 = NonZeroU16::new(100).unwrap();
 
-/// What was written to the terminal.
+/// The output to the terminal.
 struct Written {
-    /// All of it since the start, or since it was forgotten.
+    /// All of it since the start, or since it was cleared.
     bytes: Vec<u8>,
-    /// What it looks like.
+    /// The screen that it makes.
     screen: vt100::Parser,
 }
 
 /// A program on a terminal of its own.
-pub struct Terminal {
+pub(crate) struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     master: Box<dyn MasterPty + Send>,
     keys: Box<dyn Write + Send>,
@@ -35,11 +35,11 @@ pub struct Terminal {
 
 impl Terminal {
     /// Runs the program on a terminal of 100 columns and this many lines.
-    pub fn start(servers: &str, lines: u16, arguments: &[&str]) -> Self {
+    pub(crate) fn start(servers: &str, lines: u16, arguments: &[&str]) -> Self {
         Self::start_with(servers, lines, arguments, |_| {})
     }
 
-    pub fn start_with(
+    pub(crate) fn start_with(
         servers: &str,
         lines: u16,
         arguments: &[&str],
@@ -54,7 +54,7 @@ impl Terminal {
     }
 
     /// An interactive bash, with `zklock` in its path, for these servers.
-    pub async fn bash(servers: &str) -> Self {
+    pub(crate) async fn bash(servers: &str) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_zklock")).parent().expect("a directory");
         let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
         let mut command = CommandBuilder::new("bash");
@@ -62,7 +62,7 @@ impl Terminal {
         command.env_clear();
         command.env("PATH", path);
         command.env("ZKLOCK_SERVERS", servers);
-        // What is stopped is to be continued in time.
+        // Long enough to continue in time what was stopped.
         command.env("ZKLOCK_SESSION_TIMEOUT", "30s");
         command.env("PS1", "ready> ");
         let terminal = Self::of(command, 24);
@@ -96,32 +96,32 @@ impl Terminal {
         Self { child, master: pair.master, keys, written, torn }
     }
 
-    /// Everything that was written to it: also what is not to be seen any more.
-    pub fn shown(&self) -> String {
+    /// All the output, with what has left the screen.
+    pub(crate) fn shown(&self) -> String {
         String::from_utf8_lossy(&self.written.lock().expect("no panic").bytes).into_owned()
     }
 
-    /// Waits until this was written to it.
-    pub async fn until(&self, text: &str) {
+    /// Waits until the output contains this.
+    pub(crate) async fn until(&self, text: &str) {
         self.comes_to(text, || self.shown().contains(text)).await;
     }
 
-    /// What is to be read on it.
-    pub fn text(&self) -> String {
+    /// The text on the screen.
+    pub(crate) fn text(&self) -> String {
         self.on_screen(vt100::Screen::contents)
     }
 
-    pub fn on_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+    pub(crate) fn on_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
         look(self.written.lock().expect("no panic").screen.screen())
     }
 
-    /// Waits until this is to be read.
-    pub async fn shows(&self, text: &str) {
+    /// Waits until the screen shows this.
+    pub(crate) async fn shows(&self, text: &str) {
         self.becomes(text, |screen| screen.contains(text)).await;
     }
 
-    /// Waits until the screen is as it should be.
-    pub async fn becomes(&self, what: &str, mut good: impl FnMut(&str) -> bool) {
+    /// Waits until the screen is good.
+    pub(crate) async fn becomes(&self, what: &str, mut good: impl FnMut(&str) -> bool) {
         self.comes_to(what, || good(&self.text())).await;
     }
 
@@ -137,12 +137,12 @@ impl Terminal {
         }
     }
 
-    pub fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the keys are taken");
         self.keys.flush().expect("the keys are taken");
     }
 
-    pub fn resize(&self, lines: u16) {
+    pub(crate) fn resize(&self, lines: u16) {
         let lines = NonZeroU16::new(lines).expect("lines");
         self.written.lock().expect("no panic").screen.set_size(lines, COLUMNS);
         self.master
@@ -151,31 +151,31 @@ impl Terminal {
     }
 
     /// The program's process.
-    pub fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         pid.expect("a process")
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("a signal");
     }
 
-    /// Waits for the program's end: its code.
-    pub async fn ended(&mut self) -> u32 {
+    /// Waits for the program's end. Returns its code.
+    pub(crate) async fn ended(&mut self) -> u32 {
         ended(&mut self.child).await
     }
 
-    /// Takes the terminal away from a program that goes on writing, and waits for its end: its code.
-    pub async fn torn(self) -> u32 {
+    /// Takes the terminal away from a program that goes on writing, and waits for its end. Returns its code.
+    pub(crate) async fn torn(self) -> u32 {
         let Self { mut child, master, keys, torn, .. } = self;
-        // Whoever reads what is written has the terminal open, too, and sees this at the next byte.
+        // The thread that reads the output has the terminal open as well. It sees this at the next byte.
         torn.store(true, Ordering::SeqCst);
         drop((master, keys));
         ended(&mut child).await
     }
 
-    /// Waits until the screen is the one from before, with a cursor, and takes lines and echoes them.
-    pub async fn is_restored(&self) {
+    /// Waits until the terminal is as before: the normal screen with a cursor, and echoed lines.
+    pub(crate) async fn is_restored(&self) {
         eventually("the screen from before", async || {
             self.on_screen(|screen| !screen.alternate_screen() && !screen.hide_cursor())
         })

@@ -1,18 +1,17 @@
 //! `zklock ls`: the locks below a node.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use support::library::{enqueue, make, operator, queue, server, within};
-use support::looker::{
-    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, set_acl, zklock, zklock_as,
-};
 use zklock::{Acl, Session};
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acls, CreateMode};
+
+use crate::support::looker::{
+    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, set_acl, zklock, zklock_as,
+};
+use zklock_test_support::{enqueue, make, operator, queue, server, within};
 
 /// The paths of a listing.
 fn paths(listing: &Value) -> Vec<&str> {
@@ -28,7 +27,7 @@ async fn the_locks_of_a_tree() {
     let orders = lock("/lock/orders", "alpha\u{1b}[31m");
     let _orders = orders.acquire().await.unwrap();
     let _waiters = (enqueue(&orders).await, enqueue(&lock("/lock/orders", "beta")).await);
-    // One lock is within another's directory.
+    // This lock is within another one's directory.
     let deep = lock("/lock/orders/of/one/day", "gamma").acquire().await.unwrap();
     let _near = lock("/lock/a", "delta").acquire().await.unwrap();
     let _elsewhere = lock("/other", "epsilon").acquire().await.unwrap();
@@ -37,7 +36,7 @@ async fn the_locks_of_a_tree() {
     {
         make(&operator, path).await;
     }
-    // Nobody's lock: it is inside the servers' own nodes.
+    // This is no lock: it is inside the servers' own nodes.
     make(&operator, "/zookeeper/quota/lock/lock-0000000000").await;
     let servers = server.connect_string();
 
@@ -61,7 +60,7 @@ async fn the_locks_of_a_tree() {
     assert_eq!((orders[0].as_str(), orders[1].as_str()), ("/lock/orders", r"alpha\u{1b}[31m"));
     assert_eq!(orders[3], "2");
 
-    // Below a root only, which may be a lock itself.
+    // `ls` looks only below its root, which may be a lock itself.
     let below = zklock(&servers, &["ls", "--json", "/lock/orders"]).await.json();
     assert_eq!(paths(&below), ["/lock/orders", "/lock/orders/of/one/day"]);
     assert_eq!(zklock(&servers, &["ls", "/lock/empty"]).await.stdout, "");
@@ -77,11 +76,11 @@ async fn contenders_of_other_clients_are_counted() {
     for _ in 0..2 {
         contend_as_kazoo(&stranger, "/lock/orders").await;
     }
-    // A lock of another client alone is none of ours, and what is not ephemeral is no contender.
+    // A lock that only other clients use is not listed. A node that is not ephemeral is no contender.
     make(&stranger, "/theirs").await;
     contend_as_kazoo(&stranger, "/theirs").await;
     make(&stranger, "/lock/bills/x-1-0000000007").await;
-    // A holder with a name like ours, and data of its own.
+    // This holder has a name like zklock's, and data of its own.
     make(&stranger, "/lookalike").await;
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     stranger.create("/lookalike/lock-", b"10.0.0.1", &options).await.unwrap();
@@ -106,7 +105,7 @@ async fn a_tree_that_is_wider_than_what_is_asked_at_once() {
     let session = session_of(&server).await;
     let locks = directories.iter().step_by(5).map(|path| session.lock(path).unwrap()).collect::<Vec<_>>();
     let _guards = join_all(locks.iter().map(zklock::Lock::acquire)).await;
-    // One after the other would take 24 seconds at least.
+    // One request after the other would take 24 s at least.
     let link = Link::start(server.connect_string()).await.unwrap();
     link.set_round_trip(Duration::from_millis(40));
     let began = Instant::now();
@@ -124,14 +123,14 @@ async fn a_chroot_is_the_root() {
     assert!(missing.stderr.contains("/ does not exist"), "{missing:?}");
     let session = Session::connect(&inside).await.unwrap();
     let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
-    // The servers' own nodes are not in here.
+    // The servers' own nodes are not below this chroot.
     let _other = session.lock("/zookeeper/lock").unwrap().acquire().await.unwrap();
     let listed = zklock(&inside, &["ls", "--json"]).await.json();
     assert_eq!(paths(&listed), ["/lock", "/zookeeper/lock"]);
     assert_eq!(listed[0]["holder"]["node"], "/lock/lock-0000000000");
     let listed = zklock(&server.connect_string(), &["ls", "--json"]).await.json();
     assert_eq!(paths(&listed), ["/app/lock", "/app/zookeeper/lock"]);
-    // A chroot may be a lock's own directory, or the servers'.
+    // A chroot may be a lock's own directory, or the servers' own nodes.
     let within = format!("{inside}/lock");
     assert_eq!(paths(&zklock(&within, &["ls", "--json"]).await.json()), ["/"]);
     let reserved = format!("{}/zookeeper", server.connect_string());
@@ -146,7 +145,7 @@ async fn what_may_not_be_listed_is_counted() {
     let _open = session.lock("/lock/open").unwrap().acquire().await.unwrap();
     let options = owner("alpha").acl(Acl::creator_only());
     let _closed = session.lock_with("/lock/closed", options.clone()).unwrap().acquire().await.unwrap();
-    // A directory that is everybody's, with a holder's node that is not.
+    // Everybody may read this directory, but not its holder's node.
     make(&authorized, "/lock/half").await;
     let _half = session.lock_with("/lock/half", options).unwrap().acquire().await.unwrap();
     let servers = server.connect_string();
@@ -180,7 +179,7 @@ async fn what_goes_meanwhile_is_left_out() {
     let _waiter = enqueue(&session.lock_with("/lock/orders", owner("beta")).unwrap()).await;
     make(&operator, "/lock/gone").await;
 
-    // The nodes are there when their names are listed, and are not when they are looked at.
+    // The nodes exist when their names are listed, and are gone when they are read.
     let link = Link::start(server.connect_string()).await.unwrap();
     let servers = link.address();
     let listing = link.hold_reply(RequestKind::GetChildren);
@@ -221,7 +220,7 @@ async fn what_cannot_be_listed() {
     assert!(missing.stderr.contains("/lock does not exist"), "{missing:?}");
     let missing = zklock(&servers, &["ls", "--json", "--quiet", "/lock"]).await;
     assert_eq!((missing.json(), missing.stderr.as_str()), (json!([]), ""));
-    // A link that breaks in the middle of it.
+    // The connection breaks during the walk.
     let link = Link::start(&servers).await.unwrap();
     let servers = link.address();
     let _lost = link.lose_reply(RequestKind::GetChildren);

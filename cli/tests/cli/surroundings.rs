@@ -1,21 +1,20 @@
-//! `zklock run` where something is not as usual: the streams, the signal mask, `/proc`, the way it was started.
-
-mod support;
+//! `zklock run` in unusual surroundings: the streams, the signal mask, `/proc`, the way it was started.
 
 use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::library::{eventually, server, until_nothing_is_left, within};
-use support::witness::Witness;
-use support::{child_of, ended, output, pid, run, signal, stderr, stdout, until_queued};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use zklock::Session;
 
+use crate::support::witness::Witness;
+use crate::support::{child_of, ended, output, pid, run, signal, stderr, stdout, until_queued};
+use zklock_test_support::{eventually, server, until_nothing_is_left, within};
+
 const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
 
-/// What runs the program.
+/// A program that runs `zklock`.
 fn by(program: &str, arguments: &[&str], servers: &str) -> Command {
     let mut program = Command::new(program);
     program.args(arguments).env("ZKLOCK_SERVERS", servers).stdin(Stdio::null()).kill_on_drop(true);
@@ -45,7 +44,7 @@ async fn a_signal_that_was_blocked_ends_the_wait_for_all_that() {
     until_nothing_is_left(&server).await;
 }
 
-/// Its end is asked for before anybody has seen it stop.
+/// The signal to end comes before `zklock` has seen the command stop.
 #[tokio::test]
 async fn a_command_that_was_stopped_right_before_hears_of_its_end() {
     let server = server().await;
@@ -59,7 +58,7 @@ async fn a_command_that_was_stopped_right_before_hears_of_its_end() {
     }
 }
 
-/// What goes through a command that echoes lines.
+/// The input and output of a command that echoes lines.
 struct Echo {
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
@@ -71,7 +70,7 @@ impl Echo {
         Self { input: child.stdin.take().expect("a pipe"), output }
     }
 
-    /// Waits until it answers.
+    /// Waits until the command answers.
     async fn answers(&mut self, round: u64) {
         self.input.write_all(format!("{round}\n").as_bytes()).await.expect("it reads");
         let line = within(&format!("its answer {round}"), self.output.next_line()).await.expect("it writes");
@@ -79,7 +78,7 @@ impl Echo {
     }
 }
 
-/// However little time there is between the two, and so whatever of the stop is under way.
+/// The time between the two signals varies, so that the SIGCONT finds every step of the stop.
 #[tokio::test]
 async fn whoever_stops_it_and_continues_it_leaves_it_running() {
     let server = server().await;
@@ -92,7 +91,7 @@ async fn whoever_stops_it_and_continues_it_leaves_it_running() {
         std::thread::sleep(Duration::from_micros(5 * round));
         signal(&child, Signal::CONT);
     }
-    // It need not have been told to stop: it does so for its command.
+    // zklock also stops for its command, without a signal of its own.
     let command = child_of(child_of(pid(&child), "zklock-warden").await, "cat").await;
     for round in 0..240 {
         echo.answers(round).await;
@@ -100,7 +99,7 @@ async fn whoever_stops_it_and_continues_it_leaves_it_running() {
         std::thread::sleep(Duration::from_micros(5 * round));
         signal(&child, Signal::CONT);
     }
-    // And it is stopped if nobody continues it, each time.
+    // Each time that nobody continues it, it is stopped.
     for round in 0..30 {
         echo.answers(round).await;
         signal(&child, Signal::TSTP);
@@ -119,7 +118,7 @@ async fn until_stopped(process: Pid) {
     .await;
 }
 
-/// Both are told to stop, and the outer one, that nobody could continue, takes it back at once.
+/// Both get the SIGTSTP. Nobody could continue the outer one, so it continues both at once.
 #[tokio::test]
 async fn one_within_another_goes_on_if_nobody_could_continue_them() {
     let server = server().await;
@@ -145,7 +144,8 @@ async fn the_command_starts_with_nothing_blocked() {
     assert_eq!(stdout(&output), "SigBlk:\t0000000000000000\n", "{}", stderr(&output));
 }
 
-/// The command hides `/proc` from its warden and its holder, has a child that leaves its process group, and kills the warden.
+/// The command hides `/proc` from its warden and its holder, starts a child that leaves its process group, and kills the
+/// warden.
 #[tokio::test]
 async fn what_is_mounted_over_proc_hides_nobody() {
     let server = server().await;
@@ -165,7 +165,7 @@ async fn what_is_mounted_over_proc_hides_nobody() {
 
 #[tokio::test]
 async fn without_proc_it_does_not_even_wait() {
-    // Or with that of another pid namespace.
+    // Without `/proc`, and with that of another pid namespace.
     let server = server().await;
     let session = Session::connect(server.connect_string()).await.unwrap();
     let _guard = session.lock("/lock/none").unwrap().acquire().await.unwrap();
@@ -178,7 +178,7 @@ async fn without_proc_it_does_not_even_wait() {
     }
 }
 
-/// `/proc/self/exe` is the loader then, which would run the command as if it were the warden.
+/// `/proc/self/exe` is the loader then. Started as the warden, the loader would run the command itself.
 #[tokio::test]
 async fn a_loader_that_runs_it_does_not_run_the_command_without_a_warden() {
     let server = server().await;

@@ -1,15 +1,15 @@
-//! TLS: whom we trust, and who we are.
-
-mod support;
+//! TLS: which servers the program trusts, and how it proves who it is.
 
 use std::time::Duration;
 
-use support::authority::{Authority, Files};
-use support::program::{Run, codes, run, zklock};
 use zklock::Session;
 use zklock_testcontainers::ZooKeeper;
 
-/// One that is certified for these addresses.
+use crate::support;
+use crate::support::authority::{Authority, Files};
+use crate::support::program::{Run, codes, run, zklock};
+
+/// A server that is certified for these addresses.
 async fn server(authority: &Authority, addresses: &[&str]) -> ZooKeeper {
     let identity = authority.certify("server", addresses).pem();
     ZooKeeper::builder().tls(identity).start().await.expect("a ZooKeeper server")
@@ -28,11 +28,11 @@ async fn a_client_trusts_whom_it_is_told_to() {
     let run = support::program::run(&["doctor", "--json", "--tls-ca", &ca, "-s", &servers]);
     let report = run.json();
     assert_eq!((run.code, codes(&report)), (Some(1), vec!["single-server"]), "{run:?}");
-    // Its words were asked by TLS, too.
+    // The four-letter words went over TLS, too.
     let seen = &report["servers"][0];
     assert_eq!((&seen["tls"], &seen["mode"]), (&true.into(), &"standalone".into()), "{report}");
 
-    // By name, from the environment, with credentials that may be told here.
+    // By name, with options from the environment, and with credentials, which TLS keeps secret.
     let run = Run::of(
         zklock(&["doctor", "--json"])
             .env("ZKLOCK_SERVERS", format!("tcp+tls://localhost:{}", port(&server)))
@@ -44,10 +44,10 @@ async fn a_client_trusts_whom_it_is_told_to() {
     let identities = report["servers"][0]["identities"].as_array().unwrap();
     assert!(identities.contains(&"digest:alice".into()), "{report}");
 
-    // Somebody else of the same name.
+    // Another authority of the same name.
     let other = files.write("other.pem", &Authority::new("one").pem());
     refused(&["--tls-ca", &other, "-s", &servers], "certificate");
-    // One that does not speak TLS.
+    // A server without TLS.
     let other = ZooKeeper::start().await.unwrap();
     refused(&["--tls-ca", &ca, "-s", &other.connect_string()], "");
 }
@@ -67,7 +67,7 @@ async fn a_server_may_ask_who_we_are() {
     let identities = report["servers"][0]["identities"].as_array().unwrap();
     assert!(identities.contains(&"x509:CN=worker".into()), "{report}");
 
-    // As for all commands, those of a session and those of a plain client.
+    // Other commands present the certificate, too.
     let session = Session::connect(&servers).await.unwrap();
     let guard = session.lock("/lock").unwrap().acquire().await.unwrap();
     let options = ["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key, "--connect-timeout", "5s"];
@@ -80,7 +80,7 @@ async fn a_server_may_ask_who_we_are() {
         assert_eq!(run.code, Some(69), "without a certificate: {run:?}");
     }
 
-    // It is an identity that a lock's nodes may belong to.
+    // The certificate is an identity, so a lock's nodes may belong to it.
     let belongs = ["run", "--acl", "creator", "/owned"];
     let command = ["--", "sh", "-c", "exit 3"];
     let run = support::program::run(&[&belongs, &options[..], &["-s", &servers], &command].concat());
@@ -104,7 +104,7 @@ async fn a_certificate_has_to_be_for_the_server() {
     refused(&["--tls-ca", &ca, "-s", &server.connect_string()], "certificate");
 }
 
-/// There is no session, which is found in the time that connecting may take; the finding is that TLS failed, and tells this.
+/// The doctor gets no session within the connect timeout. Its finding is that TLS failed, for this reason.
 #[track_caller]
 fn refused(options: &[&str], problem: &str) {
     let arguments = ["doctor", "--json", "--connect-timeout", "5s"];

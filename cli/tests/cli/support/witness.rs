@@ -1,4 +1,4 @@
-//! Whether any process of a command lives, by the kernel's word.
+//! Whether any process of a command is alive, as the kernel knows it.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,17 +9,18 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-use super::library::within;
+use zklock_test_support::within;
 
-/// A named pipe that a command opens, and everything it starts keeps open: its end is the last one's end.
-pub struct Witness {
+/// A named pipe. The command opens it, and every process that the command starts keeps it open. It ends with the last
+/// process.
+pub(crate) struct Witness {
     directory: TempDir,
     opened: Option<oneshot::Receiver<Instant>>,
     closed: Option<oneshot::Receiver<Instant>>,
 }
 
 impl Witness {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("witness");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a named pipe");
@@ -33,31 +34,31 @@ impl Witness {
         Self { directory, opened: Some(opened), closed: Some(closed) }
     }
 
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join("witness")
     }
 
-    /// A script that everything started by it is witnessed by.
-    pub fn of(&self, script: &str) -> String {
+    /// The script, with every process that it starts under witness.
+    pub(crate) fn of(&self, script: &str) -> String {
         format!("exec 9>'{}'; {script}", self.path().display())
     }
 
     /// When the command began.
-    pub async fn began(&mut self) -> Instant {
+    pub(crate) async fn began(&mut self) -> Instant {
         within("the command's begin", self.opened.take().expect("asked once")).await.expect("an instant")
     }
 
     /// When the last process was gone.
-    pub async fn gone(&mut self) -> Instant {
+    pub(crate) async fn gone(&mut self) -> Instant {
         within("the last process's end", self.closed.take().expect("asked once")).await.expect("an instant")
     }
 
-    /// Whether all are gone by now.
-    pub fn is_gone(&mut self) -> bool {
+    /// Whether every process is gone by now.
+    pub(crate) fn is_gone(&mut self) -> bool {
         self.closed.as_mut().expect("not asked before").try_recv().is_ok()
     }
 
-    pub fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 }

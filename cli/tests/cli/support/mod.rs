@@ -1,13 +1,10 @@
-//! What the tests of the program have in common.
+//! Helpers that the tests of the program share.
 
-// Each test file is a crate of its own and uses a part of this.
-#![allow(dead_code, unreachable_pub, reason = "shared by test crates that use different parts")]
-
-pub mod authority;
-pub mod looker;
-pub mod program;
-pub mod terminal;
-pub mod witness;
+pub(crate) mod authority;
+pub(crate) mod looker;
+pub(crate) mod program;
+pub(crate) mod terminal;
+pub(crate) mod witness;
 
 use std::path::Path;
 use std::process::{ExitStatus, Output, Stdio};
@@ -16,12 +13,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use zklock::{Contender, Session};
-pub use zklock_test_support as library;
 
-use library::{eventually, within};
+use zklock_test_support::{eventually, within};
 
 /// The program, for these servers, and with nothing else in its environment.
-pub fn zklock(servers: &str) -> Command {
+pub(crate) fn zklock(servers: &str) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_zklock"));
     let path = std::env::var_os("PATH").expect("a path");
     program
@@ -34,42 +30,42 @@ pub fn zklock(servers: &str) -> Command {
 }
 
 /// `zklock run OPTIONS PATH -- sh -c SCRIPT`.
-pub fn run(servers: &str, options: &[&str], path: &str, script: &str) -> Command {
+pub(crate) fn run(servers: &str, options: &[&str], path: &str, script: &str) -> Command {
     let mut program = zklock(servers);
     program.arg("run").args(options).args([path, "--", "sh", "-c", script]);
     program
 }
 
-/// What it says and ends with.
-pub async fn output(mut program: Command) -> Output {
+/// Runs the program to its end.
+pub(crate) async fn output(mut program: Command) -> Output {
     within("the program's end", program.output()).await.expect("the program starts")
 }
 
-/// Waits until it has ended.
-pub async fn ended(child: &mut Child) -> ExitStatus {
+/// Waits until the program has ended.
+pub(crate) async fn ended(child: &mut Child) -> ExitStatus {
     within("the program's end", child.wait()).await.expect("a status")
 }
 
-pub fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-pub fn stdout(output: &Output) -> String {
+pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Sends a signal to one that was started here and has not ended.
-pub fn signal(child: &Child, signal: Signal) {
+/// Sends a signal to a program that was started here and has not ended.
+pub(crate) fn signal(child: &Child, signal: Signal) {
     kill_process(pid(child), signal).expect("it runs");
 }
 
-pub fn pid(child: &Child) -> Pid {
+pub(crate) fn pid(child: &Child) -> Pid {
     let id = child.id().expect("it runs");
     Pid::from_raw(i32::try_from(id).expect("a process id")).expect("a process id")
 }
 
-/// The children of a process that runs, those included that have ended and were not waited for.
-pub fn children_of(parent: Pid) -> Vec<Pid> {
+/// The children of a process that runs, with those that have ended and were not waited for.
+pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", parent.as_raw_pid())).expect("it runs");
     let lists =
         threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
@@ -78,7 +74,7 @@ pub fn children_of(parent: Pid) -> Vec<Pid> {
 }
 
 /// The child of a process whose command line begins with this name.
-pub async fn child_of(parent: Pid, name: &str) -> Pid {
+pub(crate) async fn child_of(parent: Pid, name: &str) -> Pid {
     let mut found = None;
     eventually("a child process", async || {
         found = children_of(parent).into_iter().find(|child| {
@@ -92,17 +88,17 @@ pub async fn child_of(parent: Pid, name: &str) -> Pid {
 }
 
 /// The queue of a lock now.
-pub async fn queue(session: &Session, path: &str) -> Vec<Contender> {
-    library::queue(&session.lock(path).expect("a path")).await
+pub(crate) async fn queue(session: &Session, path: &str) -> Vec<Contender> {
+    zklock_test_support::queue(&session.lock(path).expect("a path")).await
 }
 
-/// Waits until so many contend.
-pub async fn until_queued(session: &Session, path: &str, contenders: usize) {
-    library::until_queued(&session.lock(path).expect("a path"), contenders).await;
+/// Waits until the queue has so many contenders.
+pub(crate) async fn until_queued(session: &Session, path: &str, contenders: usize) {
+    zklock_test_support::until_queued(&session.lock(path).expect("a path"), contenders).await;
 }
 
-/// Waits until this file has so many lines.
-pub async fn until_lines(file: &Path, lines: usize) {
+/// Waits until the file has so many lines.
+pub(crate) async fn until_lines(file: &Path, lines: usize) {
     eventually("the file's lines", async || {
         std::fs::read_to_string(file).is_ok_and(|text| text.lines().count() >= lines)
     })
@@ -110,7 +106,7 @@ pub async fn until_lines(file: &Path, lines: usize) {
 }
 
 /// Seconds from `earlier` to `later`; negative if it is the other way round.
-pub fn seconds(earlier: Instant, later: Instant) -> f64 {
+pub(crate) fn seconds(earlier: Instant, later: Instant) -> f64 {
     match later.checked_duration_since(earlier) {
         Some(ahead) => ahead.as_secs_f64(),
         None => -(earlier - later).as_secs_f64(),
@@ -118,9 +114,9 @@ pub fn seconds(earlier: Instant, later: Instant) -> f64 {
 }
 
 /// Prints one row of the table of gaps.
-pub fn report(scenario: &str, gone: Instant, next: Instant) {
+pub(crate) fn report(scenario: &str, gone: Instant, next: Instant) {
     println!("gap: {scenario}: {:+.3} s", seconds(gone, next));
 }
 
-/// A short while, for what takes no time but for the machine's load; not long enough for a session to expire.
-pub const SHORTLY: Duration = Duration::from_secs(8);
+/// A bound for something that takes no time but on a busy machine. It is too short for a session to expire.
+pub(crate) const SHORTLY: Duration = Duration::from_secs(8);

@@ -1,26 +1,29 @@
-//! What the program ends with, row by row of the table in `--help`; the commands' own files have more of each.
-
-mod support;
+//! The exit codes, row by row of the table in `--help`. The commands' own files test more of each.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::library::{operator, server};
-use support::witness::Witness;
-use support::{child_of, ended, output, pid, queue, run, signal, stderr, stdout, until_queued, zklock};
 use zklock::Session;
 use zklock_testcontainers::{Link, ZooKeeper};
 use zookeeper_client::{Acls, Client, CreateMode};
 
+use crate::support;
+use crate::support::looker::contend_as_kazoo;
+use crate::support::witness::Witness;
+use crate::support::{
+    child_of, ended, output, pid, queue, run, signal, stderr, stdout, until_queued, zklock,
+};
+use zklock_test_support::{operator, server};
+
 const PATH: &str = "/lock/codes";
 
-/// What it ends with and says on standard error.
+/// The exit code, and standard error.
 async fn ends(program: tokio::process::Command) -> (Option<i32>, String) {
     let output = output(program).await;
     (output.status.code(), stderr(&output))
 }
 
-/// One of the program's commands, for nobody's port unless it is told otherwise.
+/// A command of the program. Unless the arguments name servers, no server listens at its address.
 fn command(arguments: &[&str]) -> tokio::process::Command {
     let mut program = zklock("127.0.0.1:1");
     program.args(arguments);
@@ -81,7 +84,7 @@ async fn a_kill_after_that_does_not_fit_is_refused_before_anybody_waits() {
         message.contains("--kill-after 2.9s does not fit") && message.contains("can be given 2.57s"),
         "{message}"
     );
-    // Where nobody is to be ended for it, there is nothing to fit.
+    // If a loss does not end CMD, any --kill-after fits.
     let options = ["--kill-after", "2.9s", "--on-lost", "ignore-and-warn", "--timeout", "0"];
     assert_eq!(ends(run(&server.connect_string(), &options, PATH, "exit 0")).await.0, Some(75));
 }
@@ -92,12 +95,12 @@ async fn unreachable_is_69() {
     let (code, message) = ends(command(&["run", "--connect-timeout", "1s", PATH, "--", "true"])).await;
     assert_eq!(code, Some(69), "{message}");
     assert!(message.ends_with("zklock: `zklock doctor` asks each server what is wrong\n"), "{message}");
-    // A timeout of the lock's is one of the connection's, too.
+    // --timeout bounds connecting, too.
     let (code, message) = ends(command(&["run", "--timeout", "1s", PATH, "--", "true"])).await;
     assert_eq!(code, Some(69), "{message}");
     assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
 
-    // One that does not answer once we are connected ends the attempt after half a session timeout.
+    // If the server falls silent after the connection, the attempt ends after half a session timeout.
     let server = server().await;
     let link = Link::start(server.connect_string()).await.unwrap();
     let held = link.hold_reply(zklock_testcontainers::RequestKind::Multi);
@@ -109,12 +112,12 @@ async fn unreachable_is_69() {
     let ((code, message), ()) = tokio::join!(ends(run(&link.address(), &options, PATH, "echo in")), vanish);
     assert_eq!(code, Some(69), "{message}");
     assert!(message.contains("did not answer within 2s"), "{message}");
-    // One that is paused.
+    // The server is paused.
     server.pause().await.unwrap();
     let options = ["--timeout", "0", "--connect-timeout", "1s"];
     let (code, message) = ends(run(&server.connect_string(), &options, PATH, "echo in")).await;
     assert_eq!(code, Some(69), "{message}");
-    assert!(message.contains("within 1s"), "{message}");
+    assert!(message.contains(" of --connect-timeout 1s;"), "{message}");
 }
 
 #[tokio::test]
@@ -140,6 +143,77 @@ async fn not_in_time_is_75() {
     }
 }
 
+/// zklock says how long it tried, and which option set the bound.
+#[tokio::test]
+async fn unreachable_says_how_long_was_tried() {
+    for option in ["--connect-timeout", "--timeout"] {
+        let began = Instant::now();
+        let (code, message) = ends(command(&["run", option, "1s", PATH, "--", "true"])).await;
+        assert_eq!(code, Some(69), "{message}");
+        let (_, tried) = message.split_once("; zklock tried for ").expect(&message);
+        let (tried, bound) = tried.split_once(" of ").expect(&message);
+        assert!(bound.starts_with(&format!("{option} 1s;")), "{message}");
+        // The rest of the second was for asking why. A closed port refuses that at once.
+        let tried = tried.strip_suffix("ms").and_then(|tried| tried.parse().ok()).expect(&message);
+        let tried = Duration::from_millis(tried);
+        assert!(tried >= Duration::from_millis(700) && tried < began.elapsed(), "{message}");
+    }
+    // A plain client asks for a session all the time.
+    let (code, message) = ends(command(&["ls", "--connect-timeout", "1s"])).await;
+    assert_eq!(code, Some(69), "{message}");
+    assert!(message.contains("answered within --connect-timeout 1s\n"), "{message}");
+}
+
+/// A script can tell a 75 of zklock from a 75 of its command.
+#[tokio::test]
+async fn a_conflict_exit_code_replaces_75() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    for (timeout, code) in [("0", "9"), ("1s", "200"), ("0", "0")] {
+        let options = ["--timeout", timeout, "--conflict-exit-code", code];
+        let (status, message) = ends(run(&servers, &options, PATH, "exit 75")).await;
+        assert_eq!(status.map(|status| status.to_string()).as_deref(), Some(code), "{message}");
+        assert!(message.contains(PATH), "{message}");
+    }
+    // The short option is that of flock.
+    assert_eq!(ends(run(&servers, &["-t", "0", "-E", "9"], PATH, "exit 75")).await.0, Some(9));
+    guard.release().await.unwrap();
+    // CMD's own 75 stays, and so do the other codes.
+    assert_eq!(ends(run(&servers, &["-E", "9"], PATH, "exit 75")).await.0, Some(75));
+    assert_eq!(ends(run("127.0.0.1:1", &["-t", "1s", "-E", "9"], PATH, "exit 75")).await.0, Some(69));
+    // A contender of another client is a conflict, too.
+    let stranger = operator(&server).await;
+    contend_as_kazoo(&stranger, PATH).await;
+    assert_eq!(ends(run(&servers, &["-t", "0", "-E", "9"], PATH, "exit 75")).await.0, Some(9));
+    assert_eq!(ends(run(&servers, &["-E", "256"], PATH, "exit 75")).await.0, Some(64));
+}
+
+/// cron mails every line.
+#[tokio::test]
+async fn a_quiet_try_says_nothing_of_a_lock_that_is_taken() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    for timeout in ["0", "1s"] {
+        let output = output(run(&servers, &["-q", "-t", timeout], PATH, "echo in")).await;
+        assert_eq!(output.status.code(), Some(75));
+        assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
+    }
+    guard.release().await.unwrap();
+    // Errors are printed.
+    let (code, message) = ends(run("127.0.0.1:1", &["-q", "-t", "1s"], PATH, "exit 0")).await;
+    assert_eq!(code, Some(69));
+    assert!(message.starts_with("zklock: no server of ") && message.lines().count() == 1, "{message}");
+    let stranger = operator(&server).await;
+    let node = contend_as_kazoo(&stranger, PATH).await;
+    let (code, message) = ends(run(&servers, &["-q", "-t", "0"], PATH, "exit 0")).await;
+    assert_eq!(code, Some(75));
+    assert!(message.contains(&node), "{message}");
+}
+
 #[tokio::test]
 async fn lost_is_76() {
     let server = server().await;
@@ -159,7 +233,7 @@ async fn not_authorized_is_77() {
     private(&server, "/private").await;
     let (code, message) = ends(run(&server.connect_string(), &[], "/private/lock", "exit 0")).await;
     assert_eq!(code, Some(77), "{message}");
-    // With the credentials it is let in, and lets in nobody else.
+    // The credentials let it in, and its own ACL lets in nobody else.
     let mut program = run(&server.connect_string(), &["--acl", "creator"], "/private/lock", "exit 3");
     program.env("ZKLOCK_DIGEST", "owner:secret");
     let (code, message) = ends(program).await;
@@ -185,7 +259,7 @@ async fn a_signal_that_ends_the_wait_is_128_and_the_signal() {
     until_queued(&session, PATH, 2).await;
     signal(&waiter, Signal::QUIT);
     assert_eq!(ended(&mut waiter).await.code(), Some(131));
-    // So does one that comes before there is a connection.
+    // A signal before the connection does the same.
     let mut connecting = command(&["run", PATH, "--", "true"]).spawn().unwrap();
     connected_in_vain(&connecting).await;
     signal(&connecting, Signal::TERM);

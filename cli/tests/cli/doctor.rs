@@ -1,16 +1,16 @@
-//! `zklock doctor`, on servers that are well and on others.
-
-mod support;
+//! `zklock doctor`, on healthy servers and on others.
 
 use std::time::Duration;
 
 use serde_json::Value;
-use support::library::{eventually, make, monitored, operator, server};
-use support::looker::contend_as_kazoo;
-use support::program::{codes, run};
 use zklock::Session;
 use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
 use zookeeper_client::{Acls, CreateMode};
+
+use crate::support;
+use crate::support::looker::contend_as_kazoo;
+use crate::support::program::{codes, run};
+use zklock_test_support::{eventually, make, monitored, operator, server};
 
 async fn ensemble() -> Ensemble {
     Ensemble::start(3).await.expect("an ensemble")
@@ -63,7 +63,7 @@ async fn json_has_the_same() {
     for name in ["read_ms", "write_ms"] {
         assert!(seen[name].as_f64().is_some_and(|length| length > 0.0), "{report}");
     }
-    // What the library itself says of such a session.
+    // The library says the same of such a session.
     let session = Session::connect(server.connect_string()).await.unwrap();
     let millis = |length: Duration| length.as_micros() as f64 / 1000.0;
     assert_eq!(report["session"]["timeout_ms"], millis(session.timeout()));
@@ -80,7 +80,7 @@ async fn contenders_of_other_clients_are_warned_of() {
     let session = Session::connect(server.connect_string()).await.unwrap();
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let node = contend_as_kazoo(&stranger, "/lock/orders").await;
-    // One that is named like ours, and alone.
+    // This node has a name like zklock's, and is alone.
     make(&stranger, "/lock/bills").await;
     let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
     stranger.create("/lock/bills/lock-0000000000", b"theirs", &options).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_healthy_ensemble_has_notes_at_most() {
     let run = support::program::run(&["doctor", "--json", "-s", &ensemble.connect_string()]);
     assert_eq!(run.code, Some(0), "{run:?}");
     let report = run.json();
-    // They are on one machine here.
+    // The servers are on one machine here.
     assert_eq!(codes(&report), ["same-host"]);
     assert_eq!(report["findings"][0]["severity"], "note");
     let mut modes = modes(&report);
@@ -122,7 +122,7 @@ async fn a_healthy_ensemble_has_notes_at_most() {
 
 #[tokio::test]
 async fn no_session_is_left() {
-    // One that is not closed would stay for as long as the server allows.
+    // A session that is not closed would stay for as long as the server allows.
     let server = ZooKeeper::builder().max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
     let run = support::program::run(&["doctor", "--json", "-s", &server.connect_string()]);
     assert_eq!(run.json()["servers"][0]["longest_timeout_ms"], 600_000.0);
@@ -141,7 +141,7 @@ async fn a_server_that_is_down_is_told_with_what_remains() {
     assert_eq!(report["servers"][follower]["reachable"], false);
     assert!(report["servers"][follower]["problem"].is_string(), "{report}");
     assert!(report["session"].is_object(), "{report}");
-    // Fewer names than servers.
+    // The connect string names fewer servers than the ensemble has.
     let leader = ensemble.address(ensemble.leader().await.unwrap());
     let run = support::program::run(&["doctor", "--json", "-s", &leader]);
     assert_eq!((run.code, codes(&run.json())), (Some(1), vec!["no-majority", "missing-servers"]));
@@ -261,7 +261,7 @@ async fn a_session_timeout_that_keeps_no_lease_is_refused_and_the_server_told() 
     assert_eq!((&report["session"], &report["error"]["code"]), (&Value::Null, &64.into()));
 }
 
-/// A server that answers what servers answer by default.
+/// A server that answers only the words that servers answer by default.
 fn reticent(tick: Duration) -> ZooKeeperBuilder {
     ZooKeeper::builder().property("4lw.commands.whitelist", "srvr").tick_time(tick)
 }
@@ -327,7 +327,7 @@ async fn a_long_way_to_the_servers_is_told() {
     let link = Link::start(server.connect_string()).await.unwrap();
     link.set_round_trip(Duration::from_millis(150));
     let address = link.address();
-    // A heartbeat of 0.48 s.
+    // The heartbeat is 0.48 s.
     let arguments = ["doctor", "--json", "--session-timeout", "2s", "--tick", "100ms", "-s", &address];
     let report = run(&arguments).json();
     assert_eq!(codes(&report), ["slow-round-trip", "single-server"]);
@@ -336,7 +336,7 @@ async fn a_long_way_to_the_servers_is_told() {
 
 #[test]
 fn nobody_is_there() {
-    // Nobody listens on the discard port of this machine.
+    // No server listens on the discard port of this machine.
     let run = support::program::run(&["doctor", "--json", "-s", "127.0.0.1:9,127.0.0.1:10/app"]);
     assert_eq!(run.code, Some(69), "{run:?}");
     assert!(run.took < Duration::from_secs(5), "it need not wait: {run:?}");

@@ -1,0 +1,17 @@
+//! The things that both the wait for the lock and the run of the command need.
+
+use zklock::Session;
+
+use crate::args::Run;
+use crate::console::Console;
+use crate::signals::Signals;
+use crate::warden::Descendants;
+
+/// The things that both the wait for the lock and the run of the command need.
+pub(super) struct Context<'a> {
+    pub(super) run: &'a Run,
+    pub(super) descendants: &'a Descendants,
+    pub(super) session: &'a Session,
+    pub(super) signals: &'a mut Signals,
+    pub(super) console: Console,
+}

@@ -1,0 +1,18 @@
+//! The tests of the program, on real servers. They are one binary, so that they are linked once.
+
+mod connection;
+mod doctor;
+mod exit_codes;
+mod loss;
+mod ls;
+mod manual;
+mod release;
+mod run;
+mod show;
+mod support;
+mod surroundings;
+mod terminal;
+mod tls;
+mod verify;
+mod watch;
+mod words;

@@ -1,0 +1,124 @@
+//! The program writes whole lines, and names its own options.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+
+use zklock::Session;
+
+use crate::support::looker::{NOBODY, contend_as_kazoo, zklock};
+use crate::support::{ended, program, run};
+use zklock_test_support::{make, operator, server};
+
+/// The writes of the program to standard error. Each write to a datagram socket is a datagram of its own.
+async fn pieces(mut program: tokio::process::Command) -> Vec<String> {
+    let (ours, theirs) = UnixDatagram::pair().expect("a pair of sockets");
+    let mut child = program.stderr(OwnedFd::from(theirs)).spawn().expect("the program starts");
+    // The command keeps the other end of the socket open until it is dropped.
+    drop(program);
+    ended(&mut child).await;
+    ours.set_nonblocking(true).expect("a socket");
+    let mut piece = [0; 65_536];
+    let mut pieces = Vec::new();
+    while let Ok(length @ 1..) = ours.recv(&mut piece) {
+        pieces.push(String::from_utf8(piece[..length].to_vec()).expect("UTF-8"));
+    }
+    pieces
+}
+
+/// Two processes that write to one stream write line by line.
+#[tokio::test]
+async fn messages_are_written_in_whole_lines() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let _guard = session.lock("/lock/lines").unwrap().acquire().await.unwrap();
+    // Each run prints a step, a note and an error, in colours and without.
+    for colours in [false, true] {
+        let mut waiter = run(&servers, &["--verbose", "--timeout", "2s"], "/lock/lines", "exit 0");
+        waiter.env("RUST_LOG", "off");
+        if colours {
+            waiter.env("CLICOLOR_FORCE", "1");
+        }
+        let pieces = pieces(waiter).await;
+        for text in
+            ["connected: session 0x", "waiting for /lock/lines, held by ", "was not acquired within 2s"]
+        {
+            assert!(pieces.iter().any(|piece| piece.contains(text)), "{text}: {pieces:?}");
+        }
+        for piece in &pieces {
+            assert!(piece.starts_with("zklock: ") && piece.ends_with('\n'), "{pieces:?}");
+            assert_eq!(piece.lines().count(), 1, "{pieces:?}");
+            assert_eq!(piece.contains('\u{1b}'), colours && !piece.contains("waiting for"), "{pieces:?}");
+        }
+    }
+    // An error of usage is one write as well.
+    let pieces = pieces(run(&servers, &["--timeout", "soon"], "/lock/lines", "exit 0")).await;
+    assert_eq!(pieces.len(), 1, "{pieces:?}");
+    assert!(pieces[0].contains("--timeout <DURATION>"), "{pieces:?}");
+}
+
+/// Names that a user of the program has no use for.
+const LIBRARY: [&str; 9] = [
+    "::",
+    "SessionBuilder",
+    "LockOptions",
+    "Guard",
+    "`stop_margin`",
+    "`creator_only`",
+    "`tick`",
+    "`auth`",
+    "In the server's words",
+];
+
+#[track_caller]
+fn names_no_library_item(text: &str) {
+    for item in LIBRARY {
+        assert!(!text.contains(item), "{item}: {text}");
+    }
+}
+
+#[test]
+fn help_names_no_library_item() {
+    let commands = ["run", "show", "ls", "verify", "release", "doctor", "completions", "man"];
+    for command in commands {
+        for arguments in [["help", command], [command, "--help"], [command, "-h"]] {
+            let help = program::run(&arguments);
+            assert_eq!(help.code, Some(0), "{help:?}");
+            names_no_library_item(&help.stdout);
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let pages = program::run(&["man", "--dir", directory.path().to_str().unwrap()]);
+    assert_eq!(pages.code, Some(0), "{pages:?}");
+    for page in std::fs::read_dir(&directory).unwrap() {
+        names_no_library_item(&std::fs::read_to_string(page.unwrap().path()).unwrap());
+    }
+    names_no_library_item(&program::run(&["--help"]).stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_and_advice_name_options_of_the_program() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let own = ["--", "true"];
+    let creator = zklock(&servers, &[&["run", "--acl", "creator", "/lock/orders"], &own[..]].concat()).await;
+    assert!(creator.code == 64 && creator.stderr.contains("--digest-file"), "{creator:?}");
+    names_no_library_item(&creator.stderr);
+    let short = ["show", "--session-timeout", "1s", "--tick", "2s", "/lock/orders"];
+    let short = zklock(&servers, &short).await;
+    assert!(short.code == 64 && short.stderr.contains("--session-timeout"), "{short:?}");
+    names_no_library_item(&short.stderr);
+    let stranger = operator(&server).await;
+    make(&stranger, "/lock/orders").await;
+    contend_as_kazoo(&stranger, "/lock/orders").await;
+    for arguments in [
+        &["show", "--connect-timeout", "300ms", "/lock/orders", "-s", NOBODY][..],
+        &["doctor", "--tick", "10ms", "/lock/orders"],
+        &["doctor", "--tick", "10s", "/lock/orders"],
+        &["doctor", "--json", "/lock/orders"],
+    ] {
+        let ran = zklock(&servers, arguments).await;
+        names_no_library_item(&ran.stdout);
+        names_no_library_item(&ran.stderr);
+    }
+}
