@@ -64,7 +64,7 @@ impl Arguments {
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
-    /// How much the program is to tell.
+    /// How much the program prints.
     pub(crate) fn level(&self) -> Level {
         match self.verbosity {
             Verbosity { quiet: true, .. } => Level::Quiet,
@@ -226,7 +226,7 @@ pub(crate) struct Release {
     pub(crate) yes: bool,
 }
 
-/// Look at the servers and at the settings, and tell what makes locks fragile.
+/// Look at the servers and at the settings, and report what makes locks fragile.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
     /// Locks in which to look for contenders of other clients

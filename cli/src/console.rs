@@ -6,7 +6,7 @@ use std::io::{Write, stderr};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
-/// How much the program tells.
+/// How much the program prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     /// Only errors.
@@ -32,28 +32,28 @@ impl Console {
         self.level == Level::Quiet
     }
 
-    /// Tells a step.
+    /// Prints a step.
     pub(crate) fn detail(self, message: impl Display) {
         if self.level >= Level::Verbose {
             print(Style::new().dimmed(), message);
         }
     }
 
-    /// Tells news.
+    /// Prints news.
     pub(crate) fn note(self, message: impl Display) {
         if self.level >= Level::Normal {
             print(Style::new(), message);
         }
     }
 
-    /// Tells a problem, or a possible one.
+    /// Prints a problem, or a possible one.
     pub(crate) fn warn(self, message: impl Display) {
         if self.level >= Level::Normal {
             print(AnsiColor::Yellow.on_default(), message);
         }
     }
 
-    /// Tells an error, at every level.
+    /// Prints an error, at every level.
     pub(crate) fn error(self, message: impl Display) {
         print(AnsiColor::Red.on_default(), message);
     }
