@@ -7,7 +7,6 @@ use zklock::Session;
 use zklock_testcontainers::{Link, ZooKeeper};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::support;
 use crate::support::looker::contend_as_kazoo;
 use crate::support::witness::Witness;
 use crate::support::{
@@ -269,7 +268,7 @@ async fn a_signal_that_ends_the_wait_is_128_and_the_signal() {
 /// Waits until the process handles signals.
 async fn connected_in_vain(child: &tokio::process::Child) {
     let status = format!("/proc/{}/status", child.id().unwrap());
-    support::library::eventually("a handler of SIGTERM", async || {
+    zklock_test_support::eventually("a handler of SIGTERM", async || {
         let status = std::fs::read_to_string(&status).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
         u64::from_str_radix(caught.trim(), 16).unwrap() >> (Signal::TERM.as_raw() - 1) & 1 == 1

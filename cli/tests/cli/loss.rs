@@ -369,7 +369,7 @@ async fn a_daemon_is_started_again_after_a_loss() {
 
 #[tokio::test]
 async fn a_command_that_ends_as_the_lock_is_lost_is_one_or_the_other() {
-    let server = library::server().await;
+    let server = zklock_test_support::server().await;
     let session = Session::connect(server.connect_string()).await.unwrap();
     let client = operator(&server).await;
     let mut lost = 0;

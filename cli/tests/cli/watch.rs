@@ -189,7 +189,7 @@ async fn a_queue_that_is_longer_than_the_screen() {
     let mut tasks = Vec::new();
     for number in 0..41 {
         let lock = named(format!("owner {number}."));
-        tasks.push(support::library::acquire(&lock));
+        tasks.push(zklock_test_support::acquire(&lock));
         until_queued(&lock, number + 1).await;
     }
     let mut terminal = watch(&server.connect_string()).await;
