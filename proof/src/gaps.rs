@@ -37,11 +37,11 @@ pub(crate) async fn run(gaps: &Gaps) -> anyhow::Result<bool> {
     while let Some(line) = lines.next_line().await? {
         if let Some((scenario, seconds)) = gap(&line) {
             let known = rows.iter().position(|row| row.scenario() == scenario);
-            let row = known.unwrap_or(rows.len());
-            if known.is_none() {
+            let row = known.unwrap_or_else(|| {
                 rows.push(Row::of(scenario));
-            }
-            rows.get_mut(row).context("a row")?.record(seconds);
+                rows.len() - 1
+            });
+            rows[row].record(seconds);
         } else if line.contains("FAIL") || line.contains("error") {
             eprintln!("{line}");
         }

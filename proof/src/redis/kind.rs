@@ -19,9 +19,9 @@ pub(crate) enum Kind {
     Spring,
     /// Redisson's `RLock`.
     Redisson,
-    /// zklock, and a store that looks at no token.
+    /// zklock, and a register that looks at no token.
     ZklockUnfenced,
-    /// zklock, and a store that refuses lower tokens.
+    /// zklock, and a register that refuses lower tokens.
     Zklock,
 }
 
@@ -66,7 +66,7 @@ impl Kind {
         matches!(self, Self::ZklockUnfenced | Self::Zklock)
     }
 
-    /// Whether the store refuses writes of former holders.
+    /// Whether the register refuses writes of former holders.
     pub(crate) fn is_fenced(self) -> bool {
         self == Self::Zklock
     }

@@ -30,7 +30,7 @@ pub(crate) struct Cell {
     pub(crate) double_holds: usize,
     /// The longest of them.
     pub(crate) longest: Duration,
-    /// Writes of former holders that the store accepted.
+    /// Writes of former holders that the register accepted.
     pub(crate) late_writes: usize,
     /// Writes that it refused.
     pub(crate) refused: u64,
@@ -69,7 +69,7 @@ impl Cell {
         self.told = self.told.max(outcome.told);
     }
 
-    /// Whether nobody held the lock beside another, the lock was free again, and the store, if it is fenced, took no late
+    /// Whether nobody held the lock beside another, the lock was free again, and the register, if it is fenced, took no late
     /// write.
     pub(crate) fn is_strict(&self) -> bool {
         let late = self.lock.is_fenced() && self.late_writes > 0;
@@ -109,7 +109,7 @@ pub(crate) async fn cells(show: &Redis, servers: &Arc<Servers>) -> anyhow::Resul
 /// One run.
 struct Run {
     findings: Findings,
-    /// How many writes the store refused.
+    /// How many writes the register refused.
     refused: u64,
     outcome: Outcome,
 }

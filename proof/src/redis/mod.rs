@@ -7,7 +7,7 @@
 //! ```text
 //!   conductor --commands--> contender --> proxy --> Redis, or ZooKeeper
 //!      ^  |                  |    |
-//!      |  +---SIGSTOP, ..    |    +--writes--> store (in the conductor)
+//!      |  +---SIGSTOP, ..    |    +--writes--> register (in the conductor)
 //!      +---what and when-----+
 //! ```
 //!

@@ -200,13 +200,13 @@ impl Actor {
         Ok(if let Word::Checked { held } = record.word { held } else { None })
     }
 
-    /// Writes, whatever the lock says. Whether the store accepted it.
+    /// Writes, whatever the lock says. Whether the register accepted it.
     pub(crate) async fn write(&mut self) -> anyhow::Result<bool> {
         self.player.tell(Command::Write).await?;
         self.wrote().await
     }
 
-    /// Whether the store accepted its write.
+    /// Whether the register accepted its write.
     pub(crate) async fn wrote(&mut self) -> anyhow::Result<bool> {
         let record = self.player.prompt(|word| matches!(word, Word::Wrote { .. })).await?;
         Ok(matches!(record.word, Word::Wrote { accepted: true }))

@@ -13,7 +13,7 @@ pub(crate) enum Command {
     Check,
     /// Ask the servers whether it is held.
     Inquire,
-    /// Write to the store, whatever the lock says by now.
+    /// Write to the register, whatever the lock says by now.
     Write,
     Release,
     /// Acquire and release so often.

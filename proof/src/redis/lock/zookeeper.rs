@@ -1,4 +1,4 @@
-//! zklock. The guard is asked as its users ask it; the token goes with the writes if the store compares tokens.
+//! zklock. The guard is asked as its users ask it; the token goes with the writes if the register compares tokens.
 
 use std::time::Duration;
 
