@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test verify fix image servers redis-server curator nextest bench model margins redis gaps torture
+.PHONY: help demo test verify fix package image servers redis-server curator nextest bench model margins redis gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,9 @@ verify: ## Check format, lints, docs, layers and the minimum Rust version; chang
 fix: ## Format, and apply what clippy suggests
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
+
+package: ## Build the crates as they would be published
+	cargo package -p zklock-recipe -p zklock-testcontainers -p zklock -p zklock-cli
 
 image: ## Have the container image zookeeper:3.9, pulled or built
 	testcontainers/image/build.sh
