@@ -1,53 +1,57 @@
 //! A strict distributed lock on [Apache ZooKeeper](https://zookeeper.apache.org), for tokio.
 //!
-//! # What it cannot do
-//!
-//! **No lock can stop a process that is paused** between asking its guard and acting: by its operating system, its hypervisor
-//! or its garbage collector. While the process is paused, its session expires and the next contender acquires the lock. When
-//! the process goes on, it acts on a stale answer. Only a [`FencingToken`] helps, if the store that the lock protects checks it.
-//!
-//! **A virtual machine that is paused together with its clocks**, for a snapshot or a migration, finds its lease as it was. No
-//! clock of its own says otherwise. Until the next heartbeat fails, its guard says that the lock is held, while another guard
-//! may be valid. Use tokens. Or call [`Guard::verify`] right before you act: it asks a quorum.
-//!
-//! **A runtime whose threads are all blocked** sends no heartbeats. It loses every lock of the sessions that were connected in
-//! it. Two guards are never valid because of that: [`Guard::run`] looks at the clock before it goes on. But tasks that were
-//! spawned inside `run` are not part of it, and go on.
-//!
-//! **An operator who deletes the holder's node** takes the lock from the holder. The holder learns of it within a round trip,
-//! except in its first 40 ms. Until then two guards may be valid. If an operator deletes a waiter's node, that waiter is still
-//! granted when its predecessor releases the lock, and learns of the deletion within a round trip; the waiter behind it is
-//! granted, too. A [`LockOptions::takeover_delay`] closes both for waiters that are already in the queue. A write to a node
-//! grants nobody. A write to the holder's node takes the lock from the holder. If an operator first forbids the holder to read
-//! its node and then deletes it, only a heartbeat notices.
-//!
-//! **Clients of another kind have queues of their own.** Curator, kazoo and others create contenders under other names. An
-//! acquisition that sees one fails with [`AcquireError::ForeignContender`]. A holder does not look again. So zklock cannot
-//! notice a client that ignores zklock's nodes and comes later; kazoo is one. Use one kind of client at a path.
-//!
 //! # What it does
 //!
-//! At any instant at most one [`Guard`] of a lock says that it is held, on every machine. This holds through crashes, partitions
-//! of clients *and of ZooKeeper servers*, lost replies and paused servers, within the limits above. A guard is valid until its
-//! *lease* ends, and only a quorum's confirmations extend a lease. So a server that is partitioned from its ensemble cannot keep
-//! a guard valid. Each time a guard is asked, it compares its lease with two clocks, whether or not any task has run. One clock
-//! goes on while the machine is suspended; NTP does not slew the other.
+//! A contender that acquires a lock gets a [`Guard`]. At any instant, at most one guard of a lock, among all machines, says that
+//! the lock is held. This holds through crashes, partitions of clients *and of ZooKeeper servers*, lost replies and paused
+//! servers, within [limits](#what-it-cannot-do). A guard is valid until its *lease* ends, and only a quorum's
+//! confirmations extend a lease. So a server that is partitioned from its ensemble cannot keep a guard valid. A guard compares
+//! its lease with two clocks whenever it is asked, and needs no background task for that. `CLOCK_BOOTTIME` goes on while the
+//! machine is suspended. NTP does not slew `CLOCK_MONOTONIC_RAW`.
 //!
 //! * Contenders are served in the order in which they come. A waiter watches only its predecessor, so nobody polls, and a
 //!   release wakes one waiter.
-//! * A free lock takes one round trip. The first acquisition of a [`Lock`] takes one or two. If the directory does not exist,
-//!   an acquisition takes three; if its parent does not exist either, five, and two more for each further missing ancestor.
-//!   A release hands the lock over without another look at the queue.
-//! * A holder that crashes keeps the lock for a session timeout (10 seconds by default) and one and a half of the servers'
-//!   ticks (3 seconds by default) at most. A change of the leader adds to that: a new leader gives each session its whole timeout
-//!   again. The ticks come from the servers, which report their sessions every half tick, and the leader, which expires
-//!   them once a tick.
+//! * To acquire a free lock takes one round trip. The first acquisition through a [`Lock`] may take two. A missing directory
+//!   makes it three, and each missing ancestor adds two. The release itself grants the next waiter, which does not read the
+//!   queue again.
+//! * After a crash the lock stays taken for the session timeout and 1.5 ticks of the servers at most: 10 s + 3 s by default.
+//!   (The servers report live sessions to the leader every half tick, and the leader expires sessions once a tick.) The election
+//!   of a new leader adds to that: it restarts the timeout of every session.
 //! * If ZooKeeper expires the session, zklock opens another one. Acquisitions that were waiting join the queue again, at the
 //!   end. Guards of the old session are lost for good.
-//! * You may drop every future at any point. It leaves no node behind and never blocks the queue, if the ACLs let it delete its
-//!   node.
-//! * Every guard has a [`FencingToken`]. Tokens increase in the order of the grants. Writes to ZooKeeper itself can depend on
-//!   the lock ([`Guard::transaction`]), and a server can check the claim of its caller ([`Session::verify_sequencer`]).
+//! * Every future may be dropped at any point. A dropped acquisition deletes its node and does not block the queue. The ACLs must
+//!   permit that.
+//! * Every guard has a [`FencingToken`]. Tokens increase in the order of the grants; they are not consecutive. Writes to
+//!   ZooKeeper itself can depend on the lock ([`Guard::transaction`]). A service can check that its caller still holds the lock
+//!   ([`Session::verify_sequencer`]).
+//!
+//! # What it cannot do
+//!
+//! **A process can be paused** after it has asked its guard and before it acts: by its operating system, its hypervisor or its
+//! garbage collector. No lock can prevent that. While the process is paused, its session expires and the next contender acquires
+//! the lock. When the process goes on, it acts on a stale answer. A [`FencingToken`] protects against this, if the store that the
+//! lock protects checks it. Nothing else does.
+//!
+//! **A virtual machine can be paused together with its clocks**, for a snapshot or a migration. Afterwards its clocks show that
+//! no time has passed. Its guards say that the lock is held until the next heartbeat fails, and another guard may be valid
+//! meanwhile. Use tokens. Or call [`Guard::verify`] right before you act: it asks a quorum.
+//!
+//! **A runtime whose threads are all blocked** sends no heartbeats. A session whose runtime is blocked for long loses all its
+//! locks. This never makes two guards valid: [`Guard::run`] looks at the clock before it polls its future again. But `run` does
+//! not stop tasks that were spawned inside it.
+//!
+//! **An operator who deletes the holder's node** takes the lock from the holder. The holder learns of it within a round trip. In
+//! the first 20 to 40 ms after its grant it does not watch its node yet, and learns of it later. Until then two guards may be
+//! valid. If an operator deletes a *waiter's* node, the release of the predecessor still grants that waiter, and it grants the
+//! waiter behind it, too. Both guards are valid until the first one learns of the deletion, within a round trip. A
+//! [`LockOptions::takeover_delay`] closes both gaps for waiters that are already in the queue. A write to a node grants nobody;
+//! a write to the holder's node ends the holder's guard. If an operator removes the holder's right to read its node before
+//! deleting the node, the holder learns of it only by a heartbeat.
+//!
+//! **Clients of another kind have queues of their own.** Curator, kazoo and others create contenders under other names. An
+//! acquisition that sees one fails with [`AcquireError::ForeignContender`]. After the grant, a holder does not look for such
+//! contenders any more. So it does not notice a client that ignores zklock's nodes and comes later; kazoo is one. Use one
+//! kind of client at a path.
 //!
 //! # Quick start
 //!
@@ -72,43 +76,51 @@
 //! A lock is a directory, a [container node](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#Container+Nodes)
 //! that ZooKeeper removes once it is empty. Each contender is an ephemeral, sequential child `lock-0000000042`. The lowest
 //! number holds the lock. The data of a contender is a small JSON object with its `owner` and `since`, for operators who look
-//! with `zkCli`. If a directory has no data when a lock first sees it, it is zklock's own: zklock overwrites what others write to
-//! it later. `docs/DESIGN.md` argues the whole layout and the protocol.
+//! with `zkCli`. A directory without data, when a lock first sees it, becomes zklock's own: zklock overwrites data that others write
+//! to it later. `docs/DESIGN.md` argues the whole layout and the protocol.
 //!
-//! Each session sends a `sync` every heartbeat, however many guards and waiters it has. A heartbeat is a quarter of what is left
-//! of the session timeout after three quarters of a tick: 2.1 seconds by default. While the session has a guard, a quorum write
-//! follows the `sync`. A server that has lost its leader answers neither, and its clients go to another one. 20,000 waiters, or
-//! 10,000 guards, of one session survive the loss of its connection.
+//! The heartbeat interval is `(session timeout - 3/4 tick) / 4`: 2.1 seconds by default. At each heartbeat a session sends one
+//! `sync`, for all its guards and waiters. While it has a guard, it sends a quorum write, too. A server without a leader answers
+//! neither, and its clients connect to another server. A session with 20,000 waiters, or with 10,000 guards, was tested to
+//! survive the loss of its connection.
 //!
 //! # How long a call takes
 //!
-//! Only [`Lock::acquire`] waits for as long as it takes. If ZooKeeper is silent, every other call returns in time, and its error
-//! says that the answer did not come.
+//! [`Lock::acquire`] has no time limit. Every other call that asks ZooKeeper has one, and its error says that the answer did not
+//! come.
 //!
 //! | call | returns at the latest | if ZooKeeper has not answered |
 //! |---|---|---|
 //! | [`Session::connect`] | after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the session timeout | [`ConnectError::Unreachable`] or [`ReadOnly`](ConnectError::ReadOnly) |
-//! | [`Lock::acquire`] | once the lock is held, or cannot be any more; dropping it ends the wait | waits |
-//! | [`Lock::acquire_timeout`] | after its own | `None` |
+//! | [`Lock::acquire`] | when the lock is held, or when it can no longer be acquired; drop the future to stop waiting | waits |
+//! | [`Lock::acquire_timeout`] | after its `timeout` argument | `None` |
 //! | [`Lock::try_acquire`] | after half a session timeout | [`AcquireError::Unanswered`] |
 //! | [`Lock::contenders`], [`Lock::foreign_contenders`], each request of [`Session::locks_below`] | after half a session timeout | [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
 //! | [`Session::verify_sequencer`] | after half a session timeout | [`SequencerError::Unanswered`], or [`Disconnected`](SequencerError::Disconnected) before that |
-//! | [`Guard::verify`], and a [`Transaction`]'s `commit` | at the end of the guard's lease | [`Lost`]; [`TransactionError::Unknown`] if it was sent |
-//! | [`Guard::release`] | at the end of the guard's lease | [`ReleaseError::Unconfirmed`]; the release goes on in the background |
-//! | [`Session::close`] | at the end of the lease, or after two fifths of the session timeout if that is later | [`CloseError::Unconfirmed`]; the session goes on being closed |
+//! | [`Guard::verify`], and a [`Transaction`]'s `commit` | at the end of the guard's lease | `verify`: [`Lost`]; `commit`: [`TransactionError::Unknown`] if the transaction was sent, else [`TransactionError::Lost`] |
+//! | [`Guard::release`], [`Guard::release_shared`] | at the end of the guard's lease | [`ReleaseError::Unconfirmed`]; the release goes on in the background |
+//! | [`Session::close`] | at the end of the lease or after two fifths of the session timeout, whichever is later | [`CloseError::Unconfirmed`]; zklock goes on to close the session in the background |
 //!
-//! The session timeout is [`Session::timeout`]. The lease ends after [`Guard::remaining`]. All other functions return at once,
-//! because they send nothing.
+//! The session timeout is [`Session::timeout`]. The lease ends after [`Guard::remaining`]. [`Guard::run`] takes as long as
+//! its future, and [`Guard::lost`] as long as the guard is held. All other functions return at once, because they send nothing.
 //!
 //! A service that must start while ZooKeeper is away uses [`SessionBuilder::connect_lazy`].
 //!
-//! If ZooKeeper expires the session, zklock tries to open another one for as long as it takes. If each of the servers refuses
-//! for as long as a session timeout, the session becomes [`SessionState::Failed`]. This happens when the servers' limits no
-//! longer allow the session timeout that was asked for. Then acquisitions fail, and [`Session::failure`] says why.
+//! If ZooKeeper expires the session, zklock tries to open another one, without a time limit while servers cannot be reached. If
+//! every server *refuses* the session for as long as a session timeout, the session becomes [`SessionState::Failed`]. This
+//! happens when the servers' limits no longer allow the session timeout that was asked for. Then acquisitions fail, and
+//! [`Session::failure`] says why.
 //!
 //! # Requirements
 //!
-//! Needs ZooKeeper 3.6 or later, and a tokio runtime with I/O and time enabled.
+//! zklock needs ZooKeeper 3.6 or later, and a tokio runtime with I/O and time enabled.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `tls` | connections by TLS |
+//! | `sasl-digest-md5`, `sasl-gssapi` | authentication by SASL; the latter needs the system's GSSAPI library |
+//! | `serde` | `Serialize` and `Deserialize` for tokens and sequencers |
+//! | `cancellation-token` | `Guard::cancellation_token`, with tokio-util |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]

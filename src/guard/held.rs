@@ -40,12 +40,14 @@ pub(super) struct Held {
     pub(super) loss: watch::Sender<Option<Loss>>,
     /// Gone once the lock is being released.
     pub(super) driver: Mutex<Option<Driver>>,
-    /// The cleanup task, while it looks after the driver.
+    /// The background task, while it looks after the driver.
     keeper: AtomicWaker,
+    #[cfg(feature = "cancellation-token")]
+    token: std::sync::OnceLock<tokio_util::sync::CancellationToken>,
 }
 
 /// The guard's end, once it is certain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
     reason: LostReason,
     /// The instant from which on it is lost.
@@ -71,6 +73,8 @@ impl Held {
             loss: watch::Sender::new(None),
             driver: Mutex::new(Some(driver)),
             keeper: AtomicWaker::new(),
+            #[cfg(feature = "cancellation-token")]
+            token: std::sync::OnceLock::new(),
         });
         if settled {
             session.finish(held.clone().watch());
@@ -104,15 +108,10 @@ impl Held {
     /// Marks the guard as lost from this instant on, unless it is already.
     fn lose_from(&self, reason: LostReason, from: Moment) -> LostReason {
         let mut first = reason;
-        self.loss.send_if_modified(|loss| match *loss {
-            Some(earlier) if from.until(earlier.from).is_zero() => {
-                first = earlier.reason;
-                false
-            }
-            _ => {
-                *loss = Some(Loss { reason, from });
-                true
-            }
+        self.loss.send_if_modified(|loss| {
+            let before = *loss;
+            first = first_of(loss, Loss { reason, from });
+            *loss != before
         });
         first
     }
@@ -157,10 +156,13 @@ impl Held {
         }
         let remaining = self.remaining();
         // Whoever is told winds down, so from here on nothing prolongs it.
-        (remaining <= margin).then(|| {
-            self.lose_from(LostReason::Unconfirmed, clock::now().plus(remaining));
-            LostReason::Ending { left: remaining }
-        })
+        if remaining > margin {
+            return None;
+        }
+        match self.lose_from(LostReason::Unconfirmed, clock::now().plus(remaining)) {
+            LostReason::Unconfirmed if !remaining.is_zero() => Some(LostReason::Ending { left: remaining }),
+            first => Some(first),
+        }
     }
 
     /// Resolves once the guard is lost, or will be before there is more time than this margin.
@@ -179,6 +181,23 @@ impl Held {
             let changed = futures::future::select(loss, lease);
             let _which = futures::future::select(changed, pin!(end)).await;
         }
+    }
+
+    /// The token that is cancelled when the guard is lost, or will be by its stop margin.
+    #[cfg(feature = "cancellation-token")]
+    pub(super) fn cancellation_token(self: &Arc<Self>) -> tokio_util::sync::CancellationToken {
+        let token = self.token.get_or_init(|| {
+            let token = tokio_util::sync::CancellationToken::new();
+            let lost = self.clone().lost(self.stop_margin);
+            // Outside the future, which may be dropped before it is polled: the session's background task may be gone.
+            let cancelled = token.clone().drop_guard();
+            self.session().finish(Box::pin(async move {
+                let _cancelled = cancelled;
+                lost.await;
+            }));
+            token
+        });
+        token.clone()
     }
 
     /// Resolves once the lease is over, whether or not the guard still is.
@@ -266,9 +285,21 @@ impl Held {
         self.session().lease()
     }
 
-    /// Takes the driver from the cleanup task, or from the guard.
+    /// Takes the driver from the background task, or from the guard, to release the lock. Whoever finds no driver finds the
+    /// reason, too.
     pub(super) fn take(&self) -> Option<Driver> {
-        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let driver = slot.take();
+        let released = Loss { reason: LostReason::Released, from: clock::now() };
+        if driver.is_some() {
+            // Those who wait for it are woken below: their wakers are foreign code.
+            self.loss.send_if_modified(|loss| {
+                first_of(loss, released);
+                false
+            });
+        }
+        drop(slot);
+        self.loss.send_modify(|_| {});
         self.keeper.wake();
         driver
     }
@@ -315,6 +346,17 @@ impl Holder for Held {
         }
         let Lost { path, reason } = self.touched();
         warn!(%path, %reason, "the lock is lost");
+    }
+}
+
+/// Records a loss, unless an earlier one was recorded. The reason of the first one.
+fn first_of(recorded: &mut Option<Loss>, loss: Loss) -> LostReason {
+    match *recorded {
+        Some(earlier) if loss.from.until(earlier.from).is_zero() => earlier.reason,
+        _ => {
+            *recorded = Some(loss);
+            loss.reason
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub enum LostReason {
     AuthFailed,
     /// Somebody else wrote to the holder's node, or deleted it.
     NodeDeleted,
-    /// The guard was released or dropped; only [`Guard::lost`](crate::Guard::lost) in another task gets to see it.
+    /// The guard was released or dropped; seen by those who share it, and by [`Guard::lost`](crate::Guard::lost) in another task.
     Released,
 }
 

@@ -96,7 +96,7 @@ impl Guard {
     }
 
     /// A token that is cancelled when [`lost`](Self::lost) resolves: for several tasks that all stop when the lock is lost.
-    /// It is cancelled by the release, too, so await the tasks first.
+    /// It is cancelled by the release, too, so await the tasks first. Each call returns a clone of the guard's one token.
     ///
     /// ```no_run
     /// # async fn ship() {}
@@ -119,14 +119,7 @@ impl Guard {
     #[cfg(feature = "cancellation-token")]
     #[cfg_attr(docsrs, doc(cfg(feature = "cancellation-token")))]
     pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
-        let token = tokio_util::sync::CancellationToken::new();
-        let (lost, cancelled) = (self.lost(), token.clone());
-        self.held.session().finish(Box::pin(async move {
-            // Also if the session's background task ends first, and drops this.
-            let _cancelled = cancelled.drop_guard();
-            lost.await;
-        }));
-        token
+        self.held.cancellation_token()
     }
 
     /// Runs `future` for as long as the lock is held. The moment the guard is lost, or a
@@ -244,10 +237,9 @@ impl Guard {
     pub async fn release_shared(&self) -> Result<(), ReleaseError> {
         self.check()?;
         let Some(mut driver) = self.held.take() else {
-            // Only a driver that has ended is gone before its guard, and then the guard is lost.
+            // It was released meanwhile; or its driver has ended before it, and then the guard is lost.
             return Err(self.held.lost_for(LostReason::NodeDeleted).into());
         };
-        self.held.lose(LostReason::Released);
         let outcome = match driver.handle(Event::Release) {
             Some(outcome) => outcome,
             None => {

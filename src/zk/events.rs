@@ -23,7 +23,7 @@ impl SessionEvents {
             let event = *news.borrow_and_update();
             Some((event, (!event.state.is_final()).then_some(news)))
         });
-        Self(Box::pin(events))
+        Self(Box::pin(events.fuse()))
     }
 
     /// The next event; `None` after a final state, and once no `Session`, lock and acquisition of it is left.

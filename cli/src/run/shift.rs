@@ -224,7 +224,11 @@ impl<'a> Shift<'a> {
         let latest = clock::now() + grace + RESERVE;
         self.deadline = Some(end.map_or(latest, |end| end.min(latest)));
         // Last: standard error may be a full pipe that nobody reads.
-        tell_loss(self.run, self.console, format_args!("{path} is lost: {reason}; ending CMD"));
+        let fate = match reason {
+            LostReason::Ending { .. } => "is about to be lost",
+            _ => "is lost",
+        };
+        tell_loss(self.run, self.console, format_args!("{path} {fate}: {reason}; ending CMD"));
     }
 
     /// How long the warden may take to end every process. Somebody may have stopped the warden.
