@@ -113,7 +113,9 @@ pub enum AcquireError {
         session: Option<i64>,
     },
     /// Somebody else deleted this contender's node, or the whole directory.
-    #[error("somebody else deleted the contender's node at {path}, so its place in the queue is lost; try again")]
+    #[error(
+        "somebody else deleted the contender's node at {path}, so its place in the queue is lost; try again"
+    )]
     NodeDeleted {
         /// The lock's path.
         path: String,

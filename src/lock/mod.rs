@@ -189,7 +189,10 @@ impl Lock {
         loop {
             let session = self.succession.living().await.map_err(Unsuccessful::Over)?;
             if arrival == Arrival::Queued {
-                warn!(path = self.path(), "the contender has lost its place in the queue, and joins the queue again, at the end");
+                warn!(
+                    path = self.path(),
+                    "the contender has lost its place in the queue, and joins the queue again, at the end"
+                );
                 self.succession.requeue();
             }
             let mut driver = Driver::new(session, self.settings.clone(), patience, arrival);
