@@ -39,7 +39,7 @@ pub enum Command {
 /// Why a contender ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum End {
-    /// The caller went away before it held the lock, or dropped a lost guard.
+    /// The caller went away before it held the lock, or dropped a guard whose lease had ended.
     GivenUp,
     /// The lock was held or was about to be, and we removed our own node.
     Released,
