@@ -202,9 +202,9 @@ impl Driver {
             let path = self.lock.path.clone();
             let finish = self.ended().map(move |end| match end {
                 End::Refused(refusal) => {
-                    warn!(%path, ?refusal, "a contender could not be removed; it stays until its session ends");
+                    warn!(%path, ?refusal, "the server refuses to delete a contender's node; the node stays until its session ends");
                 }
-                end => debug!(%path, ?end, "an abandoned contender is gone"),
+                end => debug!(%path, ?end, "a contender without a caller has ended"),
             });
             session.finish(finish.boxed());
         }

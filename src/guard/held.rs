@@ -291,7 +291,7 @@ impl Held {
             drop(slot);
             if let Some(reason) = lost_reason(&outcome) {
                 let reason = self.lost_for(reason).reason;
-                warn!(path = %self.path, %reason, "the lock is lost");
+                warn!(path = %self.path, %reason, "the guard is lost");
             }
             driver.into_iter().for_each(Driver::abandon);
             Poll::Ready(())
@@ -317,7 +317,7 @@ impl Holder for Held {
             return;
         }
         let Lost { path, reason } = self.touched();
-        warn!(%path, %reason, "the lock is lost");
+        warn!(%path, %reason, "the guard is lost");
     }
 }
 

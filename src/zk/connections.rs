@@ -154,7 +154,9 @@ impl Connections {
             Ok(Ok(served)) => Ok(served),
             Ok(Err(end)) => Err(self.ended(end)),
             Err(_) => {
-                warn!("no server has resumed the ZooKeeper session for a session timeout; it is given up");
+                warn!(
+                    "no server has resumed the ZooKeeper session for a session timeout; zklock gives it up"
+                );
                 self.lease.ended(SessionEnd::Expired);
                 Err(Closing::Unconfirmed)
             }
