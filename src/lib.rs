@@ -6,9 +6,9 @@
 //! or its garbage collector. While the process is paused, its session expires and the next contender acquires the lock. When
 //! the process goes on, it acts on a stale answer. Only a [`FencingToken`] helps, if the store that the lock protects checks it.
 //!
-//! **A virtual machine that is paused together with its clocks**, for a snapshot or a migration, finds its lease as it was. No
-//! clock of its own says otherwise. Until the next heartbeat fails, its guard says that the lock is held, while another guard
-//! may be valid. Use tokens. Or call [`Guard::verify`] right before you act: it asks a quorum.
+//! **A virtual machine that is paused together with its clocks**, for a snapshot or a migration, finds its lease unchanged:
+//! none of its own clocks has gone on. Until the next heartbeat fails, its guard says that the lock is held, while another
+//! guard may be valid. Use tokens. Or call [`Guard::verify`] right before you act: it asks a quorum.
 //!
 //! **A runtime whose threads are all blocked** sends no heartbeats. It loses every lock of the sessions that were connected in
 //! it. Two guards are never valid because of that: [`Guard::run`] looks at the clock before it goes on. But tasks that were
@@ -89,7 +89,7 @@
 //! |---|---|---|
 //! | [`Session::connect`] | after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the session timeout | [`ConnectError::Unreachable`] or [`ReadOnly`](ConnectError::ReadOnly) |
 //! | [`Lock::acquire`] | once the lock is held, or cannot be any more; dropping it ends the wait | waits |
-//! | [`Lock::acquire_timeout`] | after its own | `None` |
+//! | [`Lock::acquire_timeout`] | after its `timeout` | `None` |
 //! | [`Lock::try_acquire`] | after half a session timeout | [`AcquireError::Unanswered`] |
 //! | [`Lock::contenders`], [`Lock::foreign_contenders`], each request of [`Session::locks_below`] | after half a session timeout | [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
 //! | [`Session::verify_sequencer`] | after half a session timeout | [`SequencerError::Unanswered`], or [`Disconnected`](SequencerError::Disconnected) before that |
@@ -152,7 +152,7 @@ pub use zookeeper_client::SaslOptions;
 #[doc(no_inline)]
 pub use zookeeper_client::TlsOptions;
 
-/// Has the examples of these pages compiled.
+/// Compiles the examples of these pages.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/GUIDE.md")]

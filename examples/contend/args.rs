@@ -48,7 +48,7 @@ pub(crate) struct Show {
 /// The options of one contender.
 #[derive(Debug, Args)]
 pub(crate) struct Part {
-    /// Which one it is, from 1.
+    /// The number of this contender, from 1.
     #[arg(long)]
     pub(crate) number: u16,
     #[arg(long)]

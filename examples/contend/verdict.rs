@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// What is wrong, once `spoil` has been at the evidence.
+    /// Returns what the verdict finds wrong after `spoil` has changed the evidence.
     fn wrong(spoil: impl FnOnce(&mut Evidence)) -> Vec<&'static str> {
         let mut evidence = evidence();
         spoil(&mut evidence);

@@ -32,7 +32,7 @@ pub enum Arrival {
     Queued,
 }
 
-/// One contender: what it knows now, and what it does on each event. See the [crate](crate) for a diagram.
+/// One contender: what it knows now, and what it does on each event. The [crate] has a diagram.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
     patience: Patience,

@@ -16,7 +16,7 @@ pub enum InvalidLock {
     Path {
         /// The path that the caller gave.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the path.
         problem: PathProblem,
     },
     /// An option is too long. zklock writes it to each contender's node, and others read that node whenever they look
@@ -210,7 +210,7 @@ pub enum QueryError {
     Path {
         /// The path that the caller gave.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the path.
         problem: PathProblem,
     },
     /// An ACL forbids the session to list the node.

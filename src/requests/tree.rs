@@ -27,7 +27,7 @@ pub(crate) enum Branch {
     Gone,
 }
 
-/// The first contender of a lock's directory.
+/// The contender that holds the lock of a directory.
 pub(crate) struct Holding {
     pub(crate) node: Node,
     /// How many contenders wait behind it.

@@ -1,4 +1,4 @@
-//! The options of a session, and its beginning.
+//! The options of a session, and connecting it.
 
 use std::fmt;
 use std::sync::{Mutex, OnceLock};
@@ -73,12 +73,12 @@ impl Session {
     ///
     /// # Cancel safety
     ///
-    /// Safe. A session that the server has established by then is left to expire; it owns no nodes.
+    /// Safe. If a server has established a session by then, that session expires. It owns no nodes.
     pub async fn connect(servers: impl Into<String>) -> Result<Self, ConnectError> {
         Self::builder(servers).connect().await
     }
 
-    /// Connects with other options.
+    /// Returns a builder, for connecting with other options.
     pub fn builder(servers: impl Into<String>) -> SessionBuilder {
         SessionBuilder::new(servers.into())
     }
@@ -190,7 +190,7 @@ impl SessionBuilder {
     ///
     /// # Cancel safety
     ///
-    /// Safe. A session that the server has established by then is left to expire; it owns no nodes.
+    /// Safe. If a server has established a session by then, that session expires. It owns no nodes.
     pub async fn connect(self) -> Result<Session, ConnectError> {
         let patience = self.connect_timeout;
         let (dialer, runtime) = self.dialer()?;

@@ -25,7 +25,7 @@ pub enum SequencerError {
         /// The sequencer that the caller gave.
         sequencer: Sequencer,
     },
-    /// The verifying session is over.
+    /// The session that should verify the sequencer is over.
     #[error("the session is over, so the sequencer {sequencer} cannot be verified; connect a new one")]
     SessionOver {
         /// The sequencer that the caller gave.
@@ -70,7 +70,7 @@ pub enum CloseError {
              the ensemble last heard from it"
     )]
     Unconfirmed {
-        /// The session id.
+        /// The id of the ZooKeeper session.
         session: i64,
         /// The session timeout.
         timeout: Duration,

@@ -21,7 +21,7 @@ const RESERVED: &str = "/zookeeper";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LocksBelow {
-    /// Whether the node exists.
+    /// Whether the node at the root of the search exists.
     pub exists: bool,
     /// The locks that somebody holds, sorted by path.
     pub locks: Vec<HeldLock>,

@@ -12,7 +12,7 @@ pub enum ConnectError {
     Servers {
         /// The connect string that the caller gave.
         servers: String,
-        /// What is wrong with it.
+        /// What is wrong with the connect string.
         cause: String,
     },
     /// The session timeout that the caller set is out of range.
