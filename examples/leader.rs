@@ -1,9 +1,9 @@
-//! A service that runs only while it leads: on one of many machines at a time.
+//! A service that runs only while it is the leader: on one of many machines at a time.
 //!
 //!     cargo run --example leader -- 127.0.0.1:2181 /lock/leader
 //!
-//! Start it twice. The second one takes over within milliseconds when the first is told to stop (SIGTERM, as an
-//! orchestrator sends it, or Ctrl-C), and after a session timeout when it is killed.
+//! Start it twice. The second process takes over within milliseconds if the first one is told to stop (by SIGTERM, as
+//! an orchestrator sends it, or by Ctrl-C). It takes over after a session timeout if the first one is killed.
 
 use std::error::Error;
 use std::future::Future;
@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::interval;
 use zklock::{FencingToken, LockOptions, Session};
 
-/// How long the service may take to finish what it is at, before its lead is over.
+/// How long the service may take to finish its work before it stops being the leader.
 const WIND_DOWN: Duration = Duration::from_secs(1);
 
 #[tokio::main]
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let servers = arguments.next().unwrap_or_else(|| "127.0.0.1:2181".into());
     let path = arguments.next().unwrap_or_else(|| "/lock/leader".into());
 
-    // Before anything else, so that no signal finds us unprepared.
+    // This comes first, so that no signal comes before its handler.
     let mut stop = pin!(told_to_stop()?);
     let session = Session::connect(servers).await?;
     let lock = session.lock_with(&path, LockOptions::new().stop_margin(WIND_DOWN))?;
@@ -37,11 +37,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         };
         println!("leading with token {}", guard.token());
         tokio::select! {
-            // By now `serve` is dropped, and there is WIND_DOWN left to clean up after it, unless somebody took the
-            // lock from us. Then stand by again.
+            // By now `serve` is dropped. If the lease is about to end, WIND_DOWN is left for cleaning up; if somebody
+            // took the lock from us, no time is left. After that, stand by again.
             Err(lost) = guard.run(serve(guard.token())) => println!("{lost}"),
             () = &mut stop => {
-                // Confirmed, and the next one has taken over by then; unless the lock was just lost.
+                // Once this returns `Ok`, ZooKeeper has confirmed the release, and the next process can take over. It
+                // fails if the guard was just lost.
                 if let Err(error) = guard.release().await {
                     println!("{error}");
                 }
@@ -54,8 +55,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the leader does, for as long as it leads. Whatever it writes carries the token, for a store that refuses lower
-/// ones.
+/// The work of the leader, for as long as it leads. All that it writes carries the token, for a store that refuses
+/// lower tokens.
 async fn serve(_token: FencingToken) {
     let mut rounds = interval(Duration::from_secs(1));
     loop {
@@ -63,7 +64,7 @@ async fn serve(_token: FencingToken) {
     }
 }
 
-/// Resolves once this process is told to stop.
+/// Resolves once a signal tells this process to stop.
 fn told_to_stop() -> io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {

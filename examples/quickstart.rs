@@ -1,4 +1,4 @@
-//! Acquires a lock, does its work, and gives the lock back.
+//! Acquires a lock, does some work, and releases the lock.
 //!
 //!     cargo run --example quickstart -- 127.0.0.1:2181 /lock/orders
 
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let guard = lock.acquire().await?;
     println!("holding {} with token {}", guard.node(), guard.token());
 
-    // Whatever must not happen twice goes in here; it is dropped the moment the lock is lost.
+    // Put the work that must not happen twice in here. `run` drops it the moment the guard is lost.
     guard.run(async { println!("inside") }).await?;
 
     guard.release().await?;

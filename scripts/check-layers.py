@@ -15,7 +15,7 @@ NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 def strip(text):
     """The code without comments, strings and test modules. Lines keep their numbers."""
     blank = lambda match: re.sub(r"[^\n]", " ", match.group())
-    text = re.sub(r'//[^\n]*|/\*.*?\*/|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', blank, text, flags=re.S)
+    text = re.sub(r'//[^\n]*|/\*.*?\*/|r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', blank, text, flags=re.S)
     test = re.compile(r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?(?:mod|use|fn|impl|const|struct|enum)\b[^;{]*")
     while match := test.search(text):
         end = match.end()
@@ -50,6 +50,23 @@ def leaves(tree, prefix=()):
         yield parts, alias.strip() or parts[-1]
 
 
+# The picture in docs/DESIGN.md, top down; modules of one line do not name each other. `lib` may name all.
+LAYERS = {
+    "src": [
+        "session",
+        "lock",
+        "guard",
+        "contender",
+        "zk",
+        "requests",
+        "settings",
+        "fence node",
+        "path",
+        "acl clock",
+    ]
+}
+
+
 class Crate:
     def __init__(self, root):
         self.root, self.files, self.code = root, {}, {}
@@ -70,13 +87,25 @@ class Crate:
             declared = module == () or re.search(rf"\bmod\s+{module[-1]}\b", self.code.get(module[:-1], ""))
             if not declared:
                 self.files.pop(module), self.code.pop(module)
-        self.uses = {module: list(self.read_uses(module)) for module in self.files}
+        self.uses = {module: self.bound(module, list(self.read_uses(module))) for module in self.files}
 
     def read_uses(self, module):
         for match in re.finditer(r"\b(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);", self.code[module]):
             line = self.code[module].count("\n", 0, match.start()) + 1
             for path, name in leaves(match.group(2)):
-                yield self.absolute(module, path), name, bool(match.group(1)), line
+                if name == "*" and self.absolute(module, path) is not None:
+                    sys.exit(f"layers: {self.files[module]}:{line}: name what is imported; `*` hides the arrows")
+                yield path, name, bool(match.group(1)), line
+
+    def bound(self, module, uses):
+        """The uses, each path from the crate's root. The head of one may be bound by another one."""
+        heads = {name: path for path, name, _, _ in uses if len(path) > 1 or path[0] in ("crate", "super", "self")}
+        for _ in range(3):
+            uses = [
+                (heads[path[0]] + path[1:] if path[0] in heads and heads[path[0]] != path else path, *rest)
+                for path, *rest in uses
+            ]
+        return [(self.absolute(module, path), *rest) for path, *rest in uses]
 
     def absolute(self, module, path):
         """A path from the crate's root; `None` if it leads out of the crate."""
@@ -112,7 +141,7 @@ class Crate:
                 if path is None:
                     continue
                 used = re.search(rf"(?<!\.)\b{name}\b", body)
-                if path in self.files and path != ():
+                if path in self.files:
                     bound[name] = path  # a module: what is named through it counts
                 elif used or not public:
                     yield module, self.definition(path), line
@@ -158,6 +187,12 @@ def main(roots):
                 files.setdefault(source, {}).setdefault(target, where)
             if source[:1] != target[:1] and source and target:
                 tops.setdefault(source[:1], {}).setdefault(target[:1], where)
+        rank = {name: rank for rank, names in enumerate(LAYERS.get(root, [])) for name in names.split()}
+        for (source,), targets in tops.items():
+            for (target,), where in targets.items():
+                if rank and rank[source] >= rank[target]:
+                    failed = True
+                    print(f"layers: {root}: an arrow upwards:\n  {where}")
         for kind, arrows in (("files", files), ("top-level modules", tops)):
             if found := circle(arrows):
                 failed = True

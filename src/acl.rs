@@ -1,10 +1,10 @@
-//! Who may do what to the nodes a lock creates.
+//! ACLs: who may do what to the nodes that a lock creates.
 
 use std::ops::BitOr;
 
 use zookeeper_client as zk;
 
-/// What an [`Acl`] entry permits, as ZooKeeper defines it.
+/// The permissions of an [`Acl`] entry, as ZooKeeper defines them.
 ///
 /// Source: [ZooKeeper Programmer's Guide, ACL Permissions](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#sc_ACLPermissions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,7 +21,7 @@ impl Permissions {
     pub const DELETE: Self = Self(8);
     /// Change the ACL.
     pub const ADMIN: Self = Self(16);
-    /// All of them.
+    /// All permissions.
     pub const ALL: Self = Self(31);
 }
 
@@ -36,8 +36,8 @@ impl BitOr for Permissions {
 /// A list of permissions for a node.
 ///
 /// A contender needs `READ`, `CREATE` and `DELETE` on the lock's directory, `READ` and `WRITE` on its own node, and
-/// `READ` on the nodes of all others: ZooKeeper tells a node's fate only to those who may read it. With `WRITE` on the
-/// directory, too, it enters by one request instead of two.
+/// `READ` on the nodes of all other contenders: a server reports a node's end only to sessions that may read the node.
+/// If the contender also has `WRITE` on the directory, it enters the queue with one request instead of two.
 ///
 /// ```
 /// use zklock::{Acl, Permissions};
@@ -58,23 +58,24 @@ pub(crate) struct Entry {
 }
 
 impl Acl {
-    /// Everybody may do everything: `world:anyone`. The default.
+    /// Makes an ACL by which everybody may do everything: `world:anyone`. This is the default.
     pub fn open() -> Self {
         Self { entries: Vec::new() }.and("world", "anyone", Permissions::ALL)
     }
 
-    /// The identities the session has authenticated may do everything, nobody else anything: `auth`.
+    /// Makes an ACL by which only the identities that the session has authenticated may do anything, and they may do
+    /// everything: `auth`.
     pub fn creator_only() -> Self {
         Self { entries: Vec::new() }.and("auth", "", Permissions::ALL)
     }
 
-    /// Permits more: `permissions` for the identity `id` of the authentication `scheme`.
+    /// Adds an entry: `permissions` for the identity `id` of the authentication `scheme`.
     pub fn and(mut self, scheme: impl Into<String>, id: impl Into<String>, permissions: Permissions) -> Self {
         self.entries.push(Entry { scheme: scheme.into(), id: id.into(), permissions });
         self
     }
 
-    /// As zookeeper-client takes it.
+    /// Converts the ACL for zookeeper-client.
     pub(crate) fn to_client(&self) -> Vec<zk::Acl> {
         let all = [
             zk::Permission::READ,

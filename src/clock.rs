@@ -1,4 +1,4 @@
-//! The clocks that leases are computed with.
+//! The two clocks that leases are computed with.
 
 use std::time::Duration;
 
@@ -6,29 +6,30 @@ use rustix::time::{ClockId, clock_gettime};
 
 use zklock_recipe::Moment;
 
-/// Goes on while the machine is suspended, as the ensemble's clocks do; `Instant` and `CLOCK_MONOTONIC` stop. NTP slews it.
+/// This clock goes on while the machine is suspended, as the ensemble's clocks do; `Instant` and `CLOCK_MONOTONIC`
+/// stop. NTP slews it.
 #[cfg(target_os = "linux")]
 const BOOT: ClockId = ClockId::Boottime;
 
-/// On macOS and the BSDs, the clock of this name counts suspension, or nothing does.
+/// On macOS and the BSDs, the clock of this name goes on during suspension, or no clock does.
 #[cfg(not(target_os = "linux"))]
 const BOOT: ClockId = ClockId::Monotonic;
 
-/// Nobody slews it. It stops while the machine is suspended, at least on Linux.
+/// Nobody slews this clock. It stops while the machine is suspended, at least on Linux.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 const RAW: ClockId = ClockId::MonotonicRaw;
 
-/// The BSDs have no such clock.
+/// The BSDs have no clock that nobody slews.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 const RAW: ClockId = ClockId::Monotonic;
 
-/// This instant. Neither clock ever goes back, and no one sets them.
+/// Returns this instant. Neither clock ever goes back, and nobody can set them.
 pub(crate) fn now() -> Moment {
     Moment::new(read(BOOT), read(RAW))
 }
 
 fn read(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
-    // Neither is negative on these clocks; and nanoseconds are below a thousand million.
+    // Neither part is negative on these clocks, and the nanoseconds are below a thousand million.
     Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
 }

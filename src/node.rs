@@ -1,19 +1,19 @@
-//! What a contender's znode says about it.
+//! The data in a contender's znode.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The data of a contender node: a small JSON object, for operators and for finding our own node again.
+/// The data of a contender's node: a small JSON object. Operators read it, and zklock finds its own node again by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeData {
-    /// One acquisition, so that a create whose reply was lost can be recognised.
+    /// Names one create, so that zklock recognises its node if the reply was lost.
     pub(crate) id: Uuid,
-    /// Who contends, in free text.
+    /// The owner text of the contender.
     #[serde(default)]
     pub(crate) owner: String,
-    /// When it began to, by its own wall clock: milliseconds since the Unix epoch.
+    /// When the contender entered the queue, by the wall clock of its machine: milliseconds since the Unix epoch.
     #[serde(default)]
     pub(crate) since: u64,
     /// The caller's extra data.
@@ -22,7 +22,7 @@ pub(crate) struct NodeData {
 }
 
 impl NodeData {
-    /// The data of an acquisition that begins now.
+    /// Makes the data of a contender that enters now.
     pub(crate) fn new(id: Uuid, owner: &str, data: Option<&str>) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Self {
@@ -33,18 +33,19 @@ impl NodeData {
         }
     }
 
-    /// As it is written to the node.
+    /// Returns the bytes that are written to the node.
     pub(crate) fn encode(&self) -> Vec<u8> {
         // A struct of strings and numbers has no key or value that JSON cannot write, so this is never empty.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// As it was read from a node; `None` if the node is no contender of ours, or of a layout we do not know.
+    /// Reads the data from a node's bytes; `None` if the node is no contender of ours, or has a layout that this
+    /// version does not know.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// `since` as a point in time.
+    /// Returns `since` as a point in time.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         UNIX_EPOCH.checked_add(Duration::from_millis(self.since))
     }

@@ -1,50 +1,53 @@
-//! The lock's path: what is a good one, and the nodes under it.
+//! The path of a lock's directory: which paths are allowed, and the paths of the nodes in it.
 
 use std::fmt;
 
 use zklock_recipe::{PREFIX, Sequence};
 
-/// The absolute path of a lock's directory, known to be one that ZooKeeper and zklock accept.
+/// The absolute path of a lock's directory. ZooKeeper and zklock accept it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LockPath(String);
 
-/// Why a path cannot be a lock's.
+/// Why a lock or a node cannot have a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathProblem {
-    /// It has no characters.
+    /// The path is empty.
     #[error("it is empty; give an absolute path such as /lock/orders")]
     Empty,
-    /// It does not begin with `/`.
+    /// The path does not begin with `/`.
     #[error("it is relative; begin it with '/'")]
     Relative,
-    /// It is `/` itself.
+    /// The path is `/` itself.
     #[error("it is the root; name a node below it, such as /lock/orders")]
     Root,
-    /// It ends with `/`.
-    #[error("it ends with '/'; leave that out")]
+    /// The path ends with `/`.
+    #[error("it ends with '/'; leave that character out")]
     TrailingSlash,
-    /// It holds `//`.
-    #[error("it holds an empty name ('//'); use single slashes")]
+    /// The path contains `//`.
+    #[error("it contains an empty name ('//'); use single slashes")]
     EmptyName,
-    /// It holds `.` or `..` as a name.
-    #[error("it holds '.' or '..' as a name; write the path out")]
+    /// The path contains `.` or `..` as a name.
+    #[error("it contains '.' or '..' as a name; write the path out")]
     DotName,
-    /// It holds a character that ZooKeeper does not allow in paths: NUL, a control character, or one from the
+    /// The path contains a character that ZooKeeper does not allow in paths: NUL, a control character, or one from the
     /// surrogate, private-use and special ranges.
-    #[error("it holds the character U+{0:04X}, which ZooKeeper does not allow in a path; leave it out")]
+    #[error(
+        "it contains the character U+{0:04X}, which ZooKeeper does not allow in a path; leave that character out"
+    )]
     Character(u32),
-    /// It is `/zookeeper` or below it.
+    /// The path is `/zookeeper`, or is below it.
     #[error("it is inside /zookeeper, which belongs to the servers; use another path")]
     Reserved,
-    /// One of its names is a contender's: the lock would stand in another lock's queue.
-    #[error("it holds the name of a contender, which would queue for the lock above it; use another name")]
+    /// One of the path's names is a contender's name: the lock would stand in the queue of another lock.
+    #[error("it contains the name of a contender, and would queue for the lock above it; use another name")]
     Contender,
 }
 
 impl LockPath {
-    /// Checks a path. The rules are those of ZooKeeper's `PathUtils.validatePath`, and that a lock lives neither
-    /// at the root, nor in the servers' own subtree, nor in the queue of another lock. `chroot` is the connect string's, or empty.
+    /// Checks a path. The rules are those of ZooKeeper's `PathUtils.validatePath`, and one more: a lock is neither at
+    /// the root, nor in the servers' own subtree, nor in the queue of another lock. `chroot` is the connect string's
+    /// chroot, or empty.
     pub(crate) fn parse(path: &str, chroot: &str) -> Result<Self, PathProblem> {
         check_node(path)?;
         if path == "/" {
@@ -60,37 +63,37 @@ impl LockPath {
         Ok(Self(path.to_owned()))
     }
 
-    /// The same directory, as a client without this chroot sees it.
+    /// Returns the same directory's path for a client without this chroot.
     pub(crate) fn below(&self, chroot: &str) -> Self {
         Self(format!("{chroot}{self}"))
     }
 
-    /// The directory itself.
+    /// Returns the directory's path.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The directory it is in; `None` right below the root.
+    /// Returns the path of the parent; `None` if that is the root.
     pub(crate) fn parent(&self) -> Option<&str> {
         self.0.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
     }
 
-    /// What a sequential create is asked for; the server appends the number.
+    /// Returns the path for a sequential create. The server appends the number.
     pub(crate) fn prefix(&self) -> String {
         format!("{}/{PREFIX}", self.0)
     }
 
-    /// One contender's node.
+    /// Returns the path of a contender's node.
     pub(crate) fn contender(&self, sequence: Sequence) -> String {
         format!("{}/{sequence}", self.0)
     }
 
-    /// The path of the child of this name.
+    /// Returns the path of the child with this name.
     pub(crate) fn of_child(&self, name: &str) -> String {
         format!("{}/{name}", self.0)
     }
 
-    /// The name of a child, from its whole path; `None` for other nodes.
+    /// Returns the name of a child, given its whole path; `None` if the path is not a child's.
     pub(crate) fn child<'a>(&self, path: &'a str) -> Option<&'a str> {
         path.strip_prefix(&self.0)?.strip_prefix('/').filter(|name| !name.contains('/'))
     }

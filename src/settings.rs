@@ -1,4 +1,4 @@
-//! What all acquisitions of a lock have in common: its options, and what they have seen of its directory.
+//! What all acquisitions of a lock share: its options, and what they have seen of its directory.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use zklock_recipe::Look;
 use crate::acl::Acl;
 use crate::path::LockPath;
 
-/// Up to this many children a queue is listed; a longer one is not.
+/// The longest queue that a contender lists as it enters. A longer queue is counted.
 const SHORT_QUEUE: usize = 32;
 
-/// What all acquisitions of a lock have in common.
+/// What all acquisitions of a lock share.
 pub(crate) struct Settings {
     pub(crate) path: LockPath,
     pub(crate) owner: String,
@@ -23,12 +23,12 @@ pub(crate) struct Settings {
     pub(crate) hints: Hints,
 }
 
-/// What was last seen of a lock's directory.
+/// What the acquisitions of a lock last saw of its directory.
 #[derive(Debug)]
 pub(crate) struct Hints {
-    /// How many children it had.
+    /// How many children the directory had.
     queue: AtomicUsize,
-    /// Whether it may be written to: one of [`UNKNOWN`], [`OURS`], [`FOREIGN`].
+    /// Whether zklock may write to the directory: one of [`UNKNOWN`], [`OURS`], [`FOREIGN`].
     directory: AtomicU8,
 }
 
@@ -46,12 +46,12 @@ const OURS: u8 = 1;
 const FOREIGN: u8 = 2;
 
 impl Hints {
-    /// Remembers how long the queue was. A hint only: a wrong one costs a request, no more.
+    /// Remembers how long the queue was. This is only a hint: a wrong one costs one request.
     pub(crate) fn saw_queue(&self, length: usize) {
         self.queue.store(length, Ordering::Relaxed);
     }
 
-    /// Remembers whether the directory had no data. What was foreign once stays so.
+    /// Remembers whether the directory had no data. A directory that was foreign once stays foreign.
     pub(crate) fn saw_directory(&self, blank: bool) {
         if blank {
             let _known = self.directory.compare_exchange(UNKNOWN, OURS, Ordering::Relaxed, Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Hints {
         }
     }
 
-    /// Whether writing nothing to the directory is known to change nothing.
+    /// Whether writing nothing to the directory certainly changes nothing.
     pub(crate) fn may_write_directory(&self) -> bool {
         self.directory.load(Ordering::Relaxed) == OURS
     }
@@ -70,7 +70,8 @@ impl Hints {
         self.directory.store(FOREIGN, Ordering::Relaxed);
     }
 
-    /// Counting takes one request where we may write to the directory, a listing takes a second one.
+    /// Chooses how to look at the queue. Where zklock may write to the directory, counting takes one request, and a
+    /// listing takes a second one.
     pub(crate) fn look(&self) -> Look {
         let short = self.queue.load(Ordering::Relaxed) <= SHORT_QUEUE;
         if short && !self.may_write_directory() { Look::List } else { Look::Count }

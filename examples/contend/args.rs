@@ -17,15 +17,15 @@ pub(crate) struct Arguments {
     pub(crate) show: Show,
 }
 
-/// What the process is, if not the conductor.
+/// The role of the process, if it is not the conductor.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
-    /// One contender; the conductor starts it.
+    /// Run as one contender. The conductor starts it
     #[command(hide = true)]
     Contender(Part),
 }
 
-/// What the conductor is asked for.
+/// The options of the conductor.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     /// Use this ensemble, `host:port,...`, and leave its servers alone. Without it three servers are started.
@@ -40,15 +40,15 @@ pub(crate) struct Show {
     /// How long a holder sleeps between reading and writing, in milliseconds.
     #[arg(long, value_name = "MS", default_value = "100", value_parser = milliseconds)]
     pub(crate) hold: Duration,
-    /// The contenders' session timeout, in milliseconds: about as long does a killed holder keep the lock.
+    /// The contenders' session timeout, in milliseconds. A killed holder keeps the lock for about that time.
     #[arg(long, value_name = "MS", default_value = "4000", value_parser = milliseconds)]
     pub(crate) session_timeout: Duration,
 }
 
-/// What one contender is to do.
+/// The options of one contender.
 #[derive(Debug, Args)]
 pub(crate) struct Part {
-    /// Which one it is, from 1.
+    /// The number of this contender, from 1.
     #[arg(long)]
     pub(crate) number: u16,
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The conductor: starts the contenders, follows them, and strikes by the script.
+//! The conductor: it starts the contenders, follows them, and injects the faults of the script.
 
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use crate::servers::{Servers, server_of};
 use crate::timeline::{Timeline, say};
 use crate::verdict::{Evidence, Verdict};
 
-/// How long nothing may happen. The longest silences are a killed holder's session timeout and an election.
+/// The longest time in which nothing may happen. The longest silences are a killed holder's session timeout and an
+/// election.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// True if all went as it should.
+/// Runs the demo. Returns true if the verdict is PASS.
 pub(crate) async fn run(show: &Show) -> anyhow::Result<bool> {
     let directory =
         tempfile::Builder::new().prefix("contend-").tempdir().context("cannot make a directory")?;
@@ -48,7 +49,7 @@ pub(crate) async fn run(show: &Show) -> anyhow::Result<bool> {
     conductor.timeline.print_header();
     let fell_silent = conductor.follow(records).await?;
 
-    // Whoever still runs is killed, and only then has the last word been written.
+    // Contenders that still run are killed first. After that nobody writes to the journal any more.
     let ends = conductor.processes.ends(fell_silent).await?;
     let verdict = Verdict::of(&Evidence {
         rounds: show.rounds,
@@ -86,14 +87,14 @@ struct Conductor {
     script: Script,
     processes: Processes,
     servers: Servers,
-    /// Each contender's present session.
+    /// The present session of each contender.
     sessions: Vec<Option<i64>>,
-    /// A server on its way back.
+    /// The server that is being restarted, if any.
     restart: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Conductor {
-    /// Follows the contenders until all have ended; true if they fell silent before.
+    /// Follows the contenders until all have ended. Returns true if they fell silent before.
     async fn follow(&mut self, mut records: mpsc::UnboundedReceiver<Record>) -> anyhow::Result<bool> {
         let mut speaking = true;
         while speaking || self.restart.is_some() {
@@ -128,7 +129,7 @@ impl Conductor {
         }
         let leaderless = self.script.is_leaderless();
         let cue = self.script.hear(record);
-        // First things first: a holder that is to be killed sleeps only so long.
+        // The fault comes first, because a holder that must be killed sleeps only for a short time.
         if let Some(Cue::KillHolder(contender)) = cue {
             let at = Instant::now();
             self.processes.kill(contender).await?;
@@ -160,7 +161,7 @@ impl Conductor {
     async fn kill_server_of(&mut self, holder: u16) -> anyhow::Result<()> {
         let session = self.sessions.get(usize::from(holder) - 1).copied().flatten();
         let (Some(ensemble), Some(session)) = (self.servers.ours(), session) else { return Ok(()) };
-        // A session may be between two servers; then the next holder's will do.
+        // A session may be between two servers. Then the server of the next holder is killed instead.
         let Some(server) = server_of(ensemble, session).await? else { return Ok(()) };
         let at = Instant::now();
         ensemble.kill(server).await?;
@@ -185,7 +186,7 @@ impl Conductor {
     }
 }
 
-/// Resolves once the server is back; never if none is on its way.
+/// Resolves once the server has restarted. It never resolves if no server is being restarted.
 async fn restarted(restart: &mut Option<JoinHandle<anyhow::Result<()>>>) -> anyhow::Result<()> {
     match restart {
         Some(restart) => restart.await.context("restarting a server failed")?,

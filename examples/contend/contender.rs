@@ -16,10 +16,10 @@ use crate::record::{Event, Recorder};
 /// How long an ensemble may be out of reach before a contender gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often a contender looks for itself in the queue, until it is there.
+/// The time between two looks of a contender for itself in the queue, until it finds itself.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Makes all increments, through as many ZooKeeper sessions as it takes.
+/// Makes all increments, in as many ZooKeeper sessions as that takes.
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     end_with_conductor();
     let recorder = Recorder::open(part.number, &part.journal)?;
@@ -30,7 +30,7 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let lock = session.lock_with(&part.lock, LockOptions::new().owner(owner.as_str()))?;
     let mut contender = Contender { owner, counter, recorder, part, session: None };
     contender.rounds(&session, &lock).await?;
-    // Unconfirmed, it owns nothing any more that anybody waits for.
+    // Even if nobody confirms this, the session owns no node any more that anybody waits for.
     drop(session.close().await);
     contender.recorder.say(Event::Finished)
 }
@@ -40,7 +40,7 @@ struct Contender {
     owner: String,
     counter: Counter,
     recorder: Recorder,
-    /// The ZooKeeper session that was last told of.
+    /// The ZooKeeper session that was last recorded.
     session: Option<i64>,
 }
 
@@ -66,14 +66,14 @@ impl Contender {
                         Err(error) => bail!(error),
                     }
                 }
-                // Nothing was written: the round is to be done again.
+                // Nothing was written, so the round is repeated.
                 Err(lost) => self.recorder.say(Event::Exited { lost: Some(lost.reason.to_string()) })?,
             }
         }
         Ok(())
     }
 
-    /// Acquires the lock, and meanwhile says when it is in the queue.
+    /// Acquires the lock. Meanwhile it records when the contender is in the queue.
     async fn acquire(&mut self, lock: &Lock, last: i64) -> anyhow::Result<Guard> {
         let acquired = pin!(lock.acquire());
         let place = pin!(place(lock, &self.owner, last));
@@ -97,7 +97,7 @@ impl Contender {
         }
         let value = value + 1;
         self.recorder.say(Event::Writing { value })?;
-        // Directly before the write, with nothing in between that could take long.
+        // The check is right before the write, with nothing slow in between.
         if let Err(lost) = guard.check() {
             return Ok(Err(lost));
         }
@@ -107,13 +107,13 @@ impl Contender {
     }
 }
 
-/// Resolves once `owner` waits in the queue, to the token it will have: one above `last`, for the node of a lost guard
-/// may still be there.
+/// Resolves once `owner` waits in the queue, with the token that it will have. That token is above `last`, because the
+/// node of a lost guard may still be there.
 async fn place(lock: &Lock, owner: &str, last: i64) -> i64 {
     let mut look = interval(LOOK);
     loop {
         look.tick().await;
-        // Whoever cannot look now looks again; nothing depends on it but what is shown.
+        // If the look fails, the contender looks again. Only the display depends on it.
         let queue = lock.contenders().await.unwrap_or_default();
         let ours = queue.iter().filter(|it| it.position > 0 && it.owner.as_deref() == Some(owner));
         if let Some(token) =
@@ -124,11 +124,11 @@ async fn place(lock: &Lock, owner: &str, last: i64) -> i64 {
     }
 }
 
-/// Ends this process as soon as the conductor has ended, however that came about. On a thread of its own, so that
+/// Ends this process as soon as the conductor has ended, for whatever reason. A separate thread does this, so that
 /// nothing keeps it from doing so.
 fn end_with_conductor() {
     std::thread::spawn(|| {
-        // The conductor never writes; its end closes the pipe.
+        // The conductor never writes to this pipe. Its end closes the pipe.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(3);
     });

@@ -23,8 +23,8 @@ impl Counter {
         text.trim().parse().with_context(|| format!("no number in {}: {text:?}", self.path.display()))
     }
 
-    /// Overwrites the number in place, in one write of always the same length: whoever is killed has written all of it
-    /// or nothing.
+    /// Overwrites the number in place, in one write that always has the same length. So a process that is killed has
+    /// written all of it or nothing.
     pub(crate) fn write(&self, value: u64) -> anyhow::Result<()> {
         OpenOptions::new()
             .write(true)

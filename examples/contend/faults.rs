@@ -2,12 +2,12 @@
 
 use crate::record::{Event, Instant, Record};
 
-/// What is to be done now.
+/// A fault, or the end of one, that is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cue {
-    /// Kill this contender: it holds the lock, has read, and has not written yet.
+    /// Kill this contender. It holds the lock, has read the counter, and has not written it yet.
     KillHolder(u16),
-    /// Kill the server this contender, the holder, is connected to.
+    /// Kill the server to which this contender, the holder, is connected.
     KillServerOf(u16),
     /// Start this server again.
     Restart(usize),
@@ -17,9 +17,9 @@ pub(crate) enum Cue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Killed {
     pub(crate) contender: u16,
-    /// Just before the signal.
+    /// The instant just before the signal.
     pub(crate) at: Instant,
-    /// Certainly dead by then.
+    /// By this instant the contender was certainly dead.
     pub(crate) dead: Instant,
 }
 
@@ -31,11 +31,11 @@ pub(crate) struct Outage {
     pub(crate) back: Option<Instant>,
 }
 
-/// Each fault waits for the one before to be over.
+/// The script of faults. Each fault waits until the one before is over.
 pub(crate) struct Script {
     scene: Scene,
     increments: u64,
-    /// All the increments there would be if nobody were killed.
+    /// The number of all increments if nobody were killed.
     total: u64,
     with_servers: bool,
     pub(crate) killed: Option<Killed>,
@@ -44,13 +44,13 @@ pub(crate) struct Script {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scene {
-    /// All is well, until there have been this many increments.
+    /// No fault yet, until this many increments are made.
     Peace { until: u64 },
-    /// The holder is dead, and nobody has followed yet.
+    /// The holder is dead, and nobody has acquired the lock since.
     Leaderless,
-    /// Somebody has; that lasts until there have been this many increments.
+    /// Somebody has acquired the lock since; this lasts until this many increments are made.
     Recovered { until: u64 },
-    /// A server is down; it stays so until there have been this many increments.
+    /// A server is down; it stays down until this many increments are made.
     Degraded { until: u64 },
     /// No more faults.
     Finale,
@@ -63,8 +63,8 @@ impl Script {
         Self { scene, increments: 0, total, with_servers, killed: None, outage: None }
     }
 
-    /// The next cue, if this record gives one. Only what is reported back moves the script past it, so a cue that could
-    /// not be followed comes again.
+    /// Returns the next cue, if this record gives one. The script moves on only when the conductor reports what it has
+    /// done. So a cue that could not be followed comes again.
     pub(crate) fn hear(&mut self, record: &Record) -> Option<Cue> {
         if matches!(record.event, Event::Wrote { .. }) {
             self.increments += 1;
@@ -91,7 +91,7 @@ impl Script {
         }
     }
 
-    /// True from the holder's death until somebody follows.
+    /// Returns true from the holder's death until somebody acquires the lock.
     pub(crate) fn is_leaderless(&self) -> bool {
         self.scene == Scene::Leaderless
     }

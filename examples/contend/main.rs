@@ -5,9 +5,9 @@
 //! cargo run --example contend -- --connect zk1:2181,zk2:2181   # uses those, and kills none of them
 //! ```
 //!
-//! Each contender is an operating-system process. It increments a number in a plain file: it reads, sleeps, and
-//! writes, so that two holders at once would lose an increment. The conductor starts the contenders, kills the
-//! holder with SIGKILL, kills and restarts a server, prints what happens, and judges it in the end.
+//! Each contender is an operating-system process. It increments a number in a plain file: it reads, sleeps, and writes.
+//! So two holders at the same time would lose an increment. The conductor starts the contenders, kills the holder with
+//! SIGKILL, kills and restarts a server, prints what happens, and gives a verdict in the end.
 //!
 //! ```text
 //!   conductor --spawns--> contenders --lock--> ZooKeeper
@@ -45,7 +45,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// True if all went as it should.
+/// Runs the process in its role. Returns true if all went as it should.
 async fn run(arguments: Arguments) -> anyhow::Result<bool> {
     match arguments.role {
         Some(Role::Contender(part)) => contender::run(part).await.map(|()| true),

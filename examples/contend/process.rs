@@ -11,13 +11,13 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::args::Show;
 use crate::record::Record;
 
-/// All processes; those that still run when it is dropped are killed.
+/// All contenders' processes. When this value is dropped, the processes that still run are killed.
 pub(crate) struct Processes {
     children: Vec<Child>,
 }
 
 impl Processes {
-    /// Starts the contenders and has `heard` told what they say; it is dropped once all of them have ended.
+    /// Starts the contenders, and sends what they say to `heard`. The sender is dropped once all of them have ended.
     ///
     /// They share one pipe, so the conductor hears them in the order in which they spoke.
     pub(crate) fn start(
@@ -51,26 +51,26 @@ impl Processes {
                 .context("cannot start a contender")?;
             children.push(child);
         }
-        // A thread, because a pipe of the standard library blocks. It ends with the last contender.
+        // This is a thread, because a pipe of the standard library blocks. It ends with the last contender.
         std::thread::spawn(move || listen(reader, &heard));
         Ok(Self { children })
     }
 
-    /// Ends one with SIGKILL; returns once it is dead.
+    /// Kills one contender with SIGKILL, and returns once it is dead.
     pub(crate) async fn kill(&mut self, contender: u16) -> anyhow::Result<()> {
         let child = self.children.get_mut(usize::from(contender) - 1).context("no such contender")?;
         child.kill().await.with_context(|| format!("cannot kill contender {contender}"))
     }
 
-    /// How each of them ended. Those that still run are killed.
+    /// Returns how each contender ended. Contenders that still run are killed.
     pub(crate) async fn ends(mut self, still_running: bool) -> anyhow::Result<Vec<ExitStatus>> {
         let mut ends = Vec::new();
         for child in &mut self.children {
             if still_running {
-                // One that has just ended by itself cannot be killed any more, nor need it be.
+                // This fails if the contender has just ended by itself. Then nothing is left to kill.
                 let _ = child.start_kill();
             }
-            // `wait` closes their standard input, upon which a contender ends; by now all have.
+            // `wait` closes a contender's standard input, which ends the contender. By now all have ended.
             ends.push(child.wait().await.context("cannot wait for a contender")?);
         }
         Ok(ends)

@@ -1,5 +1,5 @@
-//! What a contender says about itself, each time before it goes on: a line of JSON in the journal and in the pipe to
-//! the conductor.
+//! The records in which a contender says what it does, each time before it goes on. A record is a line of JSON in the
+//! journal and in the pipe to the conductor.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Stdout, Write};
@@ -10,7 +10,7 @@ use anyhow::Context;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// One line.
+/// One record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) at: Instant,
@@ -20,31 +20,32 @@ pub(crate) struct Record {
     pub(crate) event: Event,
 }
 
-/// What has happened, or is about to.
+/// An event that has happened, or is about to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
     /// A session is established.
     Connected { session: i64 },
-    /// It is in the queue; this is the token it will have.
+    /// The contender is in the queue; this is the token that it will have.
     Waiting { token: i64 },
-    /// It has the lock.
+    /// The contender has acquired the lock.
     Entered { token: i64 },
-    /// It has read the counter, and sleeps now.
+    /// The contender has read the counter, and sleeps now.
     Read { token: i64, value: u64 },
-    /// It writes the counter next, if it still holds the lock.
+    /// The contender writes the counter next, if it still holds the lock.
     Writing { value: u64 },
-    /// It has written the counter.
+    /// The contender has written the counter.
     Wrote { value: u64 },
-    /// It does nothing any more that needs the lock, and releases it next; or it has lost it, for this reason.
+    /// The contender does nothing more that needs the lock, and releases it next. Or it has lost its guard, for this
+    /// reason.
     Exited { lost: Option<String> },
-    /// The release was not confirmed, for this reason. The increment stands: it was written under the lock.
+    /// The release was not confirmed, for this reason. The increment counts, because it was written under the lock.
     Unconfirmed { cause: String },
-    /// It has made all its increments.
+    /// The contender has made all its increments.
     Finished,
 }
 
-/// The monotonic clock, which all processes of a machine share: nanoseconds since some start.
+/// An instant of the monotonic clock, which all processes of a machine share: nanoseconds since some start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Instant(pub(crate) u64);
 
@@ -55,13 +56,13 @@ impl Instant {
         Self(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Where a contender's records go.
+/// Writes a contender's records.
 pub(crate) struct Recorder {
     contender: u16,
     journal: File,
@@ -75,17 +76,17 @@ impl Recorder {
         Ok(Self { contender, journal, pipe: std::io::stdout() })
     }
 
-    /// Returns once the record is written, so whatever follows it happens after it.
+    /// Writes a record, and returns once it is written. So everything after this call happens after the record.
     pub(crate) fn say(&mut self, event: Event) -> anyhow::Result<()> {
         let record = Record { at: Instant::now(), contender: self.contender, pid: std::process::id(), event };
         let line = serde_json::to_string(&record)? + "\n";
-        // One write each: the kernel keeps lines of this length whole, whoever else writes there.
+        // Each record is one write: the kernel keeps lines of this length whole, even if others write to the same file.
         self.journal.write_all(line.as_bytes()).context("cannot write the journal")?;
         self.pipe.write_all(line.as_bytes()).context("the conductor is gone")
     }
 }
 
-/// Every record in the journal.
+/// Reads every record in the journal.
 pub(crate) fn read_journal(journal: &Path) -> anyhow::Result<Vec<Record>> {
     let text = std::fs::read_to_string(journal)
         .with_context(|| format!("cannot read the journal {}", journal.display()))?;

@@ -1,4 +1,4 @@
-//! The servers: our own, which can be killed, or somebody's, which are left alone.
+//! The servers: our own ones, which the demo may kill, or somebody else's, which it leaves alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) enum Servers {
 }
 
 impl Servers {
-    /// Starts servers, or makes sure that those at `connect` take a session.
+    /// Starts servers, or makes sure that the servers at `connect` accept a session.
     pub(crate) async fn open(connect: Option<&str>, session_timeout: Duration) -> anyhow::Result<Self> {
         match connect {
             Some(servers) => {
@@ -38,7 +38,7 @@ impl Servers {
         }
     }
 
-    /// Our ensemble.
+    /// Returns our own ensemble, if the demo started one.
     pub(crate) fn ours(&self) -> Option<&Arc<Ensemble>> {
         match self {
             Self::Ours(ensemble) => Some(ensemble),
@@ -47,7 +47,7 @@ impl Servers {
     }
 }
 
-/// The server a session is connected to, if it is connected.
+/// Returns the server to which a session is connected, if it is connected.
 pub(crate) async fn server_of(ensemble: &Ensemble, session: i64) -> anyhow::Result<Option<usize>> {
     let needle = format!("sid={session:#x},");
     for server in 0..ensemble.len() {

@@ -1,4 +1,4 @@
-//! What is shown while it happens: a row for each change, a column for each contender.
+//! The timeline that the demo prints: a row for each change, and a column for each contender.
 
 use std::io::{IsTerminal, Write};
 
@@ -11,12 +11,12 @@ pub(crate) struct Timeline {
     holder: Option<i64>,
 }
 
-/// Prints a line. Should nobody read it any more, the verdict is still told by the exit code.
+/// Prints a line. If nobody reads it any more, the exit code still gives the verdict.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// What a contender is doing, as far as is known.
+/// The state of a contender, as far as the conductor knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Starting,
@@ -41,7 +41,7 @@ impl Timeline {
         say(&self.paint("1", &format!("{:>8} {columns}  {:<12}  event", "seconds", "token")));
     }
 
-    /// Takes a record in, and prints a row if it is worth one.
+    /// Takes in a record, and prints a row if the record is worth one.
     pub(crate) fn hear(&mut self, record: &Record) {
         let number = record.contender;
         let (state, text) = match &record.event {
@@ -106,7 +106,7 @@ impl Timeline {
         self.paint(code, &format!("{text:>6}"))
     }
 
-    /// Tokens are given in the order of the queue, and the holder is not among those that wait.
+    /// Returns a waiter's position. Tokens have the order of the queue, and the holder is not among the waiters.
     fn position(&self, token: i64) -> usize {
         let ahead = |state: &&State| matches!(state, State::Waiting(other) if *other < token);
         1 + self.contenders.iter().filter(ahead).count()
@@ -120,7 +120,7 @@ impl Timeline {
         self.contenders.get(usize::from(contender) - 1).copied()
     }
 
-    /// The dead stay dead, though they may be heard of for a moment.
+    /// Sets a contender's state. A dead contender stays dead, even if a late record of it arrives.
     fn set(&mut self, contender: u16, state: State) {
         if let Some(present) = self.contenders.get_mut(usize::from(contender) - 1)
             && *present != State::Dead

@@ -8,17 +8,17 @@ use std::time::Duration;
 use crate::faults::{Killed, Outage};
 use crate::record::{Event, Instant, Record};
 
-/// How long after its timeout a session may be gone at the latest: the leader rounds up to its next tick, of two seconds
-/// mostly, and counts from what its followers tell it every half a tick. The rest is for a busy machine.
+/// How long after its timeout a session may still live. The leader rounds up to its next tick, of mostly two seconds,
+/// and counts from what its followers report every half tick. The rest is for a busy machine.
 const EXPIRY: Duration = Duration::from_secs(6);
 
-/// What is judged.
+/// The evidence for the verdict.
 pub(crate) struct Evidence {
     pub(crate) rounds: u32,
     pub(crate) session_timeout: Duration,
     /// The journal, in the order in which it was written.
     pub(crate) records: Vec<Record>,
-    /// What is in the counter in the end.
+    /// The counter's value in the end.
     pub(crate) counter: u64,
     pub(crate) killed: Option<Killed>,
     /// `None` if no server could be killed.
@@ -28,7 +28,7 @@ pub(crate) struct Evidence {
     pub(crate) fell_silent: bool,
 }
 
-/// One line for each thing that must hold.
+/// The verdict: one line for each thing that must be true.
 pub(crate) struct Verdict {
     findings: Vec<Finding>,
 }
@@ -39,7 +39,7 @@ struct Finding {
     text: String,
 }
 
-/// From a contender's first instant inside to its last.
+/// The time in which one contender held the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hold {
     contender: u16,
@@ -76,7 +76,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// All holds in the order in which they began, and how many never ended though nobody was killed.
+/// Returns all holds in the order in which they began, and how many never ended although nobody was killed.
 fn holds(evidence: &Evidence) -> (Vec<Hold>, usize) {
     let mut holds = Vec::new();
     let mut unfinished = 0;
@@ -110,12 +110,12 @@ fn contenders(evidence: &Evidence) -> impl Iterator<Item = u16> + Clone {
     (1..).take(evidence.ends.len())
 }
 
-/// Each increment that was made must be in the counter, and nothing else.
+/// Checks that the counter has each increment that was made, and nothing else.
 fn increments(evidence: &Evidence) -> Finding {
     let wrote = |record: &&Record| matches!(record.event, Event::Wrote { .. });
     let expected = evidence.records.iter().filter(wrote).count() as u64;
-    // The script kills a holder long before it writes. Should the signal have come late all the same, and between
-    // the write and the record of it, nobody can say whether it has written.
+    // The script kills a holder long before it writes. But if the signal came late, between the write and its record,
+    // nobody knows whether the contender has written.
     let last = |contender| evidence.records.iter().rfind(|record| record.contender == contender);
     let undecided = evidence
         .killed
@@ -141,7 +141,7 @@ fn overlaps(holds: &[Hold]) -> Finding {
         {
             overlaps.push((last.contender, hold.contender, last.exit.since(hold.enter)));
         }
-        // The one that stays longest is the one to compare with.
+        // The next hold is compared with the one that lasted longest.
         last = Some(last.filter(|last| last.exit > hold.exit).unwrap_or(hold));
     }
     let text = match overlaps.first() {
@@ -167,7 +167,7 @@ fn tokens(holds: &[Hold]) -> Finding {
     Finding { subject: "tokens", good: wrong.is_none() && !holds.is_empty(), text }
 }
 
-/// How long a killed holder kept the lock from the others.
+/// Checks how long a killed holder kept the lock from the others.
 fn gap(evidence: &Evidence, holds: &[Hold]) -> Finding {
     let subject = "without holder";
     let Some(killed) = evidence.killed else {
@@ -191,7 +191,7 @@ fn gap(evidence: &Evidence, holds: &[Hold]) -> Finding {
     }
 }
 
-/// Everybody who was not killed has done all of its rounds.
+/// Checks that every contender that was not killed has done all of its rounds.
 fn ends(evidence: &Evidence, unfinished: usize) -> Finding {
     let is_killed = |contender| evidence.killed.is_some_and(|killed| killed.contender == contender);
     let finished = |contender: &u16| {
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// What is wrong, once `spoil` has been at the evidence.
+    /// Returns what the verdict finds wrong after `spoil` has changed the evidence.
     fn wrong(spoil: impl FnOnce(&mut Evidence)) -> Vec<&'static str> {
         let mut evidence = evidence();
         spoil(&mut evidence);

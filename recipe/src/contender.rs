@@ -1,44 +1,45 @@
-//! Names of contenders and their order.
+//! The names of contenders, and their order.
 
-use std::fmt;
+use alloc::{format, string::String, string::ToString};
+use core::fmt;
 
-/// What every contender's name begins with.
+/// The beginning of every contender's name.
 pub const PREFIX: &str = "lock-";
 
-/// Above this number a queue takes no new contender.
+/// The highest number with which a contender may stay in a queue.
 ///
-/// Sequence numbers are `i32` on the server. At the end ZooKeeper 3.9 *saturates* (every later node gets
-/// 2147483647, so two contenders have one number) and older servers wrap to negative ones (so the youngest
-/// comes first). Both would grant two holders; a million numbers of distance keep every contender that was
-/// admitted away from either.
+/// Sequence numbers are `i32` on the server. At the end ZooKeeper 3.9 *saturates*: every later node gets 2147483647, so
+/// two contenders have one number. Older servers wrap to negative numbers, so the youngest contender comes first. Both
+/// would grant two holders. A distance of a million numbers keeps every contender that was admitted away from both.
 pub const LAST_SEQUENCE: i32 = i32::MAX - 1_000_000;
 
-/// The number ZooKeeper appended to a contender's name; the lowest one in the queue holds the lock.
+/// The number that ZooKeeper appended to a contender's name. The contender with the lowest number in the queue holds
+/// the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(pub i32);
 
 impl Sequence {
-    /// Reads the number out of a child's name; `None` if the child is no contender.
+    /// Reads the number from a child's name; `None` if the child is no contender.
     ///
-    /// Only the server's own spelling counts (`%010d`, negative numbers included), so that a name and its
-    /// number stand for each other.
+    /// Only the server's own spelling counts (`%010d`, also for negative numbers). So each name has one number, and
+    /// each number one name.
     pub fn parse(name: &str) -> Option<Self> {
         let digits = name.strip_prefix(PREFIX)?;
         let sequence = Self(digits.parse().ok()?);
         (sequence.digits() == digits).then_some(sequence)
     }
 
-    /// The contender's name in the lock's directory.
+    /// Returns the contender's name in the lock's directory.
     pub fn name(self) -> String {
         self.to_string()
     }
 
-    /// The contender that was created just before this one, if there can be one.
+    /// Returns the number just before this one, if a contender can have it.
     pub fn previous(self) -> Option<Self> {
         (self.0 > 0).then(|| Self(self.0 - 1))
     }
 
-    /// True when the number is too near its end (or past it) for the order to be trusted.
+    /// Returns true if the number is too close to the largest one, or past it, for the order to be reliable.
     pub fn is_exhausted(self) -> bool {
         self.0 < 0 || self.0 > LAST_SEQUENCE
     }
@@ -54,29 +55,29 @@ impl fmt::Display for Sequence {
     }
 }
 
-/// A contender node of our own: its place in the queue, and the transaction that created it.
+/// Our own node: its number in the queue, and the transaction that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Own {
-    /// Its place in the queue.
+    /// The node's number in the queue.
     pub sequence: Sequence,
-    /// Its `czxid`: the fencing token if it comes to hold the lock.
+    /// The node's `czxid`: the fencing token once the contender holds the lock.
     pub czxid: i64,
 }
 
-/// Where a contender stands among the children of the lock's directory.
+/// The place of a contender among the children of the lock's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// No contender is lower.
+    /// No other contender is lower.
     First,
-    /// This one alone is lower.
+    /// Only this contender is lower.
     Second(Sequence),
-    /// The next lower contender; there are others.
+    /// This is the next lower contender, and others are lower still.
     Behind(Sequence),
     /// The contender itself is not among the children.
     Missing,
 }
 
-/// Finds the place of `own` among `children`; those that are no contenders are passed over.
+/// Finds the place of `own` among `children`. It passes over children that are no contenders.
 pub fn standing<S: AsRef<str>>(children: &[S], own: Sequence) -> Standing {
     let (mut present, mut lower) = (false, 0);
     let mut predecessor = None;

@@ -1,44 +1,45 @@
-//! What happens to a contender: the inputs of [`Machine`](super::Machine).
+//! The events of a contender: the inputs of [`Machine`](super::Machine).
 
-use std::fmt;
+use alloc::{string::String, vec::Vec};
+use core::fmt;
 
 use crate::contender::Own;
 use crate::foreign::Foreign;
 
-/// Which read goes out behind the create, back to back.
+/// The read that follows the create at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
-    /// List the children: for a queue that was short when it was last seen.
+    /// The contender lists the children: for a queue that was short when it was last seen.
     List,
-    /// Count the children: for a queue that was long, or was never seen.
+    /// The contender counts the children: for a queue that was long, or that was never seen.
     Count,
 }
 
-/// What that read saw.
+/// The result of that read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Sight {
     /// The names of the directory's children, none of which is a contender of another client.
     Children(Vec<String>),
-    /// A contender of another client among the children.
+    /// A contender of another client that is among the children.
     Foreign(Foreign),
     /// The number of the directory's children.
     Count(usize),
-    /// The read got no answer, or a refusal; the create stands all the same.
+    /// The read got no answer, or the server refused it. The node exists all the same.
     Nothing,
 }
 
-/// A definite refusal by the server: the request had no effect.
+/// A definite refusal by the server. The request had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// The ACL does not allow it.
+    /// The ACL does not allow the request.
     NotAuthorized,
     /// The directory is an ephemeral node, which can have no children.
     EphemeralParent,
-    /// The server only takes reads.
+    /// The server takes only reads.
     ReadOnly,
-    /// The server does not accept the ACL that was to be set.
+    /// The server does not accept the ACL in the request.
     InvalidAcl,
-    /// Anything else, in the server's words.
+    /// Another refusal, in the server's words.
     Other(String),
 }
 
@@ -54,72 +55,72 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why a session's nodes are gone, or soon will be.
+/// How a session ended. Its nodes are gone, or will be soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SessionEnd {
-    /// ZooKeeper expired it.
+    /// ZooKeeper expired the session.
     Expired,
-    /// It was closed by its owner.
+    /// Its owner closed the session.
     Closed,
-    /// ZooKeeper rejected its credentials.
+    /// ZooKeeper rejected the session's credentials.
     AuthFailed,
 }
 
-/// One input of the machine. A reply belongs to the last request the machine asked for; the driver drops
-/// whatever is still to come for an earlier one.
+/// One input of the machine. A reply always belongs to the machine's last request: the driver drops later replies to
+/// earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The caller wants the lock; look at the queue like this.
+    /// The caller wants the lock. The contender looks at the queue in this way.
     Begin(Look),
     /// Reply to `Enter`: our node exists.
     Entered {
         /// The new node.
         own: Own,
-        /// What the read behind it saw.
+        /// The result of the read that followed the create.
         sight: Sight,
     },
     /// Reply to `Enter` or to a read: the directory does not exist.
     NoDirectory,
-    /// Reply to `CreateDirectory`: it exists now.
+    /// Reply to `CreateDirectory`: the directory exists now.
     DirectoryReady,
-    /// Reply to `Recover`: our node, if it is there.
+    /// Reply to `Recover`: our node, if it exists.
     Recovered(Option<Own>),
     /// Reply to `List`: the children's names, none of which is a contender of another client.
     Listed(Vec<String>),
     /// Reply to `List` or `WatchPredecessor`: a contender of another client.
     Foreign(Foreign),
-    /// Reply to `WatchPredecessor`: whether the node was there, and so is watched from now on.
+    /// Reply to `WatchPredecessor`: whether the node existed, and is watched from now on.
     PredecessorWatched(bool),
-    /// Reply to `Delay`: the time is over.
+    /// Reply to `Delay`: the takeover delay is over.
     Delayed,
     /// Reply to `Confirm`: the lease is valid at this instant.
     Confirmed,
-    /// Reply to `Delete`: the node is gone, by us or otherwise.
+    /// Reply to `Delete`: the node is gone, whoever deleted it.
     Deleted,
-    /// Reply to `Release`: whether our transaction found the node, and so removed it.
+    /// Reply to `Release`: whether our transaction found the node and so removed it.
     Released(bool),
-    /// Reply to `WatchOwn`: whether the node was there, and so is watched now.
+    /// Reply to `WatchOwn`: whether our node existed, and is watched from now on.
     OwnWatched(bool),
     /// The server refused the last request.
     Refused(Refusal),
-    /// The last request was not answered: whether it took effect is unknown.
+    /// The last request was not answered. It may have taken effect.
     Unanswered,
-    /// The predecessor is gone: one transaction wrote to its node and deleted it, so its holder released the lock.
+    /// The predecessor's node is gone. One transaction wrote to it and deleted it, so its holder released the lock.
     PredecessorReleased,
-    /// The predecessor is gone, and nothing shows that its holder released the lock.
+    /// The predecessor's node is gone, and nothing shows that its holder released the lock.
     PredecessorDeleted,
-    /// The connection was lost, and with it the watch that stood.
+    /// The connection was lost, and the watch that stood was lost with it.
     WatchLost,
-    /// Somebody else changed or deleted the node of ours that we watch.
+    /// Somebody else wrote to our own node, or deleted it.
     OwnTouched,
-    /// The lock has been held for a while.
+    /// The holder has held the lock for a while.
     Settled,
-    /// The holder is done.
+    /// The holder releases the lock.
     Release,
-    /// Nobody waits for the lock, or holds its guard, any more.
+    /// The caller no longer waits for the lock, or has dropped its guard.
     GiveUp,
-    /// Nobody holds the guard any more, which was lost by the lease while it was held.
+    /// The caller has dropped a guard that was lost because the lease ended.
     Forfeit,
-    /// The session is over, and the node with it.
+    /// The session is over, and its nodes go with it.
     SessionOver(SessionEnd),
 }

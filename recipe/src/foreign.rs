@@ -1,13 +1,15 @@
-//! Contenders of other clients: which children of a lock's directory may be one, and whose they seem to be.
+//! Contenders of other clients: which children of a lock's directory may be one, and which client they seem to belong
+//! to.
 //!
-//! Other recipes create ephemeral sequential nodes, too, under names of their own. Some wait for every lower number,
-//! some only for names like theirs, so neither side can rely on the other.
+//! Other recipes create ephemeral sequential nodes, too, under names of their own. Some clients wait for every lower
+//! number, and some wait only for names like theirs. So neither zklock nor they can rely on the other's nodes.
 
-use std::fmt;
+use alloc::string::String;
+use core::fmt;
 
 use crate::contender::Sequence;
 
-/// Which client a contender that is not zklock's seems to belong to, by its node's name.
+/// The client that a foreign contender seems to belong to, by its node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ForeignClient {
@@ -21,8 +23,8 @@ pub enum ForeignClient {
     Kazoo,
     /// `WriteLock`, of ZooKeeper's own recipes.
     WriteLock,
-    /// A client that names its nodes as zklock does, and writes other data to them; or a node that was made by hand, or
-    /// restored.
+    /// A client that names its nodes as zklock does but writes other data to them; or a node that somebody made by
+    /// hand, or restored.
     Lookalike,
     /// Any other client.
     Unknown,
@@ -31,27 +33,28 @@ pub enum ForeignClient {
 /// A contender of another client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Foreign {
-    /// The name of its node, in the lock's directory.
+    /// The name of the contender's node in the lock's directory.
     pub name: String,
-    /// Whose it seems to be.
+    /// The client that the contender seems to belong to.
     pub client: ForeignClient,
-    /// The session that its node lives with; `None` if the node is not ours to read, or no session's.
+    /// The id of the session that owns the node; `None` if our session may not read the node, or if the node is not
+    /// ephemeral.
     pub session: Option<i64>,
 }
 
-/// What a child of a lock's directory is, by its name.
+/// The kind of a child of a lock's directory, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Child {
     /// A contender, if its data is zklock's.
     Contender(Sequence),
     /// A contender of another client, if its node is ephemeral.
     Suspect(ForeignClient),
-    /// No contender: the server numbers the nodes of every recipe, and this one has no number.
+    /// No contender: the server numbers the nodes of every recipe, and this name has no number.
     Other,
 }
 
 impl Child {
-    /// The child of this name.
+    /// Returns the kind of the child with this name.
     pub fn of(name: &str) -> Self {
         match (Sequence::parse(name), stem(name)) {
             (Some(sequence), _) => Self::Contender(sequence),
@@ -61,16 +64,17 @@ impl Child {
     }
 }
 
-/// The session that a node lives with, from the `ephemeralOwner` of its stat; `None` if the node is not ephemeral.
+/// Returns the session that owns a node, from the `ephemeralOwner` of its stat; `None` if the node is not ephemeral.
 ///
-/// A container's owner is `i64::MIN`, a TTL node's is `0xff0000` and its TTL in 40 bits (`EphemeralType` of the server).
+/// The owner of a container is `i64::MIN`. The owner of a node with a TTL is `0xff0000` and the TTL in 40 bits
+/// (`EphemeralType` of the server).
 pub fn session(ephemeral_owner: i64) -> Option<i64> {
     let persistent = ephemeral_owner == 0 || ephemeral_owner == i64::MIN;
     let has_ttl = ephemeral_owner.cast_unsigned() >> 40 == 0xff_0000;
     (!persistent && !has_ttl).then_some(ephemeral_owner)
 }
 
-/// The name without the number that the server appended (`%010d`, of an `i32`), if it ends with one.
+/// Returns the name without the number that the server appended (`%010d`, of an `i32`), if the name ends with one.
 fn stem(name: &str) -> Option<&str> {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     match name.len().checked_sub(10)? {

@@ -1,61 +1,63 @@
-//! How long this session's nodes certainly exist: what a guard's validity rests on. Pure: every instant is an
-//! argument, as two clocks show it.
+//! The lease of a session: how long the session's nodes certainly exist. A guard is valid only while its session's
+//! lease is. This file is pure: every instant is an argument, as two clocks show it.
 //!
 //! # The leader
 //!
-//! Only the leader expires sessions. It expires a session a timeout after the last touch that it handled, and by the
-//! timeout that came *with that touch* (`ExpiryQueue.update` moves an expiry earlier, too). A client's requests touch the
-//! server it is connected to, with the timeout that this server granted. A follower reports its touches in its answers
-//! to the leader's pings, every half tick, on the same first-in-first-out stream that later carries forwarded writes.
-//! Forwarded writes do not touch by themselves. A new leader gives every session the timeout of its creation, afresh.
+//! Only the leader expires sessions. It expires a session one timeout after the last touch that it handled. It uses the
+//! timeout that came *with that touch*, and `ExpiryQueue.update` also moves an expiry to an earlier time. A client's
+//! requests touch the server it is connected to, with the timeout that this server granted. A follower reports these
+//! touches in its answers to the leader's pings, every half tick. The answers travel on the same first-in-first-out
+//! stream that later carries forwarded writes. Forwarded writes do not touch by themselves. A new leader gives every
+//! session the timeout of its creation, starting anew.
 //!
 //! # What is known of touches
 //!
-//! 1. A *touch* is a request that was answered on the present connection. It counts from when it was sent, and had
-//!    reached the server by when it was answered.
-//! 2. A *sync* is a request that only the leader can answer: ZooKeeper's own, or a quorum write. If it was sent a `lag`
-//!    after a touch was answered, the leader has sent the server a ping in between, and on their way to the server that
-//!    ping precedes the answer. So when the sync is answered the server has *reported* the touch. `lag` is the half tick
-//!    between pings, and a quarter for a leader that is late.
-//! 3. A report precedes everything that the server forwards after it. So when another sync is answered that was sent after
-//!    the touch was reported, whatever takes itself for the leader has *heard* of the touch.
-//! 4. A *confirmation* is an acknowledged quorum write: the leader that the connection's server follows is a real one, and
-//!    was so all the time since the connection was made, because a server that changes leaders drops its clients. The
-//!    leader has heard of every touch that was reported before the write was sent.
-//! 5. The leader handles the establishment of a session, and each resumption, before it answers it. Both touch, and count
-//!    from before they were asked for. Whatever takes itself for the leader resumes a session, so a resumption needs a
-//!    confirmation on the same connection like any report.
+//! 1. A *touch* is a request that was answered on the present connection. It counts from the instant when it was sent.
+//!    When it was answered, it had reached the server.
+//! 2. A *sync* is a request that only the leader can answer: ZooKeeper's own `sync`, or a quorum write. If it was sent
+//!    a `lag` after a touch was answered, the leader sent the server a ping in between, and that ping reaches the
+//!    server before the answer. So when the sync is answered, the server has *reported* the touch. The `lag` is the
+//!    half tick between two pings, and a quarter tick in case the leader is late.
+//! 3. A report precedes everything that the server forwards after it. So if another sync was sent after the touch was
+//!    reported, then by its answer the server that acts as the leader has *heard* of the touch.
+//! 4. A *confirmation* is an acknowledged quorum write. It shows that the server which the connection's server follows
+//!    is the real leader. It has been the real leader since the connection was made, because a server that changes
+//!    leaders drops its clients. That leader has heard of every touch that was reported before the write was sent.
+//! 5. The leader handles the establishment of a session, and each resumption, before it answers. Both are touches, and
+//!    count from an instant before the request was sent. A server that only acts as the leader resumes sessions, too.
+//!    So a resumption needs a confirmation on the same connection, as any report does.
 //!
 //! # The smallest timeout
 //!
-//! A server clips the timeout on each resumption by its own limits. So touches with different timeouts may be on their
-//! way at once: an old follower's report, and a request to resume the session of which nothing was ever heard. The lease
-//! reckons with the smallest timeout `T` that any connection of this session was granted, for good. Whatever touch the
-//! leader handles after `known`, the latest touch that it certainly has heard of, it expires the session no earlier than
-//! `known + T`.
+//! On each resumption a server clips the timeout by its own limits. So touches with different timeouts may be under way
+//! at once: an old follower's report, and a request to resume the session that was never answered. The lease reckons
+//! with `T`, the smallest timeout that any connection of this session was granted, and never with a longer one again.
+//! `known` is the latest touch that the leader certainly has heard of. Whichever touch the leader handles after
+//! `known`, it expires the session no earlier than `known + T`.
 //!
-//! A request to resume the session may set the expiry to as early as its own instant plus the least that its server
-//! grants, its *floor*. While it is under way, the lease ends before that. If it fails, it may still be handled at any
-//! time, so `T` is no more than the floor from then on.
+//! A request to resume the session may move the expiry to the request's own instant plus the least timeout that its
+//! server grants, its *floor*. While the request is under way, the lease ends before that. If the request fails, the
+//! leader may still handle it at any time, so from then on `T` is no more than the floor.
 //!
 //! # The instant of expiry
 //!
-//! The leader takes the sessions of which the time has come from their queue, and marks each as closing a moment later
-//! (`SessionTrackerImpl.run`). A touch in between is accepted, and in vain; a write in between is committed. So a touch
-//! proves something only if the leader has heard of it before the session could expire by the touches before. That is
-//! certain if it was *heard* of (3) within the validity of the one before. Otherwise the touch is in doubt until a
-//! confirmation that was sent a lag after it was heard of: by then the leader would have marked the session.
+//! The leader takes the sessions that are due from their queue, and marks each as closing a moment later
+//! (`SessionTrackerImpl.run`). In between it accepts a touch in vain, and it commits a write. So a touch proves
+//! something only if the leader has heard of it before the session could expire by the earlier touches. That is certain
+//! if the leader *heard* of it (3) within the validity of the touch before. Otherwise the touch is in doubt until a
+//! confirmation that was sent a lag after the leader heard of the touch. By then the leader would have marked the
+//! session, and would have refused that write.
 //!
 //! # Clocks
 //!
-//! The leader's clock, by which it expires and pings, may be slewed; so may our own. The lease is valid while both our
-//! clocks say so, and a lag has passed when both say so. One of the two is not slewed, so the `margin`, and the part of the
-//! lag that allows for drift, have to cover what the leader's clock does, and oscillators.
+//! The leader expires and pings by its own clock. That clock may be slewed, and so may our own. The lease is valid
+//! while both our clocks say so, and a lag has passed when both say so. One of the two is not slewed. So the `margin`,
+//! and the part of the lag that allows for drift, must cover only the leader's clock and the oscillators.
 //!
-//! So the ensemble keeps the session's nodes for `T - margin` after `known` at least.
+//! So the ensemble keeps the session's nodes at least until `T - margin` after `known`.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+use alloc::collections::VecDeque;
+use core::time::Duration;
 
 mod lengths;
 mod moment;
@@ -68,13 +70,13 @@ use crate::event::SessionEnd;
 /// Why a lease is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lapse {
-    /// Nothing was confirmed for too long; the session may live.
+    /// Nothing was confirmed for too long. The session may still live.
     Unconfirmed,
     /// The session is over.
     Ended(SessionEnd),
 }
 
-/// One uninterrupted stretch of validity. A guard belongs to the term it was granted in, so that a lease which becomes
+/// One uninterrupted stretch of validity. A guard belongs to the term in which it was granted, so a lease that becomes
 /// valid again revives no guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Term(u64);
@@ -85,12 +87,12 @@ struct Touch {
     answered: Moment,
 }
 
-/// A touch that the leader has asked for.
+/// A touch that the server has reported to the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Report {
     /// When the touch was sent.
     touch: Moment,
-    /// By when the server had reported it.
+    /// By this instant the server had reported the touch.
     reported: Moment,
 }
 
@@ -111,32 +113,34 @@ pub struct Lease {
     reckoning: Reckoning,
     lengths: Lengths,
     connection: Connection,
-    /// The number of the last connection.
+    /// The number of the present connection, or of the last one.
     number: u64,
-    /// Answered requests of the present connection that its server may not have reported, oldest first.
+    /// Answered requests of the present connection, oldest first. The server may not have reported them yet.
     touches: VecDeque<Touch>,
-    /// Those that it has reported, and that no quorum write has confirmed, oldest first.
+    /// Touches that the server has reported, and that no quorum write has confirmed, oldest first.
     reports: VecDeque<Report>,
-    /// The latest touch that the leader has heard of, if what answers on the present connection is the leader.
+    /// The latest touch that the leader has heard of, provided that the real leader answers on the present connection.
     heard: Moment,
-    /// When a touch was heard of so late that the session may have been expiring: what is known is in doubt.
+    /// The instant at which the leader heard of a touch so late that the session may have been expiring. What `known`
+    /// says is in doubt.
     doubt: Option<Moment>,
     /// The latest touch that the leader certainly has heard of.
     known: Moment,
-    /// When the present term ends. Only a confirmation puts it off.
+    /// The end of the present term. Only a confirmation puts it off.
     deadline: Moment,
     term: Term,
     end: Option<SessionEnd>,
 }
 
 impl Lease {
-    /// The lease of a session that was asked for at `connecting`, and established since with the timeout `granted`. Its
-    /// connection has the number 0. `Err` if heartbeats cannot keep it.
+    /// Makes the lease of a session that zklock asked for at `connecting`, and that a server established with the
+    /// timeout `granted`. Its connection has the number 0. `Err` means that heartbeats cannot keep the lease.
     pub fn established(reckoning: Reckoning, granted: Duration, connecting: Moment) -> Result<Self, Lengths> {
         Ok(Self::new(reckoning, Lengths::new(granted, &reckoning)?, connecting))
     }
 
-    /// The lease of a session that no server has established, and none will: over, with the lengths for this timeout.
+    /// Makes the lease of a session that no server has established or will establish. The lease is over, and has the
+    /// lengths for this timeout.
     pub fn unopened(reckoning: Reckoning, timeout: Duration, now: Moment) -> Self {
         let lengths = Lengths::new(timeout, &reckoning).unwrap_or_else(|short| short);
         Self {
@@ -163,13 +167,13 @@ impl Lease {
         }
     }
 
-    /// The lengths for the smallest timeout that may be in force.
+    /// Returns the lengths for the smallest timeout that may be in force.
     pub fn lengths(&self) -> Lengths {
         self.lengths
     }
 
-    /// A request to resume the session is about to be sent, to a server that grants `floor` at least. The connection
-    /// before, if there still is one, counts no more.
+    /// Takes in that a request to resume the session is about to be sent to a server that grants at least `floor`. The
+    /// previous connection, if it still exists, no longer counts.
     pub fn attempting(&mut self, now: Moment, floor: Duration) {
         self.attempt_failed();
         self.disconnected();
@@ -178,17 +182,19 @@ impl Lease {
         self.connection = Connection::Attempted { since: now, floor };
     }
 
-    /// The request to resume the session was not answered. It may have reached the server, and may yet.
+    /// Takes in that the request to resume the session was not answered. It may have reached the server, or may still
+    /// reach it.
     pub fn attempt_failed(&mut self) {
         if let Connection::Attempted { floor, .. } = self.connection {
             self.connection = Connection::Down;
-            // If heartbeats cannot keep such a lease, the next resumption says so.
+            // If heartbeats cannot keep such a lease, the next resumption returns that.
             let _ = self.reckon_with(floor);
         }
     }
 
-    /// The session was resumed with the timeout `granted`; the number of the new connection. `Err` if heartbeats cannot keep
-    /// such a lease: then there is no new connection, and the lease is never extended again.
+    /// Takes in that a server resumed the session with the timeout `granted`. Returns the number of the new connection.
+    /// `Err` means that heartbeats cannot keep such a lease: then no new connection counts, and the lease is never
+    /// extended again.
     pub fn resumed(&mut self, granted: Duration) -> Result<u64, Lengths> {
         let Connection::Attempted { since, .. } = self.connection else { return Err(self.lengths) };
         self.connection = Connection::Down;
@@ -199,18 +205,18 @@ impl Lease {
         Ok(self.number)
     }
 
-    /// The present connection is gone.
+    /// Takes in that the present connection is lost.
     pub fn disconnected(&mut self) {
         if self.connection == Connection::Up {
             self.connection = Connection::Down;
         }
         self.touches.clear();
         self.reports.clear();
-        // What has answered on that connection may have been a leader no more.
+        // The leader that answered on that connection may not have been the real one any more.
         self.heard = self.known;
     }
 
-    /// The number of the present connection, if there is one.
+    /// Returns the number of the present connection, if the session has one.
     pub fn connection(&self) -> Option<u64> {
         (self.connection == Connection::Up).then_some(self.number)
     }
@@ -222,24 +228,24 @@ impl Lease {
         lengths.map(drop)
     }
 
-    /// A request that was sent at `sent` has been answered by `now`.
+    /// Takes in that a request which was sent at `sent` was answered by `now`.
     fn touched(&mut self, sent: Moment, now: Moment) {
         if self.touches.back().is_some_and(|last| last.sent.has_reached(sent)) {
             return;
         }
         self.touches.push_back(Touch { sent, answered: now });
-        // Whatever is reported from now on reports the second one, too; the first is of no more use.
+        // A report from now on includes the second touch, too, so the first one is of no more use.
         while self.touches.get(1).is_some_and(|second| self.is_due(second, sent)) {
             self.touches.pop_front();
         }
     }
 
-    /// Whether the leader has asked for a touch by what it answers to a request that was sent at `sent`.
+    /// Whether the leader has asked for a touch before it answers a request that was sent at `sent`.
     fn is_due(&self, touch: &Touch, sent: Moment) -> bool {
         sent.has_reached(touch.answered.plus(self.lengths.lag))
     }
 
-    /// The leader has answered, by `now`, what was sent at `sent` on this connection.
+    /// Takes in that by `now` the leader has answered a request that was sent at `sent` on this connection.
     pub fn synced(&mut self, connection: u64, sent: Moment, now: Moment) {
         if self.connection() != Some(connection) {
             return;
@@ -254,8 +260,8 @@ impl Lease {
             self.touches.pop_front();
         }
         self.reports.extend(due);
-        // The first one alone is known by a write from before the second was reported, which comes too late by now. A
-        // session that nobody writes in reports for ever.
+        // Only a write from before the second report could confirm the first report alone, and by now that write would
+        // come too late. If nobody writes in a session, its reports would otherwise pile up for ever.
         let late = |report: &Report| now.has_reached(report.reported.plus(self.lengths.timeout));
         while self.reports.get(1).is_some_and(late) {
             self.reports.pop_front();
@@ -263,7 +269,7 @@ impl Lease {
         self.touched(sent, now);
     }
 
-    /// By `now` the leader has heard of this touch.
+    /// Takes in that by `now` the leader has heard of this touch.
     fn hear(&mut self, touch: Moment, now: Moment) {
         if self.heard.has_reached(touch) {
             return;
@@ -274,8 +280,8 @@ impl Lease {
         self.heard = touch;
     }
 
-    /// A quorum write that was sent at `sent` on this connection has been acknowledged by `now`. Whether that was the
-    /// present connection.
+    /// Takes in that by `now` a quorum has acknowledged a write that was sent at `sent` on this connection. Returns
+    /// whether that is the present connection.
     pub fn confirmed(&mut self, connection: u64, sent: Moment, now: Moment) -> bool {
         if self.connection() != Some(connection) {
             return false;
@@ -304,33 +310,35 @@ impl Lease {
         true
     }
 
-    /// The session is over, for good.
+    /// Takes in that the session is over for good. The first end counts.
     pub fn ended(&mut self, end: SessionEnd) {
         self.end.get_or_insert(end);
     }
 
-    /// How the session ended, if it has.
+    /// Returns how the session ended, if it has.
     pub fn end(&self) -> Option<SessionEnd> {
         self.end
     }
 
-    /// When the present term ends, unless more is confirmed.
+    /// Returns when the present term ends if nothing more is confirmed.
     pub fn deadline(&self) -> Moment {
         self.deadline
     }
 
-    /// How long the lease still lasts unless more is confirmed, by the clock that says less; zero once the session is over.
+    /// Returns how long the lease still lasts if nothing more is confirmed, by the clock that says less. It is zero
+    /// once the session is over.
     pub fn remaining(&self, now: Moment) -> Duration {
         if self.end.is_some() { Duration::ZERO } else { now.until(self.deadline) }
     }
 
-    /// Whether the lease lasts until heartbeats have had two chances to extend it, and one before this margin begins.
+    /// Returns whether the lease lasts until two heartbeats have had a chance to extend it, one of them before this
+    /// margin begins.
     pub fn is_ample(&self, stop_margin: Duration, now: Moment) -> bool {
         let heartbeat = self.lengths.heartbeat;
         self.remaining(now) >= heartbeat.saturating_add(heartbeat.max(stop_margin))
     }
 
-    /// The present term, or why there is none.
+    /// Returns the present term, or why the lease is not valid.
     pub fn term(&self, now: Moment) -> Result<Term, Lapse> {
         match self.end {
             Some(end) => Err(Lapse::Ended(end)),
@@ -339,7 +347,7 @@ impl Lease {
         }
     }
 
-    /// Whether `term` still lasts, or why it does not.
+    /// Returns whether `term` still lasts, or why it has ended.
     pub fn check(&self, term: Term, now: Moment) -> Result<(), Lapse> {
         match self.term(now) {
             Ok(present) if present == term => Ok(()),

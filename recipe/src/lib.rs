@@ -1,9 +1,9 @@
-//! The pure part of [zklock](https://docs.rs/zklock), a strict lock on Apache ZooKeeper: the protocol of its contenders, and
-//! the arithmetic of its leases. This crate depends on nothing but `std`, does no I/O and asks no clock. Use `zklock`; this
-//! crate follows its needs, without promises of its own.
+//! The pure part of [zklock](https://docs.rs/zklock), a strict lock on Apache ZooKeeper: the protocol of its
+//! contenders, and the arithmetic of its leases. This crate depends on nothing but `std`, does no I/O and asks no
+//! clock. Use `zklock`. This crate has no stable API: it changes as zklock needs it.
 //!
-//! One contender is one [`Machine`]. Events go in, commands come out. A session has one [`Lease`]; `lease.rs` argues why it is
-//! sound.
+//! One contender is one [`Machine`]. Events go in, and commands come out. A session has one [`Lease`]; `lease.rs`
+//! argues why the lease is sound.
 //!
 //! ```text
 //!            events                                commands
@@ -37,33 +37,37 @@
 //!
 //! # Invariants
 //!
-//! 1. A grant needs: own node created in this very session, every lower contender gone, lease valid at that
-//!    moment. *Own node*: the only ways to `Confirming` pass through a reply that showed it. *Lower gone*:
-//!    either a listing made after our create showed none lower, and none can come to be, because the server
-//!    numbers upwards; or one transaction wrote to the predecessor's node and deleted it, which by (2) is its
-//!    holder's release, and a holder has by (1) nobody lower. *Nobody* includes contenders of other clients: a
-//!    listing that shows a live one, lower or higher, is no listing but `Foreign`, and ends the acquisition.
-//!    *Lease*: `Held` is entered by `Confirmed` only, which the driver sends only
-//!    while the lease is valid.
-//! 2. One transaction that writes to a contender's node and deletes it is that contender's release. `Release` is the
-//!    only command that does both, and it is issued from `Confirming`, `Held` and its own retry only: by
-//!    contenders with nobody lower. A write alone grants nobody, whoever it is from, and neither does a write
-//!    with a deletion in a later transaction.
-//! 3. A waiter watches one node, its predecessor. A holder watches its own node, placed once it has held for
-//!    some 20 ms, so that short critical sections do not pay for it. A watch that is lost with its connection is
-//!    set again on the same node.
-//! 4. Every node created is owned by a machine until it is gone or its session is over: a machine ends only
-//!    on `Deleted`, on `Released`, on a definite absence, or with the session. The one exception is a server
-//!    that refuses the deletion itself. Nor does a machine touch a node it does not own: once the last node
-//!    is gone ZooKeeper removes the directory, and the numbers in the next one begin at 0, so a name may have
-//!    passed to another contender. Names are used only while our own node certainly exists; after a lost
-//!    reply that is not certain, so `Recover` comes before the next `Release` or `Delete`.
-//! 5. Validity ends before the ensemble can give the lock away; that is the lease's part.
-//! 6. Tokens strictly increase in grant order: a token is the `czxid` of the holder's node, the server
-//!    creates nodes of one queue in the order of their numbers, and grants go in that order too.
-//! 7. `End::Released` only when our own transaction removed our own node: `Released(true)`, or
-//!    `Recovered(None)` after a lost reply in a session that never ended. Then nobody but an operator can have
-//!    removed the node in between.
+//! 1. A grant needs three things at that moment: our own node was created in this very session, every lower contender
+//!    is gone, and the lease is valid. *Own node*: every way to `Confirming` passes through a reply that showed our
+//!    node. *Lower contenders gone*: one of two things shows it. Either a listing or a count made after our create
+//!    showed no lower contender, or only one that is gone since; and none can be created any more, because the server
+//!    numbers upwards. Or one transaction wrote to the predecessor's node and deleted it. By (2) that is its holder's
+//!    release, and by (1) a holder has no lower contender. Lower contenders include contenders of other clients: a look
+//!    that shows a live one, lower or higher, gives `Foreign` instead of a listing, and ends the acquisition. *Lease*:
+//!    only `Confirmed` leads to `Held`, and the driver sends `Confirmed` only while the lease is valid.
+//! 2. One transaction that writes to a contender's node and deletes it is that contender's release. Only the command
+//!    `Release` does both. The machine gives it only in `Confirming`, in the states of a held lock, and to repeat it:
+//!    that is, only if no contender is lower. A write alone grants nobody, whoever wrote. A write and a deletion in a
+//!    later transaction grant nobody either.
+//! 3. A waiter watches one node, its predecessor. A holder watches its own node. It sets that watch after it has held
+//!    the lock for some 20 ms, so that short critical sections do not pay for it. If a watch is lost with its
+//!    connection, the machine sets it again on the same node.
+//! 4. Every node that was created has a machine as its owner until the node is gone or its session is over. A machine
+//!    ends only on `Deleted`, on `Released`, on a definite absence, or with the session. The one exception is a server
+//!    that refuses the deletion itself. And a machine does not touch a node that it does not own. Once the last node is
+//!    gone, ZooKeeper removes the directory, and in the next directory the numbers begin at 0. So a name may have
+//!    passed to another contender. A machine uses names only while its own node certainly exists. After a lost reply
+//!    that is not certain, so `Recover` comes before the next `Release` or `Delete`.
+//! 5. Validity ends before the ensemble can give the lock to another contender. The lease sees to that.
+//! 6. Tokens strictly increase in the order of the grants. A token is the `czxid` of the holder's node. The server
+//!    creates the nodes of one queue in the order of their numbers, and grants follow the same order.
+//! 7. The machine ends with `End::Released` only if we removed our own node: on `Released(true)`; on `Recovered(None)`
+//!    after a lost reply; or, if the server refused the write of the release, after a plain deletion. In the latter two
+//!    cases only an operator can have removed the node otherwise, because the session never ended.
+
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
 
 mod command;
 mod contender;

@@ -1,101 +1,103 @@
-//! The one transition function.
+//! The machine of one contender, with its one transition function.
 
 use crate::command::{Command, End};
 use crate::contender::{Own, Sequence, Standing, standing};
 use crate::event::{Event, Look, Sight};
 
-/// Whether a contender queues behind others.
+/// Whether a contender waits behind others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Patience {
-    /// Wait in the queue.
+    /// The contender waits in the queue.
     Wait,
-    /// Leave at once if another contender is lower.
+    /// The contender leaves at once if another contender is lower.
     Try,
 }
 
-/// What a waiter does once it is first in the queue, unless its predecessor released the lock.
+/// What a waiter does once it is first in the queue and its predecessor did not release the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Takeover {
-    /// Take it.
+    /// The waiter takes the lock at once.
     AtOnce,
-    /// Wait for a while: the last holder may have work in flight.
+    /// The waiter waits for the takeover delay, because the last holder may have work in flight.
     Delayed,
 }
 
-/// Whether somebody may have held the lock, and vanished, since a contender came.
+/// Whether a holder may have vanished unseen since the contender came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arrival {
-    /// It has just come, and found nobody to wait for yet.
+    /// The contender has just come, and has not had anybody to wait for.
     New,
-    /// It has waited, or was out of touch; or it comes again, because the session in which it queued has ended.
+    /// The contender has waited or was without a connection, or it comes again because the session in which it queued
+    /// has ended.
     Queued,
 }
 
-/// One contender: what it knows now, and what it does about each event. See the [module](super).
+/// One contender: what it knows now, and what it does on each event. The [crate] has a diagram.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
     patience: Patience,
     takeover: Takeover,
-    /// What it was when it came.
+    /// The contender's arrival when it was made.
     arrival: Arrival,
     state: State,
 }
 
-/// Each variant carries what is known then. A state with a request in its description has exactly that one
-/// outstanding; `Idle`, `Waiting`, `Held`, `Guarded`, `Lost` and `Ended` have none.
+/// Each variant carries exactly what the contender knows then. Each state whose description names a request waits for
+/// the reply to that one request. `Idle`, `Waiting`, `Held`, `Guarded`, `Lost` and `Ended` wait for no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
-    /// Nothing has been asked for.
+    /// The contender has not begun.
     Idle,
     /// `Enter` is out.
     Entering(Look),
     /// `CreateDirectory` is out.
     CreatingDirectory(Look),
-    /// `Recover` is out: an earlier `Enter` was not answered.
+    /// `Recover` is out, because an earlier `Enter` was not answered.
     Recovering,
     /// `List` is out.
     Looking(Own, Arrival),
     /// `WatchPredecessor` is out.
     Watching(Own, Sequence, Arrival),
-    /// As `Watching`, and nobody else was lower in a listing that showed us.
+    /// As `Watching`, and a listing that showed our node showed only this one lower contender.
     WatchingFirst(Own, Sequence, Arrival),
-    /// The predecessor is watched.
+    /// The contender watches its predecessor.
     Waiting(Own, Sequence),
-    /// Nobody is lower, but somebody vanished; `Delay` is out.
+    /// No contender is lower, but one vanished; `Delay` is out.
     Delaying(Own),
-    /// Nobody is lower; `Confirm` is out.
+    /// No contender is lower; `Confirm` is out.
     Confirming(Own),
-    /// The guard is out; our own node is not watched yet.
+    /// The caller has the guard; our own node is not watched yet.
     Held(Own),
-    /// The guard is out; `WatchOwn` is out.
+    /// The caller has the guard; `WatchOwn` is out.
     Guarding(Own),
-    /// The guard is out; our own node is watched.
+    /// The caller has the guard; our own node is watched.
     Guarded(Own),
-    /// The guard is lost: somebody else touched our own node.
+    /// The guard is lost, because somebody else touched our own node.
     Lost(Own),
     /// `Release` is out.
     Releasing(Own),
-    /// `Recover` is out: an earlier `Release` was not answered.
+    /// `Recover` is out, because an earlier `Release` was not answered.
     ReleaseUnknown(Own),
-    /// As `Entering`, but nobody wants the lock any more.
+    /// As `Entering`, but the caller no longer wants the lock.
     EnteringInVain,
-    /// As `Recovering`, but nobody wants the lock any more.
+    /// As `Recovering`, but the caller no longer wants the lock.
     RecoveringInVain,
-    /// `Delete` is out; then it ends like this.
+    /// `Delete` is out; after it the machine ends like this.
     Leaving(Own, End),
-    /// `Recover` is out: an earlier `Delete` was not answered, or our node may be gone. Then it ends like this.
+    /// `Recover` is out, because an earlier `Delete` was not answered, or our node may be gone. After it the machine
+    /// ends like this.
     LeaveUnknown(Own, End),
-    /// Over.
+    /// The machine has ended.
     Ended,
 }
 
 impl Machine {
-    /// A contender that has not begun.
+    /// Makes the machine of a contender that has not begun.
     pub fn new(patience: Patience, takeover: Takeover, arrival: Arrival) -> Self {
         Self { patience, takeover, arrival, state: State::Idle }
     }
 
-    /// The contender's own node, once it is known and until it is gone.
+    /// Returns the contender's own node, once it is known and until it is gone.
     pub fn own(&self) -> Option<Own> {
         use State::*;
         match self.state {
@@ -118,20 +120,20 @@ impl Machine {
         }
     }
 
-    /// True once the machine has nothing more to do.
+    /// Returns true once the machine has nothing more to do.
     pub fn is_ended(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// Takes one event in; says what is to be done about it. An event that means nothing in the present state
-    /// changes nothing.
+    /// Takes in one event, and returns the command that follows from it, if any. An event that means nothing in the
+    /// present state changes nothing.
     pub fn handle(&mut self, event: Event) -> Option<Command> {
         let (state, command) = self.transition(event)?;
         self.state = state;
         command
     }
 
-    /// `None`: the event means nothing here. Otherwise the next state, with the command that goes with it.
+    /// Returns the next state and its command. `None` means that the event means nothing in this state.
     fn transition(&self, event: Event) -> Option<(State, Option<Command>)> {
         use State::*;
         match (&self.state, event) {
@@ -143,10 +145,10 @@ impl Machine {
 
             (Entering(_), Event::Entered { own, sight }) => Some(self.admitted(own, sight, self.arrival)),
             (Entering(look), Event::NoDirectory) => Some(create_directory(*look)),
-            // The create may have taken effect: a second one now could leave two nodes.
+            // The create may have taken effect. A second one now could leave two nodes.
             (Entering(_), Event::Unanswered) => Some((Recovering, Some(Command::Recover))),
             (Entering(_), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
-            // The node may be created yet; only its reply tells which one to delete.
+            // The create may still take effect. Only its reply shows which node to delete.
             (Entering(_), Event::GiveUp) => Some((EnteringInVain, None)),
 
             (CreatingDirectory(look), Event::DirectoryReady) => Some(enter(*look)),
@@ -170,15 +172,15 @@ impl Machine {
                 Watching(own, predecessor, _) | WatchingFirst(own, predecessor, _),
                 Event::PredecessorWatched(true),
             ) => Some((Waiting(*own, *predecessor), None)),
-            // Nobody lower is left, and none can come to be.
+            // No lower contender is left, and none can be created any more.
             (WatchingFirst(own, _, arrival), Event::PredecessorWatched(false)) => {
                 Some(self.placed(*own, Standing::First, *arrival))
             }
             (Watching(own, _, arrival), Event::PredecessorWatched(false)) => Some(look(*own, *arrival)),
-            // Nobody told us what happened until the connection was there again.
+            // While the connection was lost, a predecessor may have vanished unseen.
             (Looking(own, _), Event::Unanswered) => Some(look(*own, Arrival::Queued)),
-            // Nor here. The predecessor is asked for again, and not the whole queue: after a lost connection thousands
-            // of waiters do this at once.
+            // The same holds here. The contender watches the predecessor again and does not list the whole queue: after
+            // a lost connection, thousands of waiters do this at once.
             (Watching(own, predecessor, _) | WatchingFirst(own, predecessor, _), Event::Unanswered)
             | (Waiting(own, predecessor), Event::WatchLost) => {
                 Some(watch(*own, *predecessor, Arrival::Queued))
@@ -192,7 +194,7 @@ impl Machine {
             (Waiting(own, _), Event::PredecessorReleased) => Some(confirm(*own)),
             (Waiting(own, _), Event::PredecessorDeleted) => Some(look(*own, Arrival::Queued)),
             (Delaying(own), Event::Delayed) => Some(confirm(*own)),
-            // By a plain deletion, while we have not held: our successor has its own delay to wait for.
+            // We have not held the lock, so we leave by a plain deletion. Our successor then waits for its own delay.
             (
                 Looking(own, _)
                 | Watching(own, ..)
@@ -208,34 +210,36 @@ impl Machine {
             (Watching(..) | WatchingFirst(..) | Confirming(_), Event::OwnTouched) => {
                 Some(ended(End::NodeDeleted))
             }
-            // Nobody is lower, so the successor need not list: we leave as a holder does.
+            // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list.
             (Confirming(own), Event::GiveUp) => Some(release(*own)),
 
             (Held(own), Event::Settled) => Some(guard(*own)),
             (Guarding(own), Event::OwnWatched(true)) => Some((Guarded(*own), None)),
             (Guarding(own), Event::OwnWatched(false)) => Some(lose(*own)),
             (Guarding(own), Event::Unanswered) => Some(guard(*own)),
-            // The lock is held all the same, for as long as the connection lasts on which the node was seen.
+            // The lock stays held, for as long as the connection lasts on which the node was seen.
             (Guarding(own), Event::Refused(_)) => Some((Guarded(*own), None)),
             (Guarded(own), Event::OwnTouched) => Some(lose(*own)),
             (Guarded(own), Event::WatchLost) => Some(guard(*own)),
-            // A node that was written to is still there, and its successor waits for its end; one that was deleted may
-            // have left its name to another contender.
+            // A node that was written to still exists, and its successor waits for its end. A node that was deleted may
+            // have left its name to another contender. So we look first.
             (Lost(own), Event::Release | Event::GiveUp | Event::Forfeit) => {
                 Some((LeaveUnknown(*own, End::NodeDeleted), Some(Command::Recover)))
             }
             (Held(own) | Guarding(own) | Guarded(own), Event::Release | Event::GiveUp) => Some(release(*own)),
-            // By a plain deletion: to the successor it has vanished.
+            // We leave by a plain deletion, so our successor takes us as vanished.
             (Held(own) | Guarding(own) | Guarded(own), Event::Forfeit) => Some(leave(*own, End::GivenUp)),
 
             (Releasing(_), Event::Released(true)) => Some(ended(End::Released)),
             (Releasing(_), Event::Released(false)) => Some(ended(End::NodeDeleted)),
-            // If it took effect, another contender may have our node's name by now: no write without a look.
+            // If the release took effect, another contender may have our node's name by now. So we look before we
+            // write.
             (Releasing(own), Event::Unanswered) => Some((ReleaseUnknown(*own), Some(Command::Recover))),
-            // A node we may not write to can still be deleted; the successor then lists.
+            // Even if we may not write to the node, we may be able to delete it. The successor then lists.
             (Releasing(own), Event::Refused(_)) => Some(leave(*own, End::Released)),
             (ReleaseUnknown(own), Event::Recovered(Some(_))) => Some(release(*own)),
-            // The earlier transaction did it: the session lives, so only an operator could have otherwise.
+            // The earlier transaction removed the node: the session lives, so only an operator could have removed it
+            // otherwise.
             (ReleaseUnknown(_), Event::Recovered(None)) => Some(ended(End::Released)),
 
             (EnteringInVain, Event::Entered { own, .. }) => Some(leave(own, End::GivenUp)),
@@ -255,7 +259,7 @@ impl Machine {
             (ReleaseUnknown(_) | LeaveUnknown(..), Event::Unanswered) => {
                 Some((self.state.clone(), Some(Command::Recover)))
             }
-            // The node may stay until the session ends; whoever asked must know.
+            // The node may stay until the session ends, so the caller must learn of the refusal.
             (Leaving(..) | ReleaseUnknown(_) | LeaveUnknown(..), Event::Refused(refusal)) => {
                 Some(ended(End::Refused(refusal)))
             }
@@ -264,30 +268,30 @@ impl Machine {
         }
     }
 
-    /// Our node exists; the read behind its creation saw this.
+    /// Our node exists, and the read behind its create gave `sight`. Decides what comes next.
     fn admitted(&self, own: Own, sight: Sight, arrival: Arrival) -> (State, Option<Command>) {
         if own.sequence.is_exhausted() {
             return leave(own, End::Exhausted(own.sequence));
         }
         match (sight, own.sequence.previous()) {
             (Sight::Children(children), _) => self.placed(own, standing(&children, own.sequence), arrival),
-            // It may ignore us as much as we could ignore it.
+            // The other client may ignore our node.
             (Sight::Foreign(foreign), _) => leave(own, End::Foreign(foreign)),
-            // The read was behind our create in the same session, so the one child is ours.
+            // The read came after our create in the same session, so the one child is our node.
             (Sight::Count(1), _) => self.placed(own, Standing::First, arrival),
-            // Mostly our predecessor is the node created just before ours. If it is gone we list. `Try` must know
-            // now, and lists at once. So do we if there is only one other: it holds the lock, and may be gone before
-            // a watch arrives.
+            // Mostly our predecessor is the node that was created just before ours. If that node is gone, we list. A
+            // `Try` must know at once, so it lists now. So do we if only one other child exists: it holds the lock, and
+            // may be gone before a watch arrives.
             (Sight::Count(count), Some(previous)) if count > 2 && self.patience == Patience::Wait => {
                 watch(own, previous, arrival)
             }
             (Sight::Count(_), _) => look(own, arrival),
-            // Whatever happened until the connection was there again, nobody told us.
+            // The read got no answer, so a predecessor may have vanished unseen.
             (Sight::Nothing, _) => look(own, Arrival::Queued),
         }
     }
 
-    /// Our place in the queue is known.
+    /// Our place in the queue is known. Decides what comes next.
     fn placed(&self, own: Own, standing: Standing, arrival: Arrival) -> (State, Option<Command>) {
         match (standing, self.patience) {
             (Standing::First, Patience::Wait)

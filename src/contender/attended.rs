@@ -1,12 +1,13 @@
-//! A driver under way, and the caller who polls it.
+//! A driver under way, and the caller who should poll it.
 //!
-//! A driver has no task of its own, so its reply wakes the caller directly. The price is that a caller who keeps the
-//! future but does not poll it keeps the driver from going on, while the session's heartbeats keep its node alive: nobody
-//! else would get the lock. So the session looks at its drivers now and then. One that has asked to be polled, and was not,
-//! for half a session timeout is finished in the background: an acquisition gives its place up, a release goes on.
+//! A driver has no task of its own, so a reply wakes the caller directly. The price: a caller may keep the future and
+//! not poll it. Then the driver does not go on, while the session's heartbeats keep its node alive, and nobody else
+//! would acquire the lock. So the session looks at its drivers now and then. If a driver has asked to be polled, and
+//! was not polled for half a session timeout, it is finished in the background: an acquisition gives up its place, and
+//! a release goes on.
 //!
-//! A waiter that hears nothing for long looks again: a server withholds the end of a node from those whom an ACL has kept
-//! from reading it since they watched it.
+//! A waiter that hears nothing for a long time looks again: if an ACL has taken the permission to read a node from a
+//! session since the session watched it, the server withholds the node's end.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,44 +22,44 @@ use zklock_recipe::{End, Own, Term};
 use super::driver::{Driver, Outcome};
 use crate::zk::{LOOKS, Looked};
 
-/// After so many looks a driver that asks to be polled is overdue: half a session timeout. Looks are counted, not time,
-/// since a blocked runtime polls nobody.
+/// The number of looks after which a driver that asks to be polled is overdue: half a session timeout. The session
+/// counts looks and not time, because a blocked runtime polls nobody.
 const LOOKS_UNTIL_OVERDUE: u32 = LOOKS / 2;
 
-/// After so many looks without news a waiter looks at its predecessor again: ten session timeouts.
+/// The number of looks without news after which a waiter looks at its predecessor again: ten session timeouts.
 const LOOKS_UNTIL_STALE: u32 = LOOKS * 10;
 
-/// As many looks as those who heard the last news together are spread over.
+/// The number of looks over which waiters that heard the last news together are spread.
 const SPREAD: u32 = LOOKS * 2;
 
-/// A driver with a caller. Without one it goes on in the background until its node is gone.
+/// A driver with a caller. If the caller goes, the driver goes on in the background until its node is gone.
 pub(crate) struct Attended {
     shared: Arc<Shared>,
 }
 
-/// What a driver with a caller has come to.
+/// The outcome of a driver with a caller.
 pub(crate) enum Finish {
-    /// The lock is held, in this term of the lease.
+    /// The lock is granted, in this term of the lease.
     Granted(Driver, Own, Term),
-    /// It is over.
+    /// The contender has ended.
     Ended(End),
-    /// It was not polled when it should have been, and is finished in the background.
+    /// The caller did not poll the driver when it should have, so the driver is finished in the background.
     Unpolled,
 }
 
 struct Shared {
-    /// Gone once it is over, or finished in the background.
+    /// The driver; `None` once it has ended, or is finished in the background.
     driver: Mutex<Option<Driver>>,
     alarm: Arc<Alarm>,
-    /// Looks since it was polled last, and some.
+    /// The number of looks since the last poll, and a random number more.
     quiet: AtomicU32,
 }
 
-/// Remembers that the driver has asked to be polled.
+/// Remembers whether the driver has asked to be polled.
 #[derive(Default)]
 struct Alarm {
     caller: AtomicWaker,
-    /// Zero if it has not asked since it was polled last; else one, and one more for each look since then.
+    /// Zero if the driver has not asked since its last poll. Otherwise one, and one more for each look since it asked.
     looks: AtomicU32,
 }
 
@@ -81,7 +82,7 @@ impl Future for Attended {
         alarm.caller.register(cx.waker());
         let mut slot = self.shared.driver();
         let Some(driver) = slot.as_mut() else { return Poll::Ready(Finish::Unpolled) };
-        // From here on it may ask again.
+        // From here on the driver may ask again.
         alarm.looks.store(0, Ordering::Relaxed);
         quiet.store(fastrand::u32(..SPREAD), Ordering::Relaxed);
         let waker = alarm.clone().into();
@@ -109,18 +110,18 @@ impl Shared {
 
 impl Looked for Shared {
     fn look(&self) -> bool {
-        // A look counts for those only that asked before it.
+        // A look counts only if the driver asked before it.
         let asked = self.alarm.looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looks| {
             (looks > 0).then(|| looks.saturating_add(1))
         });
         let mut slot = self.driver();
-        // Under the lock that a poll takes, too: it has either gone on by now, or finds no driver.
+        // A poll takes this mutex, too. So a poll has either gone on by now, or will find no driver.
         let overdue = self.alarm.looks.load(Ordering::Relaxed) > LOOKS_UNTIL_OVERDUE;
         let stale = asked.is_err() && self.quiet.fetch_add(1, Ordering::Relaxed) >= LOOKS_UNTIL_STALE;
         if overdue && let Some(driver) = slot.take() {
             warn!(
                 path = %driver.lock().path,
-                "an acquisition or a release is not polled though it could go on; it is finished in the background"
+                "the caller does not poll an acquisition or a release that could go on; zklock finishes it in the background"
             );
             driver.abandon();
         }
@@ -128,7 +129,7 @@ impl Looked for Shared {
             driver.doubt();
         }
         let lives = slot.is_some();
-        // The caller's waker is foreign code.
+        // The caller's waker is foreign code, so it runs outside the mutex.
         drop(slot);
         if overdue {
             self.alarm.caller.wake();

@@ -1,4 +1,4 @@
-//! Runs one [`Machine`]: its commands become requests, their replies become its events.
+//! Runs one [`Machine`]: turns its commands into requests, and their replies into its events.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,37 +21,37 @@ use crate::zk::{Answer, Revocable, SETTLING, Sent, Wire, ZkSession};
 /// The longest pause before a request is repeated.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// One contender under way. It has no life of its own: whoever owns it polls it, and whoever drops it early
-/// hands it to the session's cleanup task with [`Driver::abandon`].
+/// One contender under way. It has no task of its own: its owner polls it. An owner that drops it early gives it to the
+/// session's background task with [`Driver::abandon`].
 pub(crate) struct Driver {
     machine: Machine,
     session: Arc<ZkSession>,
     lock: Arc<Settings>,
-    /// What its last create says in its node's data.
+    /// The `id` in the data of the last create.
     id: Uuid,
-    /// The reply the machine waits for.
+    /// The reply that the machine waits for.
     pending: Option<BoxFuture<'static, Heard>>,
-    /// The change the machine waits for; `None` if the connection is lost before it.
+    /// The change that the machine waits for. It resolves to `None` if the connection is lost before the change.
     watch: Option<Revocable<Event>>,
     /// The lease's term at the last `Confirmed`.
     term: Option<Term>,
     /// The connection on which our node was last seen.
     seen: Option<u64>,
-    /// When our node came to be known.
+    /// The instant at which our node became known.
     entered: Option<Instant>,
-    /// Requests in a row that were not answered.
+    /// The number of requests in a row that were not answered.
     unanswered: u32,
-    /// Nothing was heard of the change for long.
+    /// Whether the watch is in doubt, because nothing was heard of the change for a long time.
     doubted: bool,
-    /// The last request was lost with its connection.
+    /// Whether the last request was lost with its connection.
     lost: bool,
-    /// It looks for its node, which may be there.
+    /// Whether the contender is looking for its node, which may exist.
     recovering: bool,
 }
 
-/// What the machine's last command led to.
+/// The result of the machine's last request.
 enum Heard {
-    /// A reply, and the watch that the connection keeps.
+    /// A reply, with the watch that the connection keeps, if any.
     Reply { event: Event, watch: Option<Revocable<Event>>, sent: Sent },
     /// The connection was lost before the reply.
     Nothing,
@@ -61,22 +61,22 @@ enum Heard {
     Over(SessionEnd),
 }
 
-/// As many unanswered requests as lead to a pause of 40 to 80 ms.
+/// The number of unanswered requests that leads to a pause of 40 to 80 ms.
 const STEADY: u32 = 3;
 
-/// What a driver has come to.
+/// The outcome of a driver.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The lock is held, in this term of the lease.
+    /// The lock is granted, in this term of the lease.
     Granted(Own, Term),
-    /// The lock was held, and is lost while the session lives. Whoever drives on gives up.
+    /// The lock was held, and the guard is lost while the session lives. The driver's owner then gives up.
     Lost,
-    /// It is over.
+    /// The contender has ended.
     Ended(End),
 }
 
 impl Driver {
-    /// A contender for `lock` that has not begun.
+    /// Makes a contender for `lock` that has not begun.
     pub(crate) fn new(
         session: Arc<ZkSession>,
         lock: Arc<Settings>,
@@ -101,28 +101,29 @@ impl Driver {
         }
     }
 
-    /// The session this contender lives in.
+    /// The session in which this contender lives.
     pub(crate) fn session(&self) -> &Arc<ZkSession> {
         &self.session
     }
 
-    /// The lock it contends for.
+    /// The lock for which it contends.
     pub(crate) fn lock(&self) -> &Arc<Settings> {
         &self.lock
     }
 
-    /// How long before the lease's end its holder is told: as long as this session allows, which may have been granted a
-    /// shorter timeout than the one before.
+    /// How long before the end of the lease the holder is told. It is no longer than this session allows, because a
+    /// session may have been granted a shorter timeout than the one before.
     pub(crate) fn stop_margin(&self) -> Duration {
         self.lock.stop_margin.min(self.session.lengths().longest_stop_margin())
     }
 
-    /// True once the node is old enough for its holder to watch it.
+    /// Returns true once the node is old enough for its holder to watch it.
     pub(crate) fn is_settled(&self) -> bool {
         self.entered.is_none_or(|entered| entered.elapsed() >= SETTLING)
     }
 
-    /// Goes on as far as possible. Resolves once when the lock is granted, and once when it is over.
+    /// Goes on as far as possible. It resolves once when the lock is granted, once if the guard is lost, and once when
+    /// the contender has ended.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
             let event = match (self.poll_pending(cx), &mut self.watch) {
@@ -132,7 +133,7 @@ impl Driver {
                         (self.watch, self.doubted) = (None, false);
                         change.unwrap_or(Event::WatchLost)
                     }
-                    // The watch stays until another one is in its place.
+                    // The watch stays until another one takes its place.
                     Poll::Pending if std::mem::take(&mut self.doubted) => Event::WatchLost,
                     Poll::Pending => return Poll::Pending,
                 },
@@ -144,24 +145,24 @@ impl Driver {
         }
     }
 
-    /// Looks at what it waits for again, at the next poll, as if its watch were lost.
+    /// Makes the next poll look again at the node that the contender watches, as if the watch were lost.
     pub(crate) fn doubt(&mut self) {
         self.doubted = self.watch.is_some() && self.pending.is_none();
     }
 
-    /// Takes in an event from the caller. Its command, if it has one, is sent at the next poll.
+    /// Takes in an event. The command that follows from it, if any, is sent at the next poll.
     pub(crate) fn handle(&mut self, event: Event) -> Option<Outcome> {
         let event = match (event, self.session.lease().end()) {
             (Event::Refused(refusal), None) if self.recovering => {
-                // A node that nobody can find would keep the lock from everybody for as long as the session lives.
+                // A node that nobody can identify would keep the lock from everybody for as long as the session lives.
                 warn!(
                     path = %self.lock.path, %refusal,
-                    "a contender cannot look for its node; its ZooKeeper session is given up, so that the node goes with it"
+                    "a contender cannot look for its node; zklock gives up the ZooKeeper session, so that the node goes with it"
                 );
                 self.session.close();
                 Event::SessionOver(SessionEnd::Closed)
             }
-            // No answer will ever come, however often it is asked for.
+            // No answer comes any more in this session, however often the contender asks.
             (Event::Unanswered | Event::WatchLost, Some(end)) => Event::SessionOver(end),
             (event, _) => event,
         };
@@ -171,12 +172,12 @@ impl Driver {
         self.execute(command)
     }
 
-    /// Resolves when it is over.
+    /// Resolves when the contender has ended.
     pub(crate) async fn ended(mut self) -> End {
         loop {
             match std::future::poll_fn(|cx| self.poll(cx)).await {
                 Outcome::Ended(end) => return end,
-                // Nobody wants it any more.
+                // The caller no longer wants the lock.
                 Outcome::Granted(..) | Outcome::Lost => drop(self.handle(Event::GiveUp)),
             }
         }
@@ -187,7 +188,7 @@ impl Driver {
         self.finish_by(Event::GiveUp);
     }
 
-    /// Leaves a lock that was lost, in the background; whoever has a takeover delay observes it.
+    /// Leaves a lock whose guard was lost, in the background. The successor observes its takeover delay.
     pub(crate) fn forfeit(self) {
         self.finish_by(Event::Forfeit);
     }
@@ -201,9 +202,9 @@ impl Driver {
             let path = self.lock.path.clone();
             let finish = self.ended().map(move |end| match end {
                 End::Refused(refusal) => {
-                    warn!(%path, ?refusal, "a contender could not be removed; it stays until its session ends");
+                    warn!(%path, ?refusal, "the server refuses to delete a contender's node; the node stays until its session ends");
                 }
-                end => debug!(%path, ?end, "an abandoned contender is gone"),
+                end => debug!(%path, ?end, "a contender without a caller has ended"),
             });
             session.finish(finish.boxed());
         }
@@ -216,7 +217,7 @@ impl Driver {
         self.lost = false;
         Poll::Ready(match heard {
             Heard::Reply { event, watch, sent } => {
-                // A reply without a watch leaves an earlier one alone: that of our own node, while we release.
+                // A reply without a watch keeps the earlier watch: the one on our own node, while we release.
                 if watch.is_some() {
                     self.watch = watch;
                 }
@@ -231,7 +232,8 @@ impl Driver {
         })
     }
 
-    /// What a reply says about the lease and our node. Whoever is told `Confirmed` has a valid lease at this instant.
+    /// Takes in what a reply says about the lease and about our node. If it returns `Confirmed`, the lease is valid at
+    /// this instant.
     fn weigh(&mut self, event: Event, sent: Sent) -> Event {
         let lease = self.session.lease();
         if let Event::Entered { .. } | Event::Confirmed = event {
@@ -244,8 +246,8 @@ impl Driver {
             match lease.term() {
                 Ok(term) => self.term = Some(term),
                 Err(_) => {
-                    // It takes two confirmations, so the second is asked for at once. Then what was answered only has to
-                    // be older: ask again, at a steady pace.
+                    // A lapsed lease takes two confirmations, so the driver asks for the second one at once. After that
+                    // the answered requests only have to grow older, so it asks again at a steady pace.
                     self.unanswered = if self.unanswered == 0 { 0 } else { STEADY };
                     return Event::Unanswered;
                 }
@@ -254,22 +256,23 @@ impl Driver {
         event
     }
 
-    /// The connection on which our node was seen last, if that is known.
+    /// The connection on which our node was last seen, if that is known.
     pub(crate) fn seen(&self) -> Option<u64> {
         self.seen
     }
 
-    /// Our node was seen on this connection. That may be heard of late.
+    /// Records that our node was seen on this connection. The news may come late, so an earlier connection changes
+    /// nothing.
     pub(crate) fn saw(&mut self, connection: u64) {
         self.seen = self.seen.max(Some(connection));
     }
 
-    /// The node of our node's name may be another one.
+    /// Forgets where our node was seen: the node of its name may be another one.
     pub(crate) fn forget(&mut self) {
         self.seen = None;
     }
 
-    /// Whether what has our node's name is certainly our node.
+    /// Whether the node of our node's name is certainly our node.
     pub(crate) fn certainty(&self) -> Certainty {
         let present = self.session.lease().connection();
         match present {
@@ -282,7 +285,7 @@ impl Driver {
         let lock = self.lock.clone();
         match command {
             Command::Enter(look) => {
-                // Each time another one: an earlier create may yet take effect.
+                // Each create gets another id, because an earlier one may still take effect.
                 self.id = Uuid::new_v4();
                 let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref()).encode();
                 self.request(move |client| requests::enter(client, lock, data, look))
@@ -315,8 +318,8 @@ impl Driver {
                 self.request(move |client| requests::watch_own(client, lock, own))
             }
             Command::Lose => return Some(Outcome::Lost),
-            // The watch on our own node stays until the reply: the release fires it, which costs no request,
-            // while dropping it would cost one.
+            // The watch on our own node stays until the reply. The release fires it, which costs no request; dropping
+            // it would cost one.
             Command::Release(_) => {
                 let own = self.machine.own()?;
                 self.request_by_name(move |client, certainty| requests::release(client, lock, own, certainty))
@@ -335,14 +338,15 @@ impl Driver {
         None
     }
 
-    /// Lets the takeover delay pass, or the session end. What was seen of our node before is old by then.
+    /// Waits for the takeover delay to pass, or for the session to end. What was seen of our node before the delay is
+    /// too old after it.
     fn delay(&mut self) {
         self.seen = None;
         let delay = self.session.pause(self.lock.takeover_delay);
         self.pending = Some(delay.map(|over| over.map_or(Heard::Delayed, Heard::Over)).boxed());
     }
 
-    /// Grants at once while the lease is valid, and for some time, and our node certain; otherwise asks the quorum
+    /// Grants the lock at once if the lease is valid for some time and our node is certain. Otherwise asks a quorum
     /// first.
     fn confirm(&mut self) -> Option<Outcome> {
         match (self.session.lease().term(), self.certainty()) {
@@ -358,7 +362,7 @@ impl Driver {
         }
     }
 
-    /// Sends a request, on whichever connection is there.
+    /// Sends a request, on the present connection or the next one.
     fn request<F>(&mut self, request: impl FnOnce(Arc<Client>) -> F + Send + 'static)
     where
         F: Future<Output = Reply> + Send + 'static,
@@ -366,7 +370,8 @@ impl Driver {
         self.send(None, request);
     }
 
-    /// Sends a request about the own node by its name: on the connection on which the node was seen, and on no other one.
+    /// Sends a request that names our own node. If the node was seen on the present connection, the request goes out on
+    /// that connection only.
     fn request_by_name<F>(&mut self, request: impl FnOnce(Arc<Client>, Certainty) -> F + Send + 'static)
     where
         F: Future<Output = Reply> + Send + 'static,
@@ -409,8 +414,8 @@ impl Driver {
         self.pending = Some(heard.boxed());
     }
 
-    /// A first repetition follows at once: the client itself waits for the connection. If that one is not answered
-    /// either, something else is wrong, and the servers are given time.
+    /// Returns the pause before the next request. The first repetition follows at once, because the request itself
+    /// waits for a connection. If that one is not answered either, something else is wrong, and the servers need time.
     fn pause(&self) -> Option<Duration> {
         let doublings = self.unanswered.checked_sub(2)?;
         Some(LONGEST_PAUSE.min(Duration::from_millis(10) * 2u32.saturating_pow(doublings)))
@@ -419,9 +424,9 @@ impl Driver {
     fn observe(&mut self, event: &Event) {
         match event {
             Event::Unanswered => self.unanswered = self.unanswered.saturating_add(1),
-            // Before the client itself is told, perhaps.
+            // The reply may say so before the connection's client knows.
             Event::SessionOver(end) => self.session.lease().ended(*end),
-            // Whether it was there or not, a request was lost; if the next one is, too, something is wrong.
+            // Whether or not our node was found, a request was lost. If the next one is lost, too, something is wrong.
             Event::Recovered(_) | Event::GiveUp => {}
             _ => self.unanswered = 0,
         }
@@ -438,8 +443,9 @@ impl Driver {
             Event::Recovered(None) if self.machine.own().is_none() => {
                 self.session.expect_late(self.lock.clone(), self.id);
             }
-            // A waiter does not watch its own node, which an operator may have deleted meanwhile; its successor is then
-            // granted by the same release. Whoever minds what operators do has a takeover delay, and asks the quorum.
+            // A waiter does not watch its own node. If an operator has deleted that node meanwhile, the same release
+            // also grants the lock to the waiter's successor. So a waiter with a takeover delay asks a quorum for its
+            // node.
             Event::PredecessorReleased if !self.lock.takeover_delay.is_zero() => self.seen = None,
             Event::Listed(children) => self.lock.hints.saw_queue(children.len()),
             _ => {}

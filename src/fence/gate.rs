@@ -1,16 +1,16 @@
-//! The gate: what a store does with a token.
+//! The gate by which a store checks tokens.
 
 use super::token::FencingToken;
 
-/// Refuses holders that are no longer: it accepts a token only if it is not lower than the highest it has seen.
+/// Refuses stale holders: it accepts a token only if no higher token was accepted before.
 ///
-/// For the store that a lock protects, one gate for each lock. [`admit`](Self::admit) takes `&mut self` on purpose: the
-/// check and the write that it admits must not be torn apart, so keep the gate behind the same mutex as the data, and
-/// write before that is unlocked.
+/// The store that a lock protects keeps one gate for each lock. [`admit`](Self::admit) takes `&mut self` on purpose:
+/// nothing may come between the check and the write that it admits. So keep the gate behind the same mutex as the data,
+/// and write before you unlock that mutex.
 ///
-/// It remembers nothing across restarts. A store that outlives its process has to write [`highest`](Self::highest) down
-/// with the data, in one transaction, and begin with [`starting_at`](Self::starting_at); the example `fenced_store` does
-/// the same inside SQL.
+/// A gate remembers nothing across restarts. A store that outlives its process must save [`highest`](Self::highest)
+/// with the data, in one transaction, and begin again with [`starting_at`](Self::starting_at). The example
+/// `fenced_store` does the same inside SQL.
 ///
 /// ```
 /// use std::sync::{Mutex, PoisonError};
@@ -44,21 +44,21 @@ pub struct FenceGate {
 }
 
 impl FenceGate {
-    /// A gate that has seen no token, and accepts any as the first.
+    /// Makes a gate that has seen no token. It accepts any first token.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A gate that has seen `highest` already: for a store that remembers it across restarts.
+    /// Makes a gate that has already seen `highest`, for a store that remembers it across restarts.
     pub fn starting_at(highest: FencingToken) -> Self {
         Self { highest: Some(highest) }
     }
 
-    /// Accepts `token`, and from then on no lower one. The same token may come any number of times.
+    /// Accepts `token`, and from then on refuses every lower one. The same token may come any number of times.
     ///
     /// # Errors
     ///
-    /// [`StaleToken`] if a higher one was accepted before. The gate is as it was.
+    /// [`StaleToken`] if a higher token was accepted before. The gate does not change.
     pub fn admit(&mut self, token: FencingToken) -> Result<(), StaleToken> {
         match self.highest {
             Some(highest) if token < highest => Err(StaleToken { token, highest }),
@@ -69,23 +69,23 @@ impl FenceGate {
         }
     }
 
-    /// The highest token that was accepted, if any was.
+    /// Returns the highest token that the gate accepted, if it accepted any.
     pub fn highest(&self) -> Option<FencingToken> {
         self.highest
     }
 }
 
-/// Why a gate turned a token away: its holder is no longer one.
+/// A gate refused a token, because its holder does not hold the lock any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the token {token} is stale, {highest} was seen before: the lock has had another holder since; drop this request and \
-     have its sender acquire the lock again"
+    "the token {token} is stale, because {highest} was seen before: the lock has had another holder since; refuse this \
+     request and have its sender acquire the lock again"
 )]
 #[non_exhaustive]
 pub struct StaleToken {
-    /// The token that was turned away.
+    /// The token that the gate refused.
     pub token: FencingToken,
-    /// The highest token that was accepted before.
+    /// The highest token that the gate accepted before.
     pub highest: FencingToken,
 }
 

@@ -1,4 +1,4 @@
-//! Fencing: what a store, or a server, checks by itself because no lease can stop a process that is paused.
+//! Fencing: what a store or a server checks by itself, because no lease can stop a process that is paused.
 
 mod gate;
 mod sequencer;

@@ -1,4 +1,4 @@
-//! The sequencer: a holder's claim that others can check.
+//! The [`Sequencer`]: a holder's claim that others can check.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,17 +8,19 @@ use zklock_recipe::{Own, Sequence};
 use super::token::FencingToken;
 use crate::path::{LockPath, PathProblem};
 
-/// A holder's claim to its lock, which it hands to a server along with its request. The server asks ZooKeeper whether
-/// the claim still stands, with [`Session::verify_sequencer`](crate::Session::verify_sequencer).
+/// A holder's claim to its lock. The holder passes it to a server along with a request. The server asks ZooKeeper
+/// whether the claim is still current, with [`Session::verify_sequencer`](crate::Session::verify_sequencer).
 ///
-/// For a server that keeps no highest token of its own, or wants to turn stale callers away early. An answer is about
-/// the moment it was given: where a late write would do harm, the store checks the [`token`](Self::token), too.
+/// A sequencer helps a server that keeps no highest token of its own, or that wants to refuse stale callers early. An
+/// answer is about the moment at which it was given. Where a late write would do harm, the store must check the
+/// [`token`](Self::token), too.
 ///
-/// It names the lock by its absolute path, so that the server's session may have another chroot than the holder's.
+/// A sequencer names the lock by its absolute path, so the server's session may have another chroot than the holder's.
 ///
-/// Its string form is `TOKEN:SESSION:NUMBER:PATH`: the fencing token (decimal), the holder's session id (hexadecimal), the
-/// number of its node (decimal), and the path of the lock's directory. With the feature `serde` it is serialized as
-/// that string. It is no secret and proves nothing about who shows it: whoever may read the queue can write it down.
+/// The string form of a sequencer is `TOKEN:SESSION:NUMBER:PATH`: the fencing token (decimal), the holder's session id
+/// (hexadecimal), the number of the holder's node (decimal), and the path of the lock's directory. With the feature
+/// `serde` it is serialized as that string. The string is no secret and proves nothing about its sender: everybody who
+/// may read the queue can write it.
 ///
 /// The idea is [Chubby's](https://research.google/pubs/the-chubby-lock-service-for-loosely-coupled-distributed-systems/).
 ///
@@ -39,22 +41,22 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    /// The claim to the lock at `path`, an absolute one, by the node `own` of `session`.
+    /// Makes the claim to the lock at the absolute path `path`, by the node `own` of `session`.
     pub(crate) fn new(path: LockPath, own: Own, session: i64) -> Self {
         Self { path, own, session }
     }
 
-    /// The absolute path of the lock's directory, the chroot of the holder's session included.
+    /// Returns the absolute path of the lock's directory, with the chroot of the holder's session.
     pub fn path(&self) -> &str {
         self.path.as_str()
     }
 
-    /// The holder's fencing token.
+    /// Returns the holder's fencing token.
     pub fn token(&self) -> FencingToken {
         FencingToken::new(self.own.czxid)
     }
 
-    /// The id of the holder's session.
+    /// Returns the id of the holder's ZooKeeper session.
     pub fn session(&self) -> i64 {
         self.session
     }
@@ -82,11 +84,11 @@ impl FromStr for Sequencer {
         else {
             return Err(InvalidSequencer::Fields);
         };
-        // A field counts only as we would spell it, so that a claim has one string.
+        // A field counts only in the spelling of `Display`, so that a claim has one string.
         let token = token.parse::<i64>().ok().filter(|it| *it > 0 && it.to_string() == token);
         let session = u64::from_str_radix(session, 16)
             .ok()
-            // A node without an owner is no ephemeral one.
+            // An owner of 0 means that the node is not ephemeral.
             .filter(|it| *it != 0 && format!("{it:x}") == session)
             .map(u64::cast_signed);
         let number = number.parse::<i32>().ok().filter(|it| it.to_string() == number).map(Sequence);
@@ -114,31 +116,28 @@ impl<'de> serde::Deserialize<'de> for Sequencer {
     }
 }
 
-/// Why a string is no sequencer.
+/// Why a string is not a sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSequencer {
-    /// It does not have four fields.
-    #[error("a sequencer has four fields, TOKEN:SESSION:NUMBER:PATH; pass it on as it was made")]
+    /// The string does not have four fields.
+    #[error("a sequencer has four fields, TOKEN:SESSION:NUMBER:PATH; pass it on unchanged")]
     Fields,
-    /// Its token is none.
-    #[error(
-        "the sequencer's token, its first field, is no positive decimal number; pass it on as it was made"
-    )]
+    /// The first field is not a token.
+    #[error("the sequencer's token, its first field, is not a positive decimal number; pass it on unchanged")]
     Token,
-    /// Its session id is none.
+    /// The second field is not a session id.
     #[error(
-        "the sequencer's session id, its second field, is no hexadecimal number other than 0, in small letters and \
-         without 0x; pass it on as it was made"
+        "the sequencer's session id, its second field, is not a hexadecimal number other than 0, in small letters and \
+         without 0x; pass it on unchanged"
     )]
     Session,
-    /// The number of its node is none that a holder can have.
+    /// The third field is not the number of a node that can hold a lock.
     #[error(
-        "the sequencer's node number, its third field, is no decimal number that a holder can have; pass it on as it was \
-         made"
+        "the sequencer's node number, its third field, is not a decimal number that a holder can have; pass it on unchanged"
     )]
     Number,
-    /// Its path is not one a lock can have.
+    /// The last field is not a path that a lock can have.
     #[error("the sequencer's path, its last field, cannot be a lock's: {0}")]
     Path(PathProblem),
 }

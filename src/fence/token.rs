@@ -1,18 +1,19 @@
-//! The fencing token.
+//! The [`FencingToken`].
 
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// A number that strictly increases in the order in which a lock is granted, to whichever client.
+/// A number that strictly increases in the order in which a lock is granted, whichever client holds it.
 ///
-/// A lease cannot stop a process that is paused between asking its guard and acting. A store can: let it remember
-/// the highest token it has seen, and refuse a lower one. [`FenceGate`](crate::FenceGate) does that in memory, and the
-/// example `fenced_store` inside SQL.
+/// A lease cannot stop a process that is paused between asking its guard and acting. A store can: it remembers the
+/// highest token it has seen, and refuses a lower one. [`FenceGate`](crate::FenceGate) does that in memory, and the
+/// example `fenced_store` does it inside SQL.
 ///
-/// The token is the `czxid` of the holder's node, the number of the ZooKeeper transaction that created it. Unlike
-/// sequence numbers it goes on increasing when the lock's directory is created again. Rebuilding the ensemble
-/// from nothing starts it over: then a store that remembers a highest token refuses every holder until it is told to forget.
+/// The token is the `czxid` of the holder's node: the number of the ZooKeeper transaction that created the node. Unlike
+/// sequence numbers, tokens keep increasing when the lock's directory is deleted and created again. If the ensemble is
+/// rebuilt from nothing, tokens start over. A store that remembers a highest token then refuses every holder until an
+/// operator resets it.
 ///
 /// ```
 /// use zklock::FencingToken;
@@ -29,12 +30,12 @@ use std::str::FromStr;
 pub struct FencingToken(i64);
 
 impl FencingToken {
-    /// A token that was stored or sent as a number.
+    /// Makes a token from a number that was stored or sent.
     pub fn new(token: i64) -> Self {
         Self(token)
     }
 
-    /// The number, for storing or sending it.
+    /// Returns the token as a number, for storing or sending it.
     pub fn as_i64(self) -> i64 {
         self.0
     }

@@ -1,4 +1,5 @@
-//! The requests that stand or fall with a holder's node: is it there, write only while it is.
+//! The requests that depend on a holder's node: the question whether it exists, and writes that take effect only while
+//! it does.
 
 use std::sync::Arc;
 
@@ -10,27 +11,27 @@ use super::operation::{Applied, NodeOptions, Operation, Task};
 use super::transaction_error::ConditionProblem;
 use crate::requests::{HELD_VERSION, confirm_version, failure};
 
-/// Asks the quorum whether the holder's node is there, untouched.
+/// Asks a quorum whether the holder's node exists and nobody has written to it.
 pub(super) async fn confirm(client: &Client, node: &str, own: Own) -> Event {
     confirm_version(client, node, own, HELD_VERSION).await
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// It was committed.
+    /// The transaction was committed.
     Committed(Vec<Applied>),
     /// The holder's node is gone, or somebody else wrote to it. Nothing was written.
     NotHeld,
-    /// The caller's operation of this index could not be done. Nothing was written.
+    /// The caller's operation with this index failed. Nothing was written.
     Failed(usize, ConditionProblem),
-    /// The server refused the whole. Nothing was written.
+    /// The server refused the transaction. Nothing was written.
     Refused(String),
-    /// No definite answer.
+    /// No server gave a definite answer.
     Unknown,
 }
 
-/// Sends a transaction that begins with a check of the holder's node, and is committed whole or not at all.
+/// Sends a transaction that begins with a check of the holder's node. ZooKeeper commits it whole or not at all.
 pub(super) async fn commit(client: Arc<Client>, node: String, operations: Vec<Operation>) -> Verdict {
     let mut transaction = client.new_multi_writer();
     let mut built = transaction.add_check_version(&node, HELD_VERSION);
@@ -43,7 +44,7 @@ pub(super) async fn commit(client: Arc<Client>, node: String, operations: Vec<Op
     match transaction.commit().await {
         Ok(results) => {
             let applied = results.into_iter().skip(1).map(applied).collect::<Option<Vec<_>>>();
-            // A reply that does not fit the request: it was committed, but in which words nobody knows.
+            // If the reply does not fit the request, the transaction was committed, but its results are unknown.
             applied
                 .filter(|applied| applied.len() == operations.len())
                 .map_or(Verdict::Unknown, Verdict::Committed)
@@ -57,7 +58,7 @@ pub(super) async fn commit(client: Arc<Client>, node: String, operations: Vec<Op
                 None => Verdict::Refused(format!("the holder's own node: {source}")),
             }
         }
-        // A server does nothing about a request that it throttles.
+        // A server does not carry out a request that it throttles.
         Err(MultiWriteError::RequestFailed { source })
             if is_definite(&source) || source == Error::Throttled =>
         {
@@ -76,7 +77,7 @@ fn add(transaction: &mut zk::MultiWriter<'_>, operation: &Operation) -> Result<(
         }
         Task::Set { data, version } => transaction.add_set_data(path, data, *version),
         Task::Delete { version } => transaction.add_delete(path, *version),
-        // What `None` is on the wire: any version will do.
+        // On the wire, -1 stands for any version.
         Task::Check { version } => transaction.add_check_version(path, version.unwrap_or(-1)),
     }
 }
@@ -100,7 +101,7 @@ fn applied(result: MultiWriteResult) -> Option<Applied> {
     }
 }
 
-/// Whether an error is a server's own word.
+/// Whether an error is a definite answer of a server.
 fn is_definite(error: &Error) -> bool {
     matches!(failure(error.clone()), Event::Refused(_))
 }

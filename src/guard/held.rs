@@ -1,4 +1,4 @@
-//! A lock that is held, and how its holder learns that it is no more.
+//! A lock that is held, and how its holder learns that the guard is lost.
 
 use std::future::Future;
 use std::pin::pin;
@@ -22,35 +22,35 @@ use crate::path::LockPath;
 use crate::requests::Certainty;
 use crate::zk::{Answer, Holder, Holding, SharedLease, ZkSession};
 
-/// The pause after the first request that was not answered; each further one is twice as long.
+/// The pause after the first request that was not answered. Each further pause is twice as long.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// The longest pause.
+/// The longest pause after a request that was not answered.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the guard and the session's background task share.
+/// A lock that is held. The guard and the session's background task share it.
 pub(super) struct Held {
     pub(super) holding: Holding,
     pub(super) path: LockPath,
     pub(super) own: Own,
     term: Term,
-    /// The number of the connection on which our node was seen last, and one more; zero for none.
+    /// The number of the connection on which our node was last seen, plus one. Zero means that it was seen on none.
     seen: AtomicU64,
     pub(super) stop_margin: Duration,
     pub(super) loss: watch::Sender<Option<Loss>>,
-    /// Gone once the lock is being released.
+    /// The contender's driver. `None` once the lock is being released, or once the driver has ended.
     pub(super) driver: Mutex<Option<Driver>>,
-    /// The background task, while it looks after the driver.
+    /// Wakes the background task while that polls the driver.
     keeper: AtomicWaker,
     #[cfg(feature = "cancellation-token")]
     token: std::sync::OnceLock<tokio_util::sync::CancellationToken>,
 }
 
-/// The guard's end, once it is certain.
+/// The loss of the guard, once it is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
     reason: LostReason,
-    /// The instant from which on it is lost.
+    /// The guard is lost from this instant on.
     from: Moment,
 }
 
@@ -58,7 +58,7 @@ impl Held {
     pub(super) fn new(mut driver: Driver, own: Own, term: Term) -> Arc<Self> {
         let settled = driver.is_settled();
         if settled {
-            // A contender that waited for long may have been deleted meanwhile: it makes sure at once.
+            // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
             driver.handle(Event::Settled);
         }
         let (session, stop_margin) = (driver.session().clone(), driver.stop_margin());
@@ -100,12 +100,12 @@ impl Held {
         }
     }
 
-    /// Marks the guard as lost from now on; the first reason stays.
+    /// Marks the guard as lost from now on. If it is lost already, the first reason stays.
     pub(super) fn lose(&self, reason: LostReason) -> LostReason {
         self.lose_from(reason, clock::now())
     }
 
-    /// Marks the guard as lost from this instant on, unless it is already.
+    /// Marks the guard as lost from this instant on, unless it is lost by then.
     fn lose_from(&self, reason: LostReason, from: Moment) -> LostReason {
         let mut first = reason;
         self.loss.send_if_modified(|loss| {
@@ -116,13 +116,14 @@ impl Held {
         first
     }
 
-    /// Marks the guard as lost. The end of the session takes the node, too, and may be told second.
+    /// Marks the guard as lost for this reason, unless it is lost already. The end of a session also deletes the node,
+    /// and the news of that end may come second.
     pub(super) fn lost_for(&self, reason: LostReason) -> Lost {
         self.as_lost(self.lost_by_now().unwrap_or_else(|| self.lose(reason)))
     }
 
-    /// A server found our node gone, or written to: whatever has its name may be another contender's by now, so whoever
-    /// removes it looks first.
+    /// A server found our node gone or written to. A node of its name may be another contender's by now, so the driver
+    /// forgets that it saw the node: it looks at the node before it deletes by name.
     pub(super) fn touched(&self) -> Lost {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         driver.iter_mut().for_each(Driver::forget);
@@ -139,23 +140,24 @@ impl Held {
         self.loss.borrow().map_or(lease, |loss| lease.min(clock::now().until(loss.from)))
     }
 
-    /// How long the lease lasts for this guard, or why it does not.
+    /// How long the lease still lasts for this guard, or why it has ended.
     fn lease(&self) -> Result<Duration, Lapse> {
         self.shared_lease().remaining_of(self.term, self.seen.load(Ordering::Relaxed).checked_sub(1))
     }
 
-    /// A server has shown our node on this connection. That may be heard of late.
+    /// Records that a server has shown our node on this connection. The news may come late, so an earlier connection
+    /// changes nothing.
     pub(super) fn saw(&self, connection: u64) {
         self.seen.fetch_max(connection + 1, Ordering::Relaxed);
     }
 
-    /// Why the guard is lost, or will be before there is more time than this margin.
+    /// Why the guard is lost, or will be lost within this margin.
     pub(super) fn ending(&self, margin: Duration) -> Option<LostReason> {
         if let Some(reason) = self.lost_by_now() {
             return Some(reason);
         }
         let remaining = self.remaining();
-        // Whoever is told winds down, so from here on nothing prolongs it.
+        // The holder winds down once it is told, so from here on nothing puts the end off.
         if remaining > margin {
             return None;
         }
@@ -165,17 +167,17 @@ impl Held {
         }
     }
 
-    /// Resolves once the guard is lost, or will be before there is more time than this margin.
+    /// Resolves once the guard is lost, or will be lost within this margin.
     pub(super) async fn lost(self: Arc<Self>, margin: Duration) -> LostReason {
         let mut loss = self.loss.subscribe();
         let mut lease = self.shared_lease().changes();
         loop {
-            // Both receivers were made, or have seen a change, before this look, so none is missed.
+            // Both receivers were made, or saw their last change, before this look. So no change is missed.
             if let Some(reason) = self.ending(margin) {
                 return reason;
             }
-            // Neither sender goes away before us. The timer's clock stops while the machine is suspended, so `check` and
-            // `run` look at the right ones.
+            // Neither sender is dropped before `self`. The timer's clock stops while the machine is suspended, so
+            // `check` and `run` read the clocks of the lease.
             let end = self.session().sleep(self.remaining().saturating_sub(margin));
             let (loss, lease) = (pin!(loss.changed()), pin!(lease.changed()));
             let changed = futures::future::select(loss, lease);
@@ -200,7 +202,7 @@ impl Held {
         token.clone()
     }
 
-    /// Resolves once the lease is over, whether or not the guard still is.
+    /// Resolves once the lease has ended, whether or not the guard was lost before.
     pub(super) async fn lapse(&self) {
         let session = self.session();
         while self.shared_lease().check(self.term).is_ok() {
@@ -213,18 +215,18 @@ impl Held {
         self.path.contender(self.own.sequence)
     }
 
-    /// The session it is held in.
+    /// The session in which the lock is held.
     pub(super) fn session(&self) -> &Arc<ZkSession> {
         self.holding.session()
     }
 
-    /// Whether what has the holder's name is certainly the holder's node.
+    /// Whether the node of the holder's name is certainly the holder's node.
     pub(super) fn certainty(&self) -> Certainty {
         let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         driver.as_ref().map_or(Certainty::Unsure, Driver::certainty)
     }
 
-    /// Runs `future` until the guard is lost, or will be before there is more time than this margin.
+    /// Runs `future` until the guard is lost, or will be lost within this margin.
     pub(super) async fn until<F: Future>(
         self: &Arc<Self>,
         margin: Duration,
@@ -233,26 +235,27 @@ impl Held {
         let mut lost = pin!(self.clone().lost(margin));
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {
-            // `lost` wakes us, but its timer may be late: tasks that are woken are polled before timers fire.
+            // `lost` wakes this task, but its timer may be late: tokio polls woken tasks before it fires timers.
             let told = lost.as_mut().poll(cx);
             let ending = self.ending(margin).map_or(told, Poll::Ready);
             if let Poll::Ready(reason) = ending {
                 return Poll::Ready(Err(self.as_lost(reason)));
             }
             let output = std::task::ready!(future.as_mut().poll(cx));
-            // That poll may have taken any time.
+            // That poll may have taken long, so the guard is checked again.
             Poll::Ready(self.check().map(|()| output))
         })
         .await
     }
 
-    /// Asks a quorum whether the lock is held, until the lease ends.
+    /// Asks a quorum whether the lock is held, until a quorum answers or the lease ends.
     pub(super) async fn verify(self: &Arc<Self>) -> Result<(), Lost> {
         self.until(Duration::ZERO, self.confirm()).await?
     }
 
-    /// Resolves once a quorum has answered. Goes on for ever without one: whoever awaits it stops at the lease's end. So
-    /// does what a server refuses for good, for it refuses the heartbeats, too.
+    /// Resolves once a quorum has answered. Without an answer it asks again for ever, and its caller stops it when the
+    /// lease ends. That is also the outcome if a server refuses the question for good, because it then refuses the
+    /// heartbeats, too.
     async fn confirm(&self) -> Result<(), Lost> {
         let (session, own) = (self.session(), self.own);
         let mut pause = SHORTEST_PAUSE;
@@ -285,8 +288,8 @@ impl Held {
         self.session().lease()
     }
 
-    /// Takes the driver from the background task, or from the guard, to release the lock. Whoever finds no driver finds the
-    /// reason, too.
+    /// Takes the driver from the background task, or from the guard, to release the lock. A caller that finds no
+    /// driver finds the reason of the loss.
     pub(super) fn take(&self) -> Option<Driver> {
         let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         let driver = slot.take();
@@ -304,7 +307,7 @@ impl Held {
         driver
     }
 
-    /// Looks after the driver until the lock is released or lost.
+    /// Polls the driver until the lock is released or the guard is lost.
     fn watch(self: Arc<Self>) -> BoxFuture<'static, ()> {
         std::future::poll_fn(move |cx| {
             self.keeper.register(cx.waker());
@@ -313,13 +316,13 @@ impl Held {
             let polled = driver.poll(cx);
             driver.seen().into_iter().for_each(|connection| self.saw(connection));
             let outcome = std::task::ready!(polled);
-            // A node that was only written to is still there, and stays until the guard is dropped: nobody is granted
-            // before the loser has finished.
+            // A node that was only written to still exists. It stays until the guard is dropped, so that nobody is
+            // granted the lock before the loser has finished.
             let driver = if outcome == Outcome::Lost { None } else { slot.take() };
             drop(slot);
             if let Some(reason) = lost_reason(&outcome) {
                 let reason = self.lost_for(reason).reason;
-                warn!(path = %self.path, %reason, "the lock is lost");
+                warn!(path = %self.path, %reason, "the guard is lost");
             }
             driver.into_iter().for_each(Driver::abandon);
             Poll::Ready(())
@@ -340,12 +343,12 @@ impl Holder for Held {
     }
 
     fn node_is_gone(&self) {
-        // A release is faster than the answer, and a guard that is lost may be kept for long.
+        // The guard may be released before this answer comes, and a lost guard may be kept for long.
         if self.lost_by_now().is_some() {
             return;
         }
         let Lost { path, reason } = self.touched();
-        warn!(%path, %reason, "the lock is lost");
+        warn!(%path, %reason, "the guard is lost");
     }
 }
 
@@ -360,7 +363,7 @@ fn first_of(recorded: &mut Option<Loss>, loss: Loss) -> LostReason {
     }
 }
 
-/// What a holder has lost by this outcome; `None` if it is as the holder wanted.
+/// Why the guard is lost after this outcome; `None` if the outcome is what the holder asked for.
 pub(super) fn lost_reason(outcome: &Outcome) -> Option<LostReason> {
     match outcome {
         Outcome::Lost | Outcome::Ended(End::NodeDeleted) => Some(LostReason::NodeDeleted),

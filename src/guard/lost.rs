@@ -1,18 +1,18 @@
-//! How a guard ends.
+//! Why a guard was lost, and why a release was not confirmed.
 
 use std::fmt;
 use std::time::Duration;
 
 use zklock_recipe::{Lapse, SessionEnd};
 
-/// The guard no longer holds its lock, or can no longer be sure that it does: stop what it protects.
+/// The guard no longer holds its lock, or can no longer be sure that it does. Stop the work that the lock protects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the lock at {path} {}", self.fate())]
 #[non_exhaustive]
 pub struct Lost {
     /// The lock's path.
     pub path: String,
-    /// What happened.
+    /// Why the guard was lost, or is about to be.
     pub reason: LostReason,
 }
 
@@ -21,7 +21,7 @@ impl Lost {
         match self.reason {
             LostReason::Ending { left } => {
                 format!(
-                    "ends in {left:.1?}, for ZooKeeper does not confirm the session; stop what it protects now"
+                    "ends in {left:.1?}, because ZooKeeper does not confirm the session; stop what it protects now"
                 )
             }
             reason => format!("is lost ({reason}); stop what it protects and acquire it again"),
@@ -33,13 +33,13 @@ impl Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// No quorum confirmed the session in time, so that it may have ended unnoticed; or none showed the holder's node in time
-    /// after a reconnection.
+    /// No quorum confirmed the session in time, so it may have ended unnoticed. Or no server showed the holder's node
+    /// in time after a reconnection.
     Unconfirmed,
-    /// The guard is still held, for so long at most: its [stop margin](crate::LockOptions::stop_margin) has begun. Nothing
-    /// prolongs it any more, and once it is over the reason is [`Unconfirmed`](Self::Unconfirmed).
+    /// The guard is still held, but its [stop margin](crate::LockOptions::stop_margin) has begun. Nothing puts off the
+    /// guard's end any more. After that end, the reason is [`Unconfirmed`](Self::Unconfirmed).
     Ending {
-        /// The time that was left when this was said.
+        /// The time that was left when zklock made this value.
         left: Duration,
     },
     /// ZooKeeper expired the session.
@@ -50,7 +50,9 @@ pub enum LostReason {
     AuthFailed,
     /// Somebody else wrote to the holder's node, or deleted it.
     NodeDeleted,
-    /// The guard was released or dropped; seen by those who share it, and by [`Guard::lost`](crate::Guard::lost) in another task.
+    /// The guard was released or dropped. Two callers can see this reason: a task that awaits
+    /// [`Guard::lost`](crate::Guard::lost), and a task that shares a guard which another task released by
+    /// [`Guard::release_shared`](crate::Guard::release_shared).
     Released,
 }
 
@@ -89,28 +91,28 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// Why a release is not confirmed.
+/// Why ZooKeeper did not confirm a release.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// The guard was lost before the release took effect. If the node is still there it is removed in the
+    /// The guard was lost before the release took effect. If the node still exists, zklock removes it in the
     /// background.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// ZooKeeper did not confirm the release before the guard's lease ended, or the release was not polled in time. It goes on
-    /// in the background.
+    /// ZooKeeper did not confirm the release before the guard's lease ended, or the caller did not poll the release in
+    /// time. The release goes on in the background.
     #[error(
-        "the release of {path} was not seen to be confirmed in time; it goes on in the background, and at the latest the \
-         lock is free when the session expires"
+        "ZooKeeper did not confirm the release of {path} in time; the release goes on in the background, and the lock is free \
+         at the latest when the session expires"
     )]
     Unconfirmed {
         /// The lock's path.
         path: String,
     },
-    /// The server refuses to delete the node; it stays until the session ends.
+    /// The server refuses to delete the node. The node stays until the session ends.
     #[error(
         "the server refused to delete the holder's node at {path} ({cause}); have the directory's ACL grant DELETE, and \
-         close the session to give the lock away"
+         close the session to free the lock"
     )]
     Refused {
         /// The lock's path.

@@ -1,4 +1,4 @@
-//! The guard: what a holder has.
+//! The [`Guard`] of a lock that is held.
 
 mod fenced;
 mod held;
@@ -23,15 +23,16 @@ use transaction::Transaction;
 use crate::contender::{Attended, Driver, Finish, Outcome};
 use crate::fence::{FencingToken, Sequencer};
 
-/// A held lock. While [`is_held`](Self::is_held) says so, no other guard of this lock does (see the crate's
-/// documentation for the limits of that promise).
+/// A lock that is held. While [`is_held`](Self::is_held) returns true, it returns false for every other guard of this
+/// lock (see the crate's documentation for the limits of that promise).
 ///
-/// Dropping the guard releases the lock in the background, on any thread, inside or outside a runtime. The release
-/// is then neither awaited nor confirmed: if the runtime is shutting down, the lock stays taken until the session
-/// expires. Prefer [`release`](Self::release).
+/// Dropping the guard releases the lock in the background. You may drop it on any thread, inside or outside a runtime.
+/// Nobody waits for this release, and nobody learns whether it was confirmed. If the runtime is shutting down, the lock
+/// stays taken until the session expires. Prefer [`release`](Self::release).
 ///
-/// Loss is final: a lost guard never comes back, even if the session does. Its node, unless its deletion was the loss, stays in
-/// the queue until the guard is dropped, so as long as the session lives, nobody gets the lock before the loser has finished.
+/// Loss is final: a lost guard never becomes valid again, even if its session does. If the loss was not the deletion of
+/// its node, the node stays in the queue until you drop the guard. So as long as the session lives, nobody acquires the
+/// lock before the loser has finished.
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
     held: Arc<Held>,
@@ -42,34 +43,35 @@ impl Guard {
         Self { held: Held::new(driver, own, term) }
     }
 
-    /// The lock's path.
+    /// Returns the lock's path.
     pub fn path(&self) -> &str {
         self.held.path.as_str()
     }
 
-    /// The path of the holder's node in ZooKeeper.
+    /// Returns the path of the holder's node in ZooKeeper.
     pub fn node(&self) -> String {
         self.held.node()
     }
 
-    /// The fencing token: give it to whatever the lock protects.
+    /// Returns the fencing token. Pass it to the store that the lock protects.
     pub fn token(&self) -> FencingToken {
         FencingToken::new(self.held.own.czxid)
     }
 
-    /// A claim to the lock that others can check: see [`Sequencer`]. Costs nothing, and says nothing about whether the
-    /// lock is held.
+    /// Returns a claim to the lock that others can check; see [`Sequencer`]. It sends nothing, and says nothing about
+    /// whether the lock is held.
     pub fn sequencer(&self) -> Sequencer {
         let session = self.held.session();
         Sequencer::new(self.held.path.below(session.chroot()), self.held.own, session.id())
     }
 
-    /// Whether the lock is held at this instant. Never blocks; once false it stays false.
+    /// Returns whether the lock is held at this instant. It never blocks. Once it has returned false, it always returns
+    /// false.
     pub fn is_held(&self) -> bool {
         self.check().is_ok()
     }
 
-    /// As [`is_held`](Self::is_held), for `?`.
+    /// As [`is_held`](Self::is_held), as a `Result` for `?`.
     ///
     /// # Errors
     ///
@@ -78,15 +80,15 @@ impl Guard {
         self.held.check()
     }
 
-    /// How long the lock is held for certain, if ZooKeeper confirms nothing more: zero once it is lost. Grows with
-    /// every heartbeat.
+    /// Returns how long the lock is certainly held if ZooKeeper confirms nothing more. It is zero once the guard is
+    /// lost. It grows with every heartbeat.
     pub fn remaining(&self) -> Duration {
         if self.is_held() { self.held.remaining() } else { Duration::ZERO }
     }
 
-    /// Resolves once the guard is lost, with the reason; never before, but for a
-    /// [`stop_margin`](crate::LockOptions::stop_margin), by which it tells beforehand of the end of the lease. Does not
-    /// borrow the guard, so it can run in another task; there, it also resolves when the guard is released or dropped.
+    /// Resolves with the reason once the guard is lost. With a [`stop_margin`](crate::LockOptions::stop_margin), it
+    /// resolves that much before the lease ends. The future does not borrow the guard, so another task can await it. It
+    /// also resolves when the guard is released or dropped.
     ///
     /// # Cancel safety
     ///
@@ -95,8 +97,9 @@ impl Guard {
         self.held.clone().lost(self.held.stop_margin)
     }
 
-    /// A token that is cancelled when [`lost`](Self::lost) resolves: for several tasks that all stop when the lock is lost.
-    /// It is cancelled by the release, too, so await the tasks first. Each call returns a clone of the guard's one token.
+    /// Returns a token that zklock cancels when [`lost`](Self::lost) resolves. Use it if several tasks must all stop
+    /// when the lock is lost. The release cancels the token, too, so await the tasks first.
+    /// Each call returns a clone of the guard's one token.
     ///
     /// ```no_run
     /// # async fn ship() {}
@@ -110,7 +113,7 @@ impl Guard {
     ///     tasks.spawn(async move { lost.run_until_cancelled(ship()).await });
     /// }
     /// tasks.close();
-    /// // All of them have ended, or have been stopped, before another holder can come by this release.
+    /// // All tasks have ended or were stopped, and only then does the release give the lock to another holder.
     /// tasks.wait().await;
     /// guard.release().await?;
     /// # Ok(())
@@ -122,28 +125,29 @@ impl Guard {
         self.held.cancellation_token()
     }
 
-    /// Runs `future` for as long as the lock is held. The moment the guard is lost, or a
-    /// [`stop_margin`](crate::LockOptions::stop_margin) before the end of its lease, `future` is dropped, unfinished. `Ok`
-    /// means that `future` finished while the guard was valid.
+    /// Runs `future` for as long as the lock is held. If the guard is lost, `run` drops `future` unfinished at that
+    /// moment. With a [`stop_margin`](crate::LockOptions::stop_margin), `run` drops it that much before the lease ends.
+    /// `Ok` means that `future` finished while the guard was valid.
     ///
-    /// The clock is asked before each poll of `future`: if the machine was suspended, or the thread was blocked, until
-    /// after the end, `future` is not polled again. It is stopped where it awaits, so code that computes for long between
-    /// two awaits should ask [`check`](Self::check) now and then. Such code also keeps its thread from other tasks, and the
-    /// session's heartbeats are tasks of the runtime that [`Session::connect`](crate::Session::connect) was called in: a
-    /// runtime whose threads are all blocked loses every lock of the session.
+    /// `run` looks at the clock before each poll of `future`. If the machine was suspended or the thread was blocked
+    /// until after the end, `future` is not polled again. `run` can stop `future` only where it awaits. So code that
+    /// computes for a long time between two awaits should call [`check`](Self::check) now and then. Such code also
+    /// keeps its thread from other tasks, and the session's heartbeats are tasks of the runtime in which
+    /// [`Session::connect`](crate::Session::connect) was called. A runtime whose threads are all blocked loses every
+    /// lock of the session.
     ///
-    /// A task that `future` spawns is not part of it, and goes on when `future` is dropped.
+    /// A task that `future` spawns is not part of `future`. It goes on when `future` is dropped.
     ///
-    /// A [`transaction`](Self::transaction) watches the guard by itself, and knows better what became of it than the `Lost`
-    /// of a `run` around it.
+    /// Do not commit a [`transaction`](Self::transaction) inside `run`. It watches the guard by itself, and its error
+    /// says what became of the write; the `Lost` of `run` does not.
     ///
     /// # Errors
     ///
-    /// [`Lost`] if the guard was lost, or about to be, before `future` was finished.
+    /// [`Lost`] if the guard was lost, or if its stop margin began, before `future` finished.
     ///
     /// # Cancel safety
     ///
-    /// As safe as `future` is. The guard remains.
+    /// As safe as `future` is. Dropping the future does not change the guard.
     ///
     /// ```no_run
     /// # async fn example(lock: zklock::Lock) -> Result<(), Box<dyn std::error::Error>> {
@@ -157,18 +161,19 @@ impl Guard {
         self.held.until(self.held.stop_margin, future).await
     }
 
-    /// Asks a quorum whether the lock is held, for the moment before something irreversible. `Ok` says that the holder's
-    /// node was there, untouched, at some instant while this was awaited, and that the lease is valid now. (A node
-    /// that an ACL hides from its own holder is known by its name only.)
+    /// Asks a quorum whether the lock is held. Call it right before something irreversible. `Ok` says two things: at
+    /// some instant during the call the holder's node was there and nobody had written to it, and the lease is valid
+    /// now. (If an ACL hides the node from its own holder, zklock knows the node by its name only.)
     ///
-    /// About one round trip, two on a slow network. What is not answered is asked again until the lease ends, so it
-    /// never takes longer than [`remaining`](Self::remaining). As with [`check`](Self::check), a process that is
-    /// paused afterwards acts on an old answer; a [`transaction`](Self::transaction) does not.
+    /// This takes about one round trip, and two on a slow network. zklock repeats a question that was not answered
+    /// until the lease ends, so the call never takes longer than [`remaining`](Self::remaining). As with
+    /// [`check`](Self::check), a process that is paused after the call acts on an old answer. A
+    /// [`transaction`](Self::transaction) does not have this weakness.
     ///
     /// # Errors
     ///
-    /// [`Lost`], with the reason. The guard is lost from then on: somebody deleted its node, or wrote to it, or no
-    /// quorum answered in time.
+    /// [`Lost`], with the reason: somebody deleted the holder's node or wrote to it, or no quorum answered in time. The
+    /// guard is lost from then on.
     ///
     /// # Cancel safety
     ///
@@ -186,35 +191,38 @@ impl Guard {
         self.held.verify().await
     }
 
-    /// Begins a ZooKeeper transaction that is committed only while the lock is held, by the servers' own word: see
-    /// [`Transaction`]. Nothing is sent before [`commit`](Transaction::commit).
+    /// Begins a ZooKeeper transaction that the servers commit only while the lock is held; see [`Transaction`]. It
+    /// sends nothing before [`commit`](Transaction::commit).
     pub fn transaction(&self) -> Transaction<'_> {
         Transaction::new(&self.held)
     }
 
-    /// Gives the lock to the next contender, and returns once that is done: one round trip; two if the connection was lost and
-    /// the holder's node not seen on the new one yet. Returns at the latest when the guard's lease would have ended.
+    /// Releases the lock, and returns once ZooKeeper has confirmed that. This takes one round trip, or two if the
+    /// connection was lost and the holder's node was not seen on the new one yet. The call returns at the latest when
+    /// the guard's lease would have ended.
     ///
-    /// A reply that was lost with the connection is recovered, for as long as the session lives.
+    /// If the reply is lost with the connection, zklock finds out what became of the release, for as long as the
+    /// session lives.
     ///
     /// # Errors
     ///
-    /// [`ReleaseError::Lost`] if the guard was lost before; see there for the rest. `Ok` only if our own
+    /// [`ReleaseError::Lost`] if the guard was lost before; see [`ReleaseError`] for the rest. `Ok` means that our own
     /// transaction removed our own node.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the release goes on in the background. So does one that was polled and is then kept, after half a session timeout.
+    /// Safe. If you drop the future, the release goes on in the background. If you keep it and do not poll it, the
+    /// release goes on in the background after half a session timeout.
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.release_shared().await
     }
 
-    /// As [`release`](Self::release), for a guard that several tasks share in an [`Arc`]: it is released for all of them. To
-    /// the others the guard is lost from then on ([`LostReason::Released`]), so stop them first.
+    /// As [`release`](Self::release), for a guard that several tasks share in an [`Arc`]. It releases the guard for all
+    /// of them. For the other tasks the guard is lost from then on ([`LostReason::Released`]), so stop them first.
     ///
     /// # Errors
     ///
-    /// As [`release`](Self::release); [`ReleaseError::Lost`] also if it was released before.
+    /// As [`release`](Self::release). If the guard was released before, the error is [`ReleaseError::Lost`], too.
     ///
     /// # Cancel safety
     ///
@@ -246,7 +254,7 @@ impl Guard {
                 let lapse = pin!(self.held.lapse());
                 match select(Attended::new(driver), lapse).await {
                     Either::Left((Finish::Ended(end), _)) => Outcome::Ended(end),
-                    // It goes on in the background; and nothing is granted any more.
+                    // The release goes on in the background. `Granted` cannot come any more.
                     Either::Left((Finish::Unpolled | Finish::Granted(..), _)) | Either::Right(_) => {
                         return Err(ReleaseError::Unconfirmed { path: self.held.path.to_string() });
                     }

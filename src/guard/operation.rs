@@ -1,4 +1,4 @@
-//! What a transaction does.
+//! The operations of a transaction.
 
 use zklock_recipe::PREFIX;
 
@@ -21,34 +21,34 @@ pub struct NodeOptions {
     pub(crate) sequential: bool,
 }
 
-/// What one operation of a committed [`Transaction`](crate::Transaction) did.
+/// The result of one operation of a committed [`Transaction`](crate::Transaction).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Applied {
-    /// It created a node.
+    /// The operation created a node.
     Created {
-        /// The node's path, from the chroot, with the number of a sequential one.
+        /// The node's path, relative to the chroot. The path of a sequential node includes its number.
         path: String,
     },
-    /// It set a node's data.
+    /// The operation set a node's data.
     Set {
-        /// The node's version since.
+        /// The node's new version.
         version: i32,
     },
-    /// It deleted a node.
+    /// The operation deleted a node.
     Deleted,
-    /// It found a node as it was to be.
+    /// The operation checked a node, and the node passed.
     Checked,
 }
 
-/// One operation, as the caller asked for it.
+/// One operation that the caller asked for.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) path: String,
     pub(crate) task: Task,
 }
 
-/// What is to be done to its path.
+/// What an operation does to the node at its path.
 #[derive(Debug)]
 pub(crate) enum Task {
     Create { data: Vec<u8>, options: NodeOptions },
@@ -58,24 +58,25 @@ pub(crate) enum Task {
 }
 
 impl NodeOptions {
-    /// A persistent node with an open ACL.
+    /// Makes the options of a persistent node with an open ACL.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The node's ACL. The default is [`Acl::open`].
+    /// Sets the node's ACL. The default is [`Acl::open`].
     pub fn acl(mut self, acl: Acl) -> Self {
         self.acl = acl;
         self
     }
 
-    /// Makes the node go with the guard's session (not with the guard).
+    /// Makes the node ephemeral: ZooKeeper deletes it with the guard's session (not with the guard).
     pub fn ephemeral(mut self) -> Self {
         self.ephemeral = true;
         self
     }
 
-    /// Has the server append a number of ten digits to the path. The path may then end with `/`.
+    /// Makes the node sequential: the server appends a number of ten digits to the path. The path may then end with
+    /// `/`.
     pub fn sequential(mut self) -> Self {
         self.sequential = true;
         self
@@ -83,11 +84,11 @@ impl NodeOptions {
 }
 
 impl Operation {
-    /// What is wrong with it, if anything is.
+    /// Checks the operation; `Err` says what is wrong with it.
     pub(super) fn validate(&self, lock: &LockPath) -> Result<(), String> {
         let is_sequential = matches!(&self.task, Task::Create { options, .. } if options.sequential);
         let path = match self.path.strip_suffix('/') {
-            // The number becomes the name.
+            // The server's number becomes the node's name.
             Some(parent) if is_sequential && !parent.is_empty() => parent,
             _ => &self.path,
         };
@@ -95,7 +96,7 @@ impl Operation {
         let is_check = matches!(self.task, Task::Check { .. });
         if !is_check && lock.child(&self.path).is_some_and(|name| name.starts_with(PREFIX)) {
             return Err(
-                "it is a contender of the lock itself, and would break its queue; release the guard instead"
+                "it is a contender of the lock itself, and changing it would break the queue; release the guard instead"
                     .into(),
             );
         }
@@ -110,17 +111,17 @@ impl Operation {
                     .into())
             }
             Task::Set { .. } if path == lock.as_str() => {
-                Err("it is the lock's directory, whose data zklock overwrites; use a node of your own".into())
+                Err("it is the lock's directory, and zklock overwrites its data; use a node of your own".into())
             }
-            // With a chroot, a sequential one would end up beside it.
+            // With a chroot, a sequential node at "/" would end up beside the chroot.
             Task::Delete { .. } | Task::Create { .. } if path == "/" => {
-                Err("it is the root, which always is there; name a node below it".into())
+                Err("it is the root, which always exists; name a node below it".into())
             }
-            // On the wire it would mean any version.
+            // On the wire, -1 stands for any version.
             Task::Set { version: Some(-1), .. }
             | Task::Delete { version: Some(-1) }
             | Task::Check { version: Some(-1) } => {
-                Err("no node has the version -1; say `None` if any will do".into())
+                Err("no node has the version -1; use `None` for any version".into())
             }
             _ => Ok(()),
         }

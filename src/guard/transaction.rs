@@ -1,4 +1,4 @@
-//! Transactions that are committed only while a lock is held.
+//! Transactions that ZooKeeper commits only while a lock is held.
 
 use std::fmt;
 use std::pin::pin;
@@ -15,19 +15,22 @@ use super::transaction_error::TransactionError;
 use crate::requests::Certainty;
 use crate::zk::Answer;
 
-/// A ZooKeeper transaction under a lock: it begins with a check of the holder's own node, and ZooKeeper commits it whole
-/// or not at all. So it takes effect only while the lock is held, however long this process was paused before; the one
-/// kind of write that needs no fencing token.
+/// A ZooKeeper transaction under a lock. It begins with a check of the holder's own node, and ZooKeeper commits it
+/// whole or not at all. So it takes effect only while the lock is held, however long this process was paused before. It
+/// is the only kind of write that needs no fencing token.
 ///
-/// Made by [`Guard::transaction`](crate::Guard::transaction). Paths are absolute, from the connect string's chroot, as a lock's are. ZooKeeper takes
-/// about 1 MiB in all, unless the servers' `jute.maxbuffer` says otherwise; upon more it ends the connection, and the
-/// transaction with [`TransactionError::Unknown`].
+/// [`Guard::transaction`](crate::Guard::transaction) makes it. Paths are absolute and relative to the connect string's
+/// chroot, as a lock's are. ZooKeeper accepts about 1 MiB in all, unless the servers' `jute.maxbuffer` says otherwise.
+/// If a transaction is larger, the server ends the connection, and the transaction fails with
+/// [`TransactionError::Unknown`].
 ///
-/// An operator who deletes the lock's whole directory makes its numbers start over. Then the holder's name may become
-/// another contender's, which the check, by name, would take for the holder. A guard whose node was not seen on the
-/// present connection therefore looks at it first ([`Guard::verify`](crate::Guard::verify), which costs a round trip more), and is told of a
-/// deletion later on, though not in its first 40 ms. What remains is the time from that look, or until that word arrives, to
-/// the commit; a connection that breaks just when the transaction is handed to it prolongs that until the next one is there.
+/// If an operator deletes the lock's whole directory, its numbers start over. Then another contender may get the
+/// holder's name, and the check, which knows only the name, would take that contender for the holder. So if the
+/// holder's node was not seen on the present connection, the guard first looks at it
+/// ([`Guard::verify`](crate::Guard::verify), one more round trip). A server notifies the holder of a later deletion,
+/// except in the holder's first 40 ms. One gap remains: the time from that look, or until that notification arrives, to
+/// the commit. If the connection breaks just when the transaction is handed to it, the gap lasts until the next
+/// connection is there.
 ///
 /// ```no_run
 /// # async fn example(guard: zklock::Guard) -> Result<(), zklock::TransactionError> {
@@ -54,7 +57,7 @@ impl<'guard> Transaction<'guard> {
         Self { held, operations: Vec::new() }
     }
 
-    /// Creates a persistent node with an open ACL. Its parent must exist, and it must not.
+    /// Creates a persistent node with an open ACL. The node's parent must exist, and the node must not.
     pub fn create(self, path: impl Into<String>, data: impl Into<Vec<u8>>) -> Self {
         self.create_with(path, data, NodeOptions::new())
     }
@@ -69,17 +72,18 @@ impl<'guard> Transaction<'guard> {
         self.and(path, Task::Create { data: data.into(), options })
     }
 
-    /// Sets a node's data, if it has this version or if that is `None`.
+    /// Sets a node's data, if the node has this version. `None` stands for any version.
     pub fn set(self, path: impl Into<String>, data: impl Into<Vec<u8>>, version: Option<i32>) -> Self {
         self.and(path, Task::Set { data: data.into(), version })
     }
 
-    /// Deletes a node without children, if it has this version or if that is `None`.
+    /// Deletes a node without children, if the node has this version. `None` stands for any version.
     pub fn delete(self, path: impl Into<String>, version: Option<i32>) -> Self {
         self.and(path, Task::Delete { version })
     }
 
-    /// Goes on only if a node exists, and has this version unless that is `None`. Needs permission to read it.
+    /// Checks that a node exists and has this version. `None` stands for any version. If the check fails, the
+    /// transaction writes nothing. The session needs permission to read the node.
     pub fn check(self, path: impl Into<String>, version: Option<i32>) -> Self {
         self.and(path, Task::Check { version })
     }
@@ -89,20 +93,21 @@ impl<'guard> Transaction<'guard> {
         self
     }
 
-    /// Sends the transaction, and returns once it is committed: what each operation did, in the order in which they were
-    /// asked for. One round trip. Without operations it checks that the lock is held, and that is all.
+    /// Sends the transaction, and returns once ZooKeeper has committed it. It returns the result of each operation, in
+    /// the order in which you added them. It takes one round trip. Without operations the transaction only checks that
+    /// the lock is held.
     ///
-    /// Returns at the latest when the guard's lease is over. Do not put it into [`Guard::run`](crate::Guard::run), whose
-    /// [`Lost`](crate::Lost) would say nothing about the write.
+    /// The call returns at the latest when the guard's lease ends. Do not call it inside
+    /// [`Guard::run`](crate::Guard::run): the [`Lost`](crate::Lost) of `run` says nothing about the write.
     ///
     /// # Errors
     ///
-    /// See [`TransactionError`]. After all but [`Unknown`](TransactionError::Unknown) nothing was written.
+    /// See [`TransactionError`]. After every error but [`Unknown`](TransactionError::Unknown), nothing was written.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: once polled, whether it is committed is unknown, as with [`TransactionError::Unknown`]. The guard
-    /// remains.
+    /// Not safe. If you drop the future after it was polled, you do not know whether ZooKeeper commits the transaction,
+    /// as with [`TransactionError::Unknown`]. Dropping the future does not change the guard.
     pub async fn commit(self) -> Result<Vec<Applied>, TransactionError> {
         let Self { held, operations } = self;
         for (index, operation) in operations.iter().enumerate() {
@@ -112,7 +117,7 @@ impl<'guard> Transaction<'guard> {
                 cause,
             })?;
         }
-        // The connection may break again meanwhile; each round takes a quorum's answer, and the lease ends some time.
+        // The connection may break again meanwhile. Each round takes a quorum's answer, so the lease bounds the loop.
         let connection = loop {
             match held.certainty() {
                 Certainty::Seen(connection) => break connection,
@@ -122,17 +127,19 @@ impl<'guard> Transaction<'guard> {
         held.check().map_err(TransactionError::Lost)?;
         let paths = operations.iter().map(|operation| operation.path.clone()).collect::<Vec<_>>();
         let (lock, node) = (held.path.to_string(), held.node());
-        // On no later connection: until that is there the node may go, and its name to another contender.
+        // The transaction goes out on this connection and on no later one. Before a later connection is there, somebody
+        // may delete our node, and another contender may get its name.
         let request = held
             .session()
             .requester()
             .request_on(connection, |wire| fenced::commit(wire.client, node, operations));
-        // Not before the guard is lost, as a stop margin is: whoever winds down still works.
+        // The stop margin does not count here: a holder that winds down still works.
         let over = pin!(held.clone().lost(Duration::ZERO));
-        // The answer counts if it is there, lost or not.
+        // If the answer is there, it counts, whether or not the guard is lost.
         let answer = match select(request, over).await {
             Either::Left((answer, _)) => answer,
-            // The word of a deletion arrives before the answer, on the same connection: a moment later that is there, too.
+            // The notification of the deletion arrives before the answer, on the same connection. The answer follows a
+            // moment later.
             Either::Right((LostReason::NodeDeleted, request)) => {
                 let session = held.session();
                 let lapse = pin!(session.sleep(session.lease().remaining()));
@@ -141,7 +148,7 @@ impl<'guard> Transaction<'guard> {
                     Either::Right(_) => Answer::Lost,
                 }
             }
-            // The client may yet send it, or has.
+            // The client may have sent the transaction, or may still send it.
             Either::Right(_) => Answer::Lost,
         };
         match answer {

@@ -1,53 +1,54 @@
-//! Why a transaction was not committed.
+//! Errors of a transaction.
 
 use std::fmt;
 
 use super::lost::Lost;
 
-/// Why a transaction was not committed, or is not known to be.
+/// Why a transaction was not committed, or why its outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransactionError {
-    /// The guard was lost before anything was sent, or the server found the holder's node gone. Nothing was written.
+    /// The guard was lost before zklock sent anything, or the server found the holder's node gone or written to.
+    /// Nothing was written.
     #[error(transparent)]
     Lost(Lost),
-    /// One of the caller's operations could not be done. Nothing was written.
+    /// The server could not do one of the caller's operations. Nothing was written.
     #[error(
-        "operation {operation}, on {path}, failed: {problem}; nothing was written, look at the node and try again"
+        "operation {operation}, on {path}, failed: {problem}; nothing was written; look at the node and try again"
     )]
     Condition {
-        /// Its index among the caller's operations, from 0.
+        /// The operation's index among the caller's operations, from 0.
         operation: usize,
-        /// Its path, as it was given.
+        /// The path that the caller gave.
         path: String,
-        /// What is in the way.
+        /// What keeps the server from doing the operation.
         problem: ConditionProblem,
     },
-    /// One of the caller's operations cannot be asked for. Nothing was sent.
+    /// One of the caller's operations is not allowed. Nothing was sent.
     #[error("operation {operation}, on {path:?}, is invalid: {cause}")]
     Invalid {
-        /// Its index among the caller's operations, from 0.
+        /// The operation's index among the caller's operations, from 0.
         operation: usize,
-        /// Its path, as it was given.
+        /// The path that the caller gave.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the operation.
         cause: String,
     },
-    /// The connection, the session or the guard was lost before the answer came. All was written, or nothing, or it may
-    /// still come to be written.
+    /// The connection, the session or the guard was lost before the answer came. ZooKeeper has written all of the
+    /// transaction or nothing, or may still write all of it.
     ///
-    /// It is decided, for whoever looks then, once [`Guard::verify`](crate::Guard::verify) says that this guard is still
-    /// held, or else once the lock has been acquired anew by anybody. What may be repeated without a look is what cannot
-    /// take effect twice: a set of a certain version, a create of a certain name.
+    /// The outcome is settled once [`Guard::verify`](crate::Guard::verify) says that this guard is still held, or once
+    /// anybody has acquired the lock anew. Look at the nodes after that, and not before. You may repeat without a look
+    /// only operations that cannot take effect twice: a set of a certain version, or a create of a certain name.
     #[error(
-        "the answer to a transaction under the lock {path} was lost, so it may have been committed, or be yet; \
-         verify the guard, or acquire the lock again, and look before repeating it"
+        "the answer to a transaction under the lock {path} was lost, so ZooKeeper may have committed it, or may still commit \
+         it; verify the guard, or acquire the lock again, and look before you repeat it"
     )]
     Unknown {
         /// The lock's path.
         path: String,
     },
-    /// The server refused for another reason. Nothing was written.
+    /// The server or the client refused the transaction for another reason. Nothing was written.
     #[error("a transaction under the lock {path} was refused: {cause}")]
     Refused {
         /// The lock's path.
@@ -57,7 +58,7 @@ pub enum TransactionError {
     },
 }
 
-/// What is in the way of one operation of a transaction.
+/// What keeps the server from doing one operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConditionProblem {
@@ -71,13 +72,13 @@ pub enum ConditionProblem {
     NotEmpty,
     /// The parent is an ephemeral node, which can have no children.
     EphemeralParent,
-    /// An ACL forbids it.
+    /// An ACL forbids the operation.
     NotAuthorized,
     /// The server does not accept the ACL of the node that was to be created.
     InvalidAcl,
     /// A quota is used up.
     QuotaExceeded,
-    /// Anything else, in the server's words.
+    /// Another problem, in the server's words.
     Other(String),
 }
 

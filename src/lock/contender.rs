@@ -1,4 +1,4 @@
-//! Who is in a lock's queue.
+//! The contenders in a lock's queue.
 
 use std::time::SystemTime;
 
@@ -12,21 +12,22 @@ use crate::requests::Node;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contender {
-    /// Its place in the queue: 0 holds the lock, or is about to.
+    /// The contender's place in the queue. The contender at place 0 holds the lock, or is about to.
     pub position: usize,
-    /// Its node's path.
+    /// The path of the contender's node.
     pub path: String,
-    /// The number that the server gave it: a lower one goes first.
+    /// The number that the server gave the node. The lowest number in the queue goes first.
     pub number: i32,
-    /// Its owner text; `None` if the node's data is not ours to read, or not zklock's.
+    /// The contender's owner text; `None` if this session may not read the node, or if its data is not zklock's.
     pub owner: Option<String>,
-    /// Its extra data, if it has any.
+    /// The contender's extra data, if it has any.
     pub data: Option<String>,
-    /// When it began to contend, by its own wall clock.
+    /// When the contender entered the queue, by the wall clock of its own machine.
     pub since: Option<SystemTime>,
-    /// The id of its ZooKeeper session; `None` if the node is not ours to read.
+    /// The id of the contender's ZooKeeper session; `None` if this session may not read the node.
     pub session: Option<i64>,
-    /// The fencing token it has, or will have, as the holder; `None` if the node is not ours to read.
+    /// The fencing token that the contender has, or will have, as the holder; `None` if this session may not read the
+    /// node.
     pub token: Option<FencingToken>,
 }
 
@@ -34,16 +35,17 @@ pub struct Contender {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignContender {
-    /// Its node's path.
+    /// The path of the contender's node.
     pub path: String,
-    /// Whose it seems to be, by its name.
+    /// The client that the node's name points to.
     pub client: ForeignClient,
-    /// The id of its ZooKeeper session; `None` if the node is not ours to read, or not ephemeral.
+    /// The id of the contender's ZooKeeper session; `None` if this session may not read the node, or if the node is not
+    /// ephemeral.
     pub session: Option<i64>,
 }
 
 impl Contender {
-    /// From its node at this path.
+    /// Makes a contender from what was read of its node at this path.
     pub(crate) fn new(position: usize, path: String, node: Node) -> Self {
         let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
         Self {

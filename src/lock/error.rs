@@ -1,4 +1,4 @@
-//! Why there is no lock, no guard, or no answer about a queue.
+//! Errors of a lock: why it cannot be made, why it was not acquired, why its queue could not be read.
 
 use std::time::Duration;
 
@@ -7,31 +7,32 @@ use zklock_recipe::{Foreign, ForeignClient, Refusal, Sequence};
 use crate::path::PathProblem;
 use crate::zk::ConnectError;
 
-/// Why a lock cannot be.
+/// Why a [`Lock`](crate::Lock) cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidLock {
-    /// The path is not one a lock can have.
+    /// No lock can have this path.
     #[error("the lock path {path:?} cannot be used: {problem}")]
     Path {
-        /// As it was given.
+        /// The path that the caller gave.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the path.
         problem: PathProblem,
     },
-    /// An option is too long for a node that is read with every look at the queue.
+    /// An option is too long. zklock writes it to each contender's node, and others read that node whenever they look
+    /// at the queue.
     #[error("the {option} of the lock {path} has {length} bytes; shorten it to {longest} at most")]
     TooLong {
         /// The lock's path.
         path: String,
-        /// `owner` or `data`.
+        /// The option's name: `owner` or `data`.
         option: &'static str,
-        /// Its length in bytes.
+        /// The option's length, in bytes.
         length: usize,
-        /// The longest it may be.
+        /// The longest that the option may be, in bytes.
         longest: usize,
     },
-    /// Guards would have to wind down though nothing is wrong.
+    /// The stop margin is too long: guards would have to wind down although nothing is wrong.
     #[error(
         "a stop margin of {stop_margin:?} for {path} is too long: with the session timeout of {timeout:?} that the servers \
          granted, a lease may fall to {longest:?} between heartbeats; shorten it, or ask for a longer session timeout"
@@ -39,22 +40,22 @@ pub enum InvalidLock {
     StopMargin {
         /// The lock's path.
         path: String,
-        /// As it was given.
+        /// The stop margin that the caller asked for.
         stop_margin: Duration,
-        /// The longest it may be in this session.
+        /// The longest stop margin in this session.
         longest: Duration,
-        /// The session timeout that may be in force.
+        /// The session timeout that zklock reckons with.
         timeout: Duration,
     },
 }
 
-/// Why a lock was not acquired. No node is left behind, but where the variant says so.
+/// Why a lock was not acquired. The acquisition leaves no node behind, unless the variant says so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// An ACL forbids it: to create the lock's directory, to create, list or delete children there, or to read the
-    /// predecessor's node (the server tells its fate only to those who may). If it is the deletion that is forbidden, the
-    /// contender's node stays in the queue until its session ends.
+    /// An ACL forbids the acquisition: creating the lock's directory; creating, listing or deleting children in it; or
+    /// reading the predecessor's node (a server reports a node's end only to sessions that may read the node). If it is
+    /// the deletion that the ACL forbids, the contender's node stays in the queue until its session ends.
     #[error(
         "no permission to queue at {path}; authenticate the session, or have ACLs grant READ, CREATE and DELETE on \
          the directory and READ on every contender's node"
@@ -69,31 +70,32 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
-    /// The server takes only reads: it has lost its ensemble.
+    /// The server has lost its ensemble, and takes only reads.
     #[error("the server is read-only, so nobody can queue at {path}; bring the quorum back and try again")]
     ReadOnly {
         /// The lock's path.
         path: String,
     },
-    /// The server does not accept the ACL given in the lock's options.
+    /// The server does not accept the ACL in the lock's options.
     #[error("the server does not accept the ACL for {path}; `creator_only` needs an authenticated session")]
     InvalidAcl {
         /// The lock's path.
         path: String,
     },
-    /// The sequence numbers of the lock's directory are near their end, where ZooKeeper no longer keeps the order.
+    /// The sequence numbers of the lock's directory are close to the largest one. There ZooKeeper no longer keeps the
+    /// order.
     #[error(
         "the sequence numbers at {path} are near their end (last: {sequence}); let the queue drain and delete the \
-         directory (ZooKeeper does within about a minute if zklock made it), then try again"
+         directory (if zklock made it, ZooKeeper deletes it within about a minute), then try again"
     )]
     SequenceExhausted {
         /// The lock's path.
         path: String,
-        /// The number this contender was given.
+        /// The number that the server gave this contender.
         sequence: i32,
     },
-    /// A contender of another client is in the lock's directory, or a node with a contender's name that was made by hand. Such
-    /// a client may ignore zklock's nodes, so both could hold the lock.
+    /// A contender of another client is in the lock's directory, or a node that somebody made by hand with a
+    /// contender's name. Other clients may ignore zklock's nodes, so both could hold the lock.
     #[error(
         "{node} is a contender of {client}, and zklock shares no queue with other clients; let all that contend at {path} \
          use zklock, use another path, or wait until that node is gone (delete it if \
@@ -102,49 +104,52 @@ pub enum AcquireError {
     ForeignContender {
         /// The lock's path.
         path: String,
-        /// The path of the other contender's node.
+        /// The path of the foreign contender's node.
         node: String,
-        /// Whose it seems to be, by its name.
+        /// The client that the node's name points to.
         client: ForeignClient,
-        /// The id of the session that the node lives with; `None` if the node is not ours to read, or not ephemeral.
+        /// The id of the session that owns the node; `None` if this session may not read the node, or if the node is
+        /// not ephemeral.
         session: Option<i64>,
     },
     /// Somebody else deleted this contender's node, or the whole directory.
-    #[error("the contender's node at {path} was deleted by somebody else, and with it its place; try again")]
+    #[error(
+        "somebody else deleted the contender's node at {path}, so its place in the queue is lost; try again"
+    )]
     NodeDeleted {
         /// The lock's path.
         path: String,
     },
     /// The session is closed.
-    #[error("the session was closed, so nothing can queue at {path}; connect a new one")]
+    #[error("the session was closed, so nothing can queue at {path}; connect a new session")]
     SessionClosed {
         /// The lock's path.
         path: String,
     },
     /// The server rejected the session's credentials.
     #[error(
-        "the server rejected the session's credentials while queueing at {path}; check them and connect anew"
+        "the server rejected the session's credentials, so nothing can queue at {path}; check them and connect a new session"
     )]
     AuthFailed {
         /// The lock's path.
         path: String,
     },
-    /// ZooKeeper did not answer in time; from [`try_acquire`](crate::Lock::try_acquire) only.
+    /// ZooKeeper did not answer in time. Only [`try_acquire`](crate::Lock::try_acquire) returns this error.
     #[error(
-        "ZooKeeper did not answer within {waited:?} whether {path} is free; check the servers, and try again"
+        "ZooKeeper did not answer within {waited:?}, so it is unknown whether {path} is free; check the servers, and try again"
     )]
     Unanswered {
         /// The lock's path.
         path: String,
-        /// How long it was given: half a session timeout.
+        /// How long zklock waited for the answer: half a session timeout.
         waited: Duration,
     },
     /// The ZooKeeper session has ended, and the servers refuse to open another one like it.
-    #[error("no session can be opened any more, so nothing can queue at {path}: {cause}")]
+    #[error("the servers refuse to open another session, so nothing can queue at {path}: {cause}")]
     SessionFailed {
         /// The lock's path.
         path: String,
-        /// What the servers said, and what to do.
+        /// Why the servers refuse, and what to do.
         cause: Box<ConnectError>,
     },
     /// The server refused for another reason.
@@ -177,9 +182,9 @@ impl AcquireError {
         Self::SequenceExhausted { path, sequence: sequence.0 }
     }
 
-    /// True if the same call may succeed later on, with nothing changed by hand: the node was deleted, ZooKeeper did not
-    /// answer, is read-only, or another client's contender is there. False if somebody must act first: on the session, the
-    /// permissions, the path or the directory.
+    /// Returns true if the same call may succeed later without help: the contender's node was deleted, ZooKeeper did
+    /// not answer, the server is read-only, or another client's contender is in the directory. Returns false if
+    /// somebody must first act on the session, the permissions, the path or the directory.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -190,38 +195,38 @@ impl AcquireError {
         )
     }
 
-    /// True if the session is over, so that only a new one can help.
+    /// Returns true if the session is over, so that only a new session can help.
     pub fn is_session_over(&self) -> bool {
         matches!(self, Self::SessionClosed { .. } | Self::AuthFailed { .. } | Self::SessionFailed { .. })
     }
 }
 
-/// Why the queue could not be read.
+/// Why a queue, or a tree of locks, could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The path is not one that can be asked about.
+    /// ZooKeeper does not allow this path, or it is inside the servers' own subtree.
     #[error("the path {path:?} cannot be used: {problem}")]
     Path {
-        /// As it was given.
+        /// The path that the caller gave.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the path.
         problem: PathProblem,
     },
-    /// An ACL forbids it.
+    /// An ACL forbids the session to list the node.
     #[error("no permission to list {path}; authenticate the session, or have the directory's ACL grant READ")]
     NotAuthorized {
         /// The lock's path.
         path: String,
     },
     /// The session is over.
-    #[error("the session is over, so {path} cannot be read; connect a new one")]
+    #[error("the session is over, so {path} cannot be read; connect a new session")]
     SessionOver {
         /// The lock's path.
         path: String,
     },
     /// The connection was lost before the answer came.
-    #[error("the connection was lost while reading {path}; try again")]
+    #[error("the connection was lost while {path} was read; try again")]
     Disconnected {
         /// The lock's path.
         path: String,
@@ -233,7 +238,7 @@ pub enum QueryError {
     Unanswered {
         /// The lock's path.
         path: String,
-        /// How long it was given: half a session timeout.
+        /// How long zklock waited for the answer: half a session timeout.
         waited: Duration,
     },
     /// The server refused for another reason.

@@ -1,4 +1,4 @@
-//! The lock: acquiring it, and looking at its queue.
+//! The [`Lock`]: acquiring it, and looking at its queue.
 
 pub(crate) mod contender;
 pub(crate) mod error;
@@ -25,11 +25,11 @@ use crate::requests::{self, Node};
 use crate::settings::Settings;
 use crate::zk::{Over, Succession};
 
-/// A lock of one session: a directory in ZooKeeper in which contenders queue. Cheap to clone; clones, like locks at
-/// the same path in other sessions and processes, contend with each other.
+/// A lock of one session: a directory in ZooKeeper in which contenders queue. Cloning it is cheap. Its clones contend
+/// with each other, and with locks at the same path in other sessions and processes.
 ///
-/// Contenders are served first come, first served. A waiter watches only its predecessor, so a release wakes one
-/// waiter.
+/// Contenders acquire the lock in the order in which they came. A waiter watches only its predecessor, so a release
+/// wakes one waiter.
 #[derive(Clone)]
 pub struct Lock {
     succession: Arc<Succession>,
@@ -49,26 +49,26 @@ impl Lock {
         Ok(Self { succession, settings: Arc::new(settings) })
     }
 
-    /// The path of the lock's directory, from the connect string's chroot.
+    /// Returns the path of the lock's directory, relative to the connect string's chroot.
     pub fn path(&self) -> &str {
         self.settings.path.as_str()
     }
 
-    /// Waits in the queue until the lock is held. A free lock takes one round trip; the first acquisition of a `Lock` takes up
-    /// to two, and one that must create the directory three or more.
+    /// Acquires the lock, and waits in the queue for as long as that takes. A free lock takes one round trip. The first
+    /// acquisition of a `Lock` takes up to two, and one that must create the directory takes three or more.
     ///
-    /// Waits as long as it takes, ZooKeeper's absence included: while the connection is lost the place in the queue
-    /// is kept for as long as the ZooKeeper session lives. If the servers end that, the acquisition queues again in the
-    /// next one, at the end.
+    /// The wait goes on while ZooKeeper is away. If the connection is lost, the contender keeps its place for as long
+    /// as its ZooKeeper session lives. If ZooKeeper ends that session, the acquisition joins the queue again in the
+    /// next session, at the end.
     ///
     /// # Poll it, or drop it
     ///
-    /// The future does its work when it is polled. One that is kept and not polled, say beside a `select!` that has moved on,
-    /// would hold the queue up once its turn has come. So an acquisition that has asked to be polled gives its place up
-    /// after half a session timeout (three eighths at the least). It asks when there is news, and after ten session timeouts
-    /// without any. It queues again, at the end, when it is polled next;
-    /// [`Session::requeued`](crate::Session::requeued) counts that. Acquire in a task of its own if the caller may be busy
-    /// with something else:
+    /// The future works only while it is polled. If you keep it and do not poll it, say beside a `select!` that has
+    /// moved on, it would block the queue once its turn has come. So an acquisition that has asked to be polled, and is
+    /// not polled for half a session timeout (three eighths at least), gives up its place. It asks to be polled when it
+    /// hears news, and after ten session timeouts without any. At its next poll it joins the queue again, at the end;
+    /// [`Session::requeued`](crate::Session::requeued) counts that. If the caller may be busy with something else,
+    /// acquire in a separate task:
     ///
     /// ```no_run
     /// # async fn example(lock: zklock::Lock) -> Result<(), Box<dyn std::error::Error>> {
@@ -85,8 +85,8 @@ impl Lock {
     ///
     /// # Cancel safety
     ///
-    /// Safe: dropping the future at any point removes its node in the background. The place in the queue is
-    /// lost; so is the lock, if it had just been granted.
+    /// Safe. You may drop the future at any point; zklock then removes its node in the background. The place in the
+    /// queue is lost, and so is the lock if the future had just acquired it.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
         match self.contend(Patience::Wait).await {
             Ok(guard) => Ok(guard),
@@ -94,8 +94,9 @@ impl Lock {
         }
     }
 
-    /// Acquires the lock if nobody holds it or waits for it; `None` if somebody does, and if another call like this one
-    /// is just leaving. Waits for no other contender, and for ZooKeeper's answer no longer than half a session timeout.
+    /// Acquires the lock if nobody holds it or waits for it. Returns `None` if somebody does, even if that is only
+    /// another call like this one that is just leaving. It waits for no other contender, and for ZooKeeper's answer for
+    /// half a session timeout at most.
     ///
     /// # Errors
     ///
@@ -113,11 +114,11 @@ impl Lock {
         }
     }
 
-    /// Waits in the queue until the lock is held, or until `timeout` has passed since this call (not since the
-    /// first poll): `None` then. Holds while ZooKeeper is unreachable, too. The clock is monotonic and stops while
+    /// Acquires the lock, and returns `None` if `timeout` passes first. The time begins with this call, not with the
+    /// first poll. It also bounds the wait while ZooKeeper cannot be reached. The clock is monotonic and stops while
     /// the machine is suspended.
     ///
-    /// A `timeout` of zero leaves no time for ZooKeeper's answer; see [`try_acquire`](Self::try_acquire).
+    /// A `timeout` of zero leaves ZooKeeper no time to answer; use [`try_acquire`](Self::try_acquire) instead.
     ///
     /// # Errors
     ///
@@ -139,8 +140,8 @@ impl Lock {
         }
     }
 
-    /// The queue as it is now, the holder first; empty if nobody contends. For operators and tests: by the time it
-    /// is read it may have changed.
+    /// Returns the queue, with the holder first. It is empty if nobody contends. This function is meant for operators
+    /// and tests: the answer may be outdated by the time you read it.
     ///
     /// # Errors
     ///
@@ -159,8 +160,9 @@ impl Lock {
         Ok(nodes.into_iter().enumerate().map(contender).collect())
     }
 
-    /// Contenders of other clients in the lock's directory, which keep everybody from acquiring the lock; see
-    /// [`AcquireError::ForeignContender`]. For operators and tests: by the time it is read it may have changed.
+    /// Returns the contenders of other clients in the lock's directory. They keep every zklock contender from acquiring
+    /// the lock; see [`AcquireError::ForeignContender`]. This function is meant for operators and tests: the answer may
+    /// be outdated by the time you read it.
     ///
     /// # Errors
     ///
@@ -181,13 +183,16 @@ impl Lock {
         Ok(found.into_iter().map(contender).collect())
     }
 
-    /// Contends until the lock is held, or something ends it: in one ZooKeeper session after the other.
+    /// Contends until the lock is granted or the acquisition ends, in one ZooKeeper session after the other.
     async fn contend(&self, patience: Patience) -> Result<Guard, Unsuccessful> {
         let mut arrival = Arrival::New;
         loop {
             let session = self.succession.living().await.map_err(Unsuccessful::Over)?;
             if arrival == Arrival::Queued {
-                warn!(path = self.path(), "the place in the queue is lost; queueing again, at the end");
+                warn!(
+                    path = self.path(),
+                    "the contender has lost its place in the queue, and joins the queue again, at the end"
+                );
                 self.succession.requeue();
             }
             let mut driver = Driver::new(session, self.settings.clone(), patience, arrival);
@@ -211,8 +216,8 @@ impl Lock {
             Unsuccessful::Ended(End::Refused(refusal)) => AcquireError::refused(path, refusal),
             Unsuccessful::Ended(End::Foreign(foreign)) => AcquireError::foreign(path, foreign),
             Unsuccessful::Ended(End::Exhausted(sequence)) => AcquireError::exhausted(path, sequence),
-            // Nobody gives up or releases for the caller, only `try_acquire` finds a queue busy, and with the end of
-            // a ZooKeeper session it goes on.
+            // Of these, only `NodeDeleted` happens here. Nobody gives up or releases for the caller. Only `try_acquire`
+            // finds a queue busy. If a ZooKeeper session ends, `contend` goes on in the next one.
             Unsuccessful::Ended(
                 End::NodeDeleted | End::GivenUp | End::Released | End::Busy | End::SessionOver(_),
             ) => AcquireError::NodeDeleted { path },

@@ -1,4 +1,4 @@
-//! What a caller may choose of a lock.
+//! The options of a lock.
 
 use std::time::Duration;
 
@@ -35,77 +35,83 @@ pub struct LockOptions {
 }
 
 impl LockOptions {
-    /// The defaults.
+    /// Makes the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Who contends, in free text of up to 256 bytes, for operators. The default is `host:pid`.
+    /// Sets the text by which operators recognise the contender: free text of up to 256 bytes. The default is
+    /// `host:pid`.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Extra data for each contender's node, up to 16 KiB. The default is none.
+    /// Sets extra data for each contender's node: up to 16 KiB. The default is none.
     pub fn data(mut self, data: impl Into<String>) -> Self {
         self.data = Some(data.into());
         self
     }
 
-    /// The ACL of the contenders' nodes, and of the lock's directory if it is created. The default is
+    /// Sets the ACL of the contenders' nodes, and of the lock's directory if zklock creates it. The default is
     /// [`Acl::open`].
     pub fn acl(mut self, acl: Acl) -> Self {
         self.acl = acl;
         self
     }
 
-    /// The ACL of the directory's ancestors if they are created. The default is [`Acl::open`].
+    /// Sets the ACL of the directory's ancestors if zklock creates them. The default is [`Acl::open`].
     pub fn ancestors_acl(mut self, acl: Acl) -> Self {
         self.ancestors_acl = acl;
         self
     }
 
-    /// How long before the guard's end [`Guard::lost`](crate::Guard::lost) and [`Guard::run`](crate::Guard::run) tell of it: time to wind down while the lock
-    /// is still held. The default is zero.
+    /// Sets how long before the lease ends [`Guard::lost`](crate::Guard::lost) and [`Guard::run`](crate::Guard::run)
+    /// resolve. In this time the holder can wind down while it still holds the lock. The default is zero.
     ///
-    /// The guard's end is fixed from then on, even if ZooKeeper is heard of again. A loss that nobody foresees (an
-    /// operator's deletion, the end of the ZooKeeper session) leaves no such time.
+    /// Once the margin has begun, nothing puts off the end of the guard, even if ZooKeeper answers again. A loss that
+    /// nobody foresees leaves no such time: an operator deletes the holder's node, or the ZooKeeper session ends.
     ///
-    /// A lease lasts a session timeout, less what it takes for the ensemble to confirm it, so there is a longest stop
-    /// margin: 2.2 seconds with the default session timeout of 10 seconds and tick of 2 seconds, 6 seconds with a session
-    /// timeout of 24. [`Session::lock_with`](crate::Session::lock_with) refuses a longer one. Should the servers grant a
-    /// shorter session timeout later on, the margin is cut to what that allows.
+    /// A lease lasts a session timeout, less the time that the ensemble needs to confirm it. So the stop margin cannot
+    /// be longer than 2.2 seconds with the default session timeout of 10 seconds and tick of 2 seconds, or 6 seconds
+    /// with a session timeout of 24 seconds. [`Session::lock_with`](crate::Session::lock_with) refuses a longer one. If
+    /// the servers later grant a shorter session timeout, zklock shortens the margin to the longest one that this
+    /// timeout allows.
     pub fn stop_margin(mut self, margin: Duration) -> Self {
         self.stop_margin = margin;
         self
     }
 
-    /// How long a waiter whose predecessor vanished, rather than released the lock, waits before it is granted:
-    /// Chubby's and Consul's lock-delay. The default is zero. Set it for every contender: each observes its own.
+    /// Sets how long a waiter waits before it is granted the lock if its predecessor vanished without a release. Chubby
+    /// and Consul call this a lock-delay. The default is zero. Set it for every contender: each contender observes only
+    /// its own delay.
     ///
-    /// It covers, for waiters that are in the queue already:
+    /// For waiters that are already in the queue, the delay covers:
     ///
-    /// * what the last holder has in flight when it dies or loses the lock (a request on its way to a store that
-    ///   knows no fencing tokens), if that has arrived by then;
-    /// * an operator who deletes the holder's node, or closes its session: the holder is told within a round trip, and
-    ///   40 ms if it has just been granted. With a delay of the session timeout or more this holds for a holder that
-    ///   is cut off at that moment, too;
-    /// * an operator who deletes a waiter's node: a waiter that has a delay asks a quorum for its node before it takes a
-    ///   release for its own grant. That costs it a round trip.
+    /// * work that the last holder has in flight when it dies or loses the lock (a request on its way to a store that
+    ///   knows no fencing tokens), if that work arrives within the delay;
+    /// * an operator who deletes the holder's node, or closes its session: the holder learns of it within a round trip,
+    ///   or within 40 ms if it has just been granted the lock. If the delay is at least the session timeout, this also
+    ///   covers a holder that is cut off at that moment;
+    /// * an operator who deletes a waiter's node: a waiter with a delay asks a quorum for its own node before it takes
+    ///   a release for its own grant. That costs it a round trip.
     ///
-    /// It does not cover a contender that comes to the queue after the holder vanished, or a few round trips before, and
-    /// finds nobody there; nor a process that is paused for longer; nor an operator who writes to the holder's node and deletes
-    /// it in one transaction, as a holder does, or who has forbidden the holder to read it.
+    /// The delay does not cover:
     ///
-    /// Closing a session whose guards are not released counts as vanishing, and so does dropping a guard that was lost.
-    /// So does what may have gone unseen while the connection was lost, or until the next ZooKeeper session was there.
-    /// [`try_acquire`](crate::Lock::try_acquire) never waits.
+    /// * a contender that enters the queue after the holder vanished, or a few round trips before, and finds nobody there;
+    /// * a process that is paused for longer than the delay;
+    /// * an operator who writes to the holder's node and deletes it in one transaction, as a holder does;
+    /// * an operator who has forbidden the holder to read its node.
+    ///
+    /// Some events count as vanishing, too: a session is closed before its guards are released, or a lost guard is
+    /// dropped. The delay also applies if a predecessor may have vanished unseen, while the connection was lost or
+    /// before the next ZooKeeper session was established. [`try_acquire`](crate::Lock::try_acquire) never waits.
     pub fn takeover_delay(mut self, delay: Duration) -> Self {
         self.takeover_delay = delay;
         self
     }
 
-    /// The settings of the lock at `path`, if these options can be in a session with these lengths.
+    /// Makes the settings of the lock at `path`, if a session with these lengths allows these options.
     pub(super) fn settings(self, path: LockPath, lengths: Lengths) -> Result<Settings, InvalidLock> {
         let (stop_margin, longest) = (self.stop_margin, lengths.longest_stop_margin());
         if stop_margin > longest {
@@ -136,7 +142,7 @@ impl LockOptions {
     }
 }
 
-/// `host:pid`, by which an operator finds the process.
+/// Returns `host:pid`, by which an operator finds the process.
 fn default_owner() -> String {
     let host = rustix::system::uname();
     format!("{}:{}", host.nodename().to_string_lossy(), std::process::id())

@@ -1,4 +1,4 @@
-//! A question to ZooKeeper, for which a caller waits half a session timeout at most.
+//! Questions to ZooKeeper. The caller waits half a session timeout at most for each answer.
 
 use std::future::Future;
 
@@ -7,7 +7,7 @@ use zklock_recipe::{Event, Refusal};
 use super::error::QueryError;
 use crate::zk::{Answer, Succession, Wire};
 
-/// The answer to a question about this path, or why there is none.
+/// Asks ZooKeeper a question about this path. Returns the answer, or why none came.
 pub(crate) async fn query<T, F>(
     succession: &Succession,
     path: &str,

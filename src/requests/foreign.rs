@@ -1,4 +1,4 @@
-//! Contenders of other clients, by what reading their nodes shows.
+//! Finds contenders of other clients by reading their nodes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::reply::failure;
 use crate::node::NodeData;
 use crate::settings::Settings;
 
-/// A contender of another client among these children, if there is one. Only what may be one is read.
+/// Returns a contender of another client among these children, if one is there. It reads only suspects.
 pub(super) async fn live_suspect(
     client: &Client,
     lock: &Settings,
@@ -27,7 +27,7 @@ pub(super) async fn live_suspect(
     Ok(None)
 }
 
-/// Every contender of another client; or what went wrong.
+/// Returns every contender of another client, or what went wrong.
 pub(crate) async fn foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
     let children = match client.list_children(lock.path.as_str()).await {
         Ok(children) => children,
@@ -42,7 +42,7 @@ pub(crate) async fn foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Resu
     Ok(found)
 }
 
-/// The contenders of other clients among some children, by one request that reads them all.
+/// Returns the contenders of other clients among some children. One request reads them all.
 async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<Vec<Foreign>, Error> {
     let mut reader = client.new_multi_reader();
     for name in names {
@@ -56,16 +56,16 @@ async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<
     Ok(judged.collect())
 }
 
-/// Whether a child is another client's contender, by its name and what reading it shows: `None` if it is not ours to
-/// read.
+/// Decides by a child's name and its node whether it is another client's contender. `read` is `None` if this session
+/// may not read the node.
 pub(super) fn judge(name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
     let session = read.and_then(|(_, stat)| zklock_recipe::session(stat.ephemeral_owner));
     match (Child::of(name), read) {
         (Child::Suspect(client), _) if read.is_none() || session.is_some() => {
             Some(Foreign { name: name.to_owned(), client, session })
         }
-        // Whatever data a node was created with may have been overwritten since: then it tells nothing. A node that is
-        // not ephemeral never goes by itself.
+        // If somebody has written to a node since its creation, its data proves nothing. A node that is not ephemeral
+        // never vanishes by itself.
         (Child::Contender(_), Some((data, stat)))
             if stat.ephemeral_owner == 0 || (stat.version == 0 && NodeData::decode(data).is_none()) =>
         {
@@ -75,7 +75,7 @@ pub(super) fn judge(name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Fore
     }
 }
 
-/// A node with a name like zklock's that is not zklock's.
+/// Returns the foreign contender of a node whose name looks like zklock's.
 pub(super) fn lookalike(name: &str, stat: &zk::Stat) -> Foreign {
     let session = zklock_recipe::session(stat.ephemeral_owner);
     Foreign { name: name.to_owned(), client: ForeignClient::Lookalike, session }

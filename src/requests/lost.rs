@@ -1,4 +1,4 @@
-//! Looking for nodes whose creation was not answered, or of which nobody knows whether they are there.
+//! Looks for nodes whose create was not answered, and for nodes that may be gone.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,14 +15,14 @@ use super::read::{READ_CHUNK, Seen, is_there, read};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 
-/// Whether our node is there, though a reply about it was lost. The write in front makes sure that whatever was sent
-/// before it on this connection has taken effect, or never will: a server handles one session's requests in their order. The
-/// leader refuses requests that come by a server which the session has left; but it may take the session for having gone
-/// back there, if that server had been asked to resume it, too (`zk::late`).
+/// Checks whether our node exists after a reply about it was lost. The write in front makes sure that every request
+/// which was sent before it on this connection has taken effect, or never will: a server handles one session's requests
+/// in order. The leader refuses requests that come by a server which the session has left. But if that server had been
+/// asked to resume the session, too, the leader may take the session for having gone back there (`zk::late_creates`).
 pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.sequence);
     match join(check(&client, "/"), is_there(&client, &path, own)).await {
-        // A root that is not there, as a chroot may not be, is an answer, too.
+        // If the root does not exist, as a chroot may not, a quorum has still answered.
         (Event::Confirmed | Event::OwnTouched, Ok(there)) => Event::Recovered(there.then_some(own)),
         (Event::Confirmed | Event::OwnTouched, Err(failure)) => failure,
         (unknown, _) => unknown,
@@ -30,12 +30,12 @@ pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) 
     .into()
 }
 
-/// Finds our node by the `id` in its data, after the reply to its creation was lost.
+/// Finds our node by the `id` in its data, after the reply to its create was lost.
 pub(crate) async fn find(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, search: Search) -> Reply {
     match search.run(client, &lock).await {
         Ok(found) => match found.by_id.get(&id) {
             Some(own) => Event::Recovered(Some(*own)),
-            // It may be ours, and another one would queue behind it for ever.
+            // The hidden node may be ours. A second node of ours would wait behind it for ever.
             None if found.hidden => Event::Refused(Refusal::NotAuthorized),
             None => Event::Recovered(None),
         },
@@ -44,13 +44,13 @@ pub(crate) async fn find(client: Arc<Client>, lock: Arc<Settings>, id: Uuid, sea
     .into()
 }
 
-/// Deletes what has one of these ids: a node that was created after it was looked for. Which of them are gone now; `None` if
-/// they could not be looked for.
+/// Deletes nodes with one of these ids: their creates took effect after zklock had looked for them. Returns the ids of
+/// the nodes that are gone now; `None` if it could not look.
 pub(crate) async fn sweep(client: Arc<Client>, lock: Arc<Settings>, ids: Vec<Uuid>) -> Option<Vec<Uuid>> {
     let found = search(client.clone(), lock.clone()).await.ok()?;
     let mut gone = Vec::new();
     for (id, own) in ids.into_iter().filter_map(|id| Some((id, *found.by_id.get(&id)?))) {
-        warn!(path = %lock.path, "a contender that was looked for in vain has come to be after all; deleting it");
+        warn!(path = %lock.path, "the servers have carried out a create after zklock looked for its node in vain; zklock deletes the node");
         if delete(client.clone(), lock.clone(), own, Certainty::Unsure).await.event == Event::Deleted {
             gone.push(id);
         }
@@ -58,7 +58,7 @@ pub(crate) async fn sweep(client: Arc<Client>, lock: Arc<Settings>, ids: Vec<Uui
     Some(gone)
 }
 
-/// Lists this session's nodes in the lock's directory, behind a write as in [`recover`].
+/// Lists this session's nodes in the lock's directory, after a write as in [`recover`].
 async fn search(client: Arc<Client>, lock: Arc<Settings>) -> Result<Arc<Found>, Event> {
     let (checked, listed) = join(check(&client, "/"), client.list_ephemerals(lock.path.as_str())).await;
     let paths = match checked {
@@ -86,23 +86,23 @@ async fn search(client: Arc<Client>, lock: Arc<Settings>) -> Result<Arc<Found>, 
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     by_id: HashMap<Uuid, Own>,
-    /// Some are not ours to read.
+    /// Whether this session may not read some of its nodes.
     hidden: bool,
 }
 
 /// A search under way.
 type Running = BoxFuture<'static, Result<Arc<Found>, Event>>;
 
-/// The searches under way in one session, by directory. After a lost connection all who were about to enter search at
-/// once, and n searches would read n nodes each.
+/// The searches under way in one session, by directory. After a lost connection, all contenders that were about to
+/// enter search at once, and n searches would read n nodes each.
 #[derive(Default)]
 pub(crate) struct Searches(Mutex<HashMap<String, WeakShared<Running>>>);
 
-/// How to search.
+/// How a contender searches.
 pub(crate) enum Search {
-    /// On our own: what we look for was sent on this very connection, perhaps later than another search.
+    /// Alone: the create was sent on this very connection, perhaps after another search began.
     Alone,
-    /// With those that search there already: what we look for was sent on an earlier connection.
+    /// Together with contenders that already search there: the create was sent on an earlier connection.
     Together(Arc<Searches>),
 }
 
@@ -114,7 +114,7 @@ impl Search {
 }
 
 impl Searches {
-    /// Only those who await a search keep it, so none outlives its connection.
+    /// Only the contenders that await a search hold it, so no search outlives its connection.
     fn join(&self, client: Arc<Client>, lock: &Arc<Settings>) -> Shared<Running> {
         let mut searches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         searches.retain(|_, search| search.upgrade().is_some());

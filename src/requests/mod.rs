@@ -1,7 +1,7 @@
-//! The recipe's requests in ZooKeeper's terms: each function sends one command and turns the reply into an event.
+//! The recipe's requests in ZooKeeper's terms. Each function sends one command, and turns the reply into an event.
 //!
-//! zookeeper-client sends a request when its method is called. Calls made in one poll are therefore sent back to back, in that
-//! order.
+//! zookeeper-client sends a request when its method is called. So calls made in one poll are sent back to back, in the
+//! order of the calls.
 
 mod enter;
 mod foreign;

@@ -1,4 +1,4 @@
-//! The contender's own node: is it there, give it up.
+//! Requests about the contender's own node: whether it exists, and giving it up.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::read::is_there;
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 
-/// The version of a holder's node. A contender's data is written by its creation and by its release only, so somebody else
-/// wrote to a node of another version, which takes the lock from its holder.
+/// The version of a holder's node. Only a contender's create and its release write its data. If a node has another
+/// version, somebody else wrote to it, and that takes the lock from its holder.
 pub(crate) const HELD_VERSION: i32 = 0;
 
-/// The version that every node has.
+/// This version stands for any version.
 const ANY_VERSION: i32 = -1;
 
-/// Whether what has our node's name is our node, by a look at it unless that is certain.
+/// Returns whether the node of our node's name is our node. It reads the node, unless that is certain.
 async fn still_ours(client: &Client, path: &str, own: Own, certainty: Certainty) -> Result<bool, Event> {
     match certainty {
         Certainty::Seen(_) => Ok(true),
@@ -25,16 +25,16 @@ async fn still_ours(client: &Client, path: &str, own: Own, certainty: Certainty)
     }
 }
 
-/// How sure a contender is that what has its node's name is its node.
+/// How sure a contender is that the node of its node's name is its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certainty {
-    /// It has seen its node on the present connection, which has this number.
+    /// The contender has seen its node on the present connection, which has this number.
     Seen(u64),
-    /// It must look first.
+    /// The contender must look at the node first.
     Unsure,
 }
 
-/// Releases as a holder: a write and a deletion that are one transaction grant the successor.
+/// Releases as a holder does: a write and a deletion in one transaction grant the lock to the successor.
 pub(crate) async fn release(
     client: Arc<Client>,
     lock: Arc<Settings>,
@@ -59,13 +59,13 @@ pub(crate) async fn release(
     .into()
 }
 
-/// Has the leader answer; false if it is not known to have.
+/// Sends a sync, which the leader must answer. Returns false if no answer came.
 pub(crate) async fn sync(client: Arc<Client>) -> bool {
     client.sync("/").await.is_ok()
 }
 
-/// Has a quorum acknowledge a transaction that names a node: whether there was a node of that name; `None` if no quorum
-/// is known to have.
+/// Sends a transaction that names a node, and that a quorum must acknowledge. Returns whether a node of that name
+/// exists; `None` if no quorum is known to have acknowledged it.
 pub(crate) async fn heartbeat(client: Arc<Client>, node: String) -> Option<bool> {
     match check(&client, &node).await {
         Event::Confirmed => Some(true),
@@ -74,13 +74,13 @@ pub(crate) async fn heartbeat(client: Arc<Client>, node: String) -> Option<bool>
     }
 }
 
-/// Asks the quorum whether our node is there. The transaction only knows its name, so a read goes with it.
+/// Asks a quorum whether our node exists. The transaction knows only the node's name, so a read goes with it.
 pub(crate) async fn confirm(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
     confirm_version(&client, &lock.path.contender(own.sequence), own, ANY_VERSION).await.into()
 }
 
-/// As [`confirm`], for our node at `path` with this version. A server takes one session's requests in their order, so
-/// the read sees what the transaction saw, or later.
+/// As [`confirm`], for our node at `path` with this version. A server handles one session's requests in order, so the
+/// read is not older than the transaction.
 pub(crate) async fn confirm_version(client: &Client, path: &str, own: Own, version: i32) -> Event {
     let (checked, seen) = join(check_version(client, path, version), is_there(client, path, own)).await;
     match seen {
@@ -90,19 +90,20 @@ pub(crate) async fn confirm_version(client: &Client, path: &str, own: Own, versi
     }
 }
 
-/// A transaction that checks one node: a write, which only a quorum can acknowledge, though it changes nothing.
+/// Sends a transaction that checks one node. It changes nothing, but it is a write, so only a quorum can acknowledge
+/// it.
 pub(super) async fn check(client: &Client, node: &str) -> Event {
     check_version(client, node, ANY_VERSION).await
 }
 
-/// As [`check`], and whether the node has this version.
+/// As [`check`], and also checks that the node has this version.
 pub(crate) async fn check_version(client: &Client, node: &str, version: i32) -> Event {
     let mut transaction = client.new_multi_writer();
     if let Err(error) = transaction.add_check_version(node, version) {
         return failure(error);
     }
     match transaction.commit().await {
-        // A node that is not ours to read is there all the same.
+        // A node that this session may not read exists all the same.
         Ok(_) | Err(MultiWriteError::OperationFailed { source: Error::NoAuth, .. }) => Event::Confirmed,
         Err(MultiWriteError::OperationFailed { source: Error::NoNode | Error::BadVersion, .. }) => {
             Event::OwnTouched
@@ -111,7 +112,7 @@ pub(crate) async fn check_version(client: &Client, node: &str, version: i32) -> 
     }
 }
 
-/// Leaves the queue.
+/// Leaves the queue by a plain deletion of our node.
 pub(crate) async fn delete(
     client: Arc<Client>,
     lock: Arc<Settings>,

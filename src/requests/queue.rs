@@ -1,4 +1,4 @@
-//! Listing the queue.
+//! Requests that list the queue.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::read::{Node, READ_CHUNK, read};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 
-/// Lists the directory.
+/// Lists the lock's directory.
 pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
     match client.list_children(lock.path.as_str()).await {
         Ok(children) => match live_suspect(&client, &lock, &children).await {
@@ -24,7 +24,7 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
     .into()
 }
 
-/// Every contender in the queue, first the holder; or what went wrong.
+/// Returns every contender in the queue, with the holder first, or what went wrong.
 pub(crate) async fn contenders(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Node>, Event> {
     let mut contenders = match client.list_children(lock.path.as_str()).await {
         Ok(children) => children.iter().filter_map(|name| Sequence::parse(name)).collect::<Vec<_>>(),

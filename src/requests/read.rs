@@ -1,4 +1,4 @@
-//! Reading contenders' nodes.
+//! Reads contenders' nodes.
 
 use zklock_recipe::{Event, Own, Sequence};
 use zookeeper_client as zk;
@@ -8,26 +8,26 @@ use super::reply::failure;
 use crate::node::NodeData;
 use crate::settings::Settings;
 
-/// A contender's node, whosever it is.
+/// A node in the queue, of any contender.
 pub(crate) struct Node {
     pub(crate) sequence: Sequence,
-    /// `None` if it is not ours to read.
+    /// What reading the node shows; `None` if this session may not read it.
     pub(crate) seen: Option<Seen>,
 }
 
 /// What reading a node shows.
 pub(crate) struct Seen {
     pub(crate) czxid: i64,
-    /// The session that created it.
+    /// The id of the session that owns the node.
     pub(crate) session: i64,
-    /// `None` if it is not zklock's.
+    /// The node's data; `None` if it is not zklock's.
     pub(crate) data: Option<NodeData>,
 }
 
 /// How many nodes one request reads.
 pub(super) const READ_CHUNK: usize = 128;
 
-/// Reads some contenders, in one request. Those that are gone by now are left out.
+/// Reads the nodes of some contenders, in one request. Nodes that are gone are left out.
 pub(super) async fn read(
     client: &Client,
     lock: &Settings,
@@ -51,13 +51,13 @@ pub(super) async fn read(
     Ok(nodes)
 }
 
-/// Whether a node that was found under our node's name is ours: names are used again once the directory was made
+/// Whether a node that was found under our node's name is our node. Once the directory was made again, names are used
 /// again.
 pub(super) fn is(found: Option<&zk::Stat>, own: Own) -> bool {
     found.is_some_and(|stat| stat.czxid == own.czxid)
 }
 
-/// Whether our node is there, by a look at it; or what went wrong.
+/// Reads our node. Returns whether it exists, or what went wrong.
 pub(super) async fn is_there(client: &Client, path: &str, own: Own) -> Result<bool, Event> {
     match client.get_data(path).await {
         Ok((_, stat)) => Ok(is(Some(&stat), own)),

@@ -1,10 +1,10 @@
-//! What a reply says, to the protocol.
+//! Turns replies and errors into the events of the protocol.
 
 use futures::future::BoxFuture;
 use zklock_recipe::{Event, Refusal, SessionEnd};
 use zookeeper_client::{Error, SessionState};
 
-/// What a request led to: its reply, and the watch it left if it left one.
+/// The result of a request: its event, and the watch that it left, if any.
 pub(crate) struct Reply {
     pub(crate) event: Event,
     pub(crate) watch: Option<BoxFuture<'static, Event>>,
@@ -16,7 +16,7 @@ impl From<Event> for Reply {
     }
 }
 
-/// How a session in this state has ended, if it has.
+/// Returns how a session in this state has ended, if it has.
 pub(crate) fn end(state: SessionState) -> Option<SessionEnd> {
     match state {
         SessionState::Expired => Some(SessionEnd::Expired),
@@ -26,8 +26,8 @@ pub(crate) fn end(state: SessionState) -> Option<SessionEnd> {
     }
 }
 
-/// What an error says about its request. Only a server's own code is a definite answer; a stalled connection,
-/// a lost one and anything else unexpected leave the outcome unknown.
+/// Returns the event for an error. Only a server's own code is a definite answer. After a stalled or lost connection,
+/// or any other unexpected error, the outcome is unknown.
 pub(crate) fn failure(error: Error) -> Event {
     match error {
         Error::SessionExpired => Event::SessionOver(SessionEnd::Expired),
@@ -38,7 +38,7 @@ pub(crate) fn failure(error: Error) -> Event {
         Error::NotReadOnly => Event::Refused(Refusal::ReadOnly),
         Error::InvalidAcl => Event::Refused(Refusal::InvalidAcl),
         error if is_definite(&error) => Event::Refused(Refusal::Other(error.to_string())),
-        // Among them `Throttled`: the server did nothing, and asks for a retry.
+        // One of these is `Throttled`: the server did nothing, and asks for a retry.
         _ => Event::Unanswered,
     }
 }
@@ -54,9 +54,9 @@ fn is_definite(error: &Error) -> bool {
         | Error::QuotaExceeded
         | Error::ReconfigDisabled
         | Error::Unimplemented => true,
-        // Not `MarshallingError`: the server says so, too, if it fails to answer what it has done.
-        // API errors are below -100 (`KeeperException.Code`); -122 is the server giving up on a request that
-        // may still be under way.
+        // `MarshallingError` is not definite: a server also reports it if it fails to answer a request that it has
+        // carried out. The codes of API errors are below -100 (`KeeperException.Code`). With -122 the server gives up
+        // on a request that may still be under way.
         Error::UnexpectedErrorCode(code) => *code < -100 && *code != -122,
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! Looking for locks in a tree of nodes.
+//! Looks for locks in a tree of nodes.
 
 use std::sync::Arc;
 
@@ -10,38 +10,38 @@ use super::read::{Node, Seen};
 use super::reply::failure;
 use crate::node::NodeData;
 
-/// What a node turned out to be.
+/// What a look at a node showed.
 pub(crate) enum Branch {
-    /// A node with these children.
+    /// The node exists, and this session may list it.
     Listed {
-        /// The one that holds the lock of this directory.
+        /// The contender that holds the lock of this directory, if any.
         holder: Option<Holding>,
-        /// The names of all that are no contenders.
+        /// The names of all children that are no contenders.
         children: Vec<String>,
     },
-    /// A contender of another client.
+    /// The node is a contender of another client.
     Foreign,
-    /// Not ours to list.
+    /// This session may not list the node.
     Hidden,
-    /// Not there.
+    /// The node does not exist.
     Gone,
 }
 
-/// The first contender of a lock's directory.
+/// The contender that holds the lock of a directory.
 pub(crate) struct Holding {
     pub(crate) node: Node,
-    /// How many wait behind it.
+    /// How many contenders wait behind it.
     pub(crate) waiting: usize,
-    /// It is not zklock's.
+    /// Whether the node only looks like zklock's.
     pub(crate) is_lookalike: bool,
 }
 
-/// Whether a node of this name is a contender of another client if it is ephemeral.
+/// Whether a node at this path, if it is ephemeral, is a contender of another client.
 pub(crate) fn is_suspect(path: &str) -> bool {
     matches!(Child::of(name(path)), Child::Suspect(_))
 }
 
-/// Looks at one node. Contenders have no children.
+/// Looks at one node. Contenders have no children, so it does not list them.
 pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, Event> {
     let (names, stat) = match client.get_children(&path).await {
         Ok(listed) => listed,
@@ -63,7 +63,7 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
     Ok(Branch::Listed { holder: first(&client, &path, &contenders).await?, children })
 }
 
-/// The first of these contenders that is still there.
+/// Returns the first of these contenders that still exists.
 async fn first(client: &Client, path: &str, contenders: &[Sequence]) -> Result<Option<Holding>, Event> {
     for (gone, sequence) in contenders.iter().enumerate() {
         let (seen, is_lookalike) =

@@ -1,4 +1,4 @@
-//! Watches: on the predecessor, whose end may be a release, and on the own node.
+//! Watches: on the predecessor, whose end may be a release, and on our own node.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::read::{is, is_there};
 use super::reply::{Reply, end, failure};
 use crate::settings::Settings;
 
-/// Watches the predecessor for its end, and for how it ends: by two watches, both sent in one poll.
+/// Watches the predecessor's node for its end, and for how it ends, by two watches. Both are sent in one poll.
 ///
-/// A read, and not `exists`: a server with ZOOKEEPER-4799 (3.8.4, 3.9.2) takes the watch of a session that may not read
-/// the node, and never fires it, so a waiter would wait for ever. A read is refused in time. Nor does a read leave a watch
-/// on a node that is gone.
+/// The watches are set by reads, not by `exists`. A server with ZOOKEEPER-4799 (3.8.4, 3.9.2) accepts `exists` with a
+/// watch from a session that may not read the node, and never fires it. A waiter would then wait for ever. The server
+/// refuses a read at once. A read also leaves no watch on a node that is gone.
 pub(crate) async fn watch_predecessor(
     client: Arc<Client>,
     lock: Arc<Settings>,
@@ -28,15 +28,16 @@ pub(crate) async fn watch_predecessor(
     let (data, children) = (client.get_and_watch_data(&path), client.get_and_watch_children(&path));
     let (bytes, stat, data) = match data.await {
         Ok(read) => read,
-        // Without waiting for the other answer, which says the same.
+        // The other answer would say the same, so nothing waits for it.
         Err(Error::NoNode) => return Event::PredecessorWatched(false).into(),
         Err(error) => return failure(error).into(),
     };
     if stat.czxid > own.czxid {
-        // A lower number, but a later creation: the directory was made again since, and our node went with it.
+        // The node has a lower number than ours but was created later. So the directory was made again since, and our
+        // node was deleted with the old one.
         return match is_there(&client, &lock.path.contender(own.sequence), own).await {
             Ok(false) => Event::OwnTouched,
-            // Or somebody gave it a name that the servers did not.
+            // Our node still exists, so somebody created the other node by hand with that number.
             Ok(true) => Event::Foreign(lookalike(&predecessor.name(), &stat)),
             Err(failure) => failure,
         }
@@ -47,30 +48,30 @@ pub(crate) async fn watch_predecessor(
     }
     let watch = match children.await {
         Ok((_, _, children)) => end_of(data, children).boxed(),
-        // It went while one watch stood.
+        // The node went while one watch stood.
         Err(Error::NoNode) => ready(Event::PredecessorDeleted).boxed(),
         Err(error) => return failure(error).into(),
     };
     Reply { watch: Some(watch), ..Event::PredecessorWatched(true).into() }
 }
 
-/// Resolves once the predecessor is gone. The watch of its data fires when it is written to, that of its children, of
-/// which it has none, when it is deleted. Only a release does both in one transaction. Whoever may write to the directory
-/// can write to a waiter's node, and that waiter may give up later: that grants nobody.
+/// Resolves once the predecessor's node is gone. A write to the node fires the watch of its data. Its deletion fires
+/// the watch of its children, of which it has none. Only a release does both in one transaction. A client that may
+/// write to the directory can write to a waiter's node, and that waiter may give up later. That grants nobody.
 async fn end_of(data: OneshotWatcher, children: OneshotWatcher) -> Event {
     let gone = match change(children).await {
         Ok(gone) => gone,
         Err(end) => return Event::SessionOver(end),
     };
-    // The event of a write is always here before that of the deletion, so nothing is waited for: a server may have
-    // withheld it, as one that does not let us read the node any more.
+    // The event of a write always arrives before the event of the deletion, so nothing is awaited here. A server may
+    // also have withheld the event of the write, if it no longer lets us read the node.
     match change(data).now_or_never() {
         Some(Ok(written)) if is_release(&written, &gone) => Event::PredecessorReleased,
         _ => Event::PredecessorDeleted,
     }
 }
 
-/// Whether a write and a deletion were one transaction. Servers before 3.9 do not say (ZOOKEEPER-4655).
+/// Whether a write and a deletion were one transaction. Servers before 3.9 do not say so (ZOOKEEPER-4655).
 fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
     (written.event_type, gone.event_type) == (EventType::NodeDataChanged, EventType::NodeDeleted)
         && written.zxid == gone.zxid
@@ -89,15 +90,16 @@ pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own
             ..Event::OwnWatched(is(Some(&stat), own)).into()
         },
         Err(Error::NoNode) => Event::OwnWatched(false).into(),
-        // A node that is not ours to read is there all the same, and is asked for again on the next connection.
+        // A node that this session may not read exists all the same. The holder watches it again on the next
+        // connection.
         Err(Error::NoAuth) => Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() },
         Err(error) => failure(error).into(),
     }
 }
 
-/// Resolves when the watch fires, or at the session's end.
+/// Resolves when the watch fires, or when the session ends.
 async fn change(watcher: OneshotWatcher) -> Result<WatchedEvent, SessionEnd> {
-    // The watcher panics if the client's task has died of a panic. Then this is taken back with the connection.
+    // The watcher panics if the client's task has died of a panic. This future is then revoked with its connection.
     match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
         Ok(event) if event.event_type == EventType::Session => {
             Err(end(event.session_state).unwrap_or(SessionEnd::Closed))
@@ -121,7 +123,7 @@ mod tests {
             (event(written, 7), event(deleted, 8)),
             (event(deleted, 7), event(deleted, 7)),
             (event(written, 7), event(EventType::NodeChildrenChanged, 7)),
-            // As a server before 3.9 tells them, and any server that sets a lost watch again.
+            // Events of a server before 3.9, and of any server that sets a lost watch again.
             (event(written, WatchedEvent::NO_ZXID), event(deleted, WatchedEvent::NO_ZXID)),
         ] {
             assert!(!is_release(&first, &last), "{first:?} {last:?}");

@@ -1,7 +1,7 @@
-//! The options of a session, and its beginning.
+//! The options of a session, and connecting it.
 
 use std::fmt;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -15,22 +15,24 @@ use crate::zk::establish::establish;
 use crate::zk::servers::Servers;
 use crate::zk::{ConnectError, Succession};
 
-/// The session timeout unless told otherwise.
+/// The default session timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The shortest session timeout: a tenth of it is the shortest interval at which anything is checked.
+/// The shortest session timeout that zklock asks the servers for. `Lengths` decides later whether heartbeats can keep a
+/// lease with it.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The longest session timeout: the protocol has an `i32` of milliseconds.
+/// The longest session timeout: the protocol sends it as an `i32` of milliseconds.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// How much of the connect timeout goes to finding out why nobody took us: a fifth, and no more than this.
+/// The longest time that `connect` spends on finding out why no server gave a session. It takes this from the connect
+/// timeout, and never more than a fifth of it.
 const LONGEST_DIAGNOSIS: Duration = Duration::from_secs(1);
 
-/// The pause after each server was asked in vain.
+/// The pause after a round in which no server gave a session.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Options of a [`Session`] to be; made by [`Session::builder`].
+/// The options of a [`Session`] that is about to be connected. [`Session::builder`] makes them.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), zklock::ConnectError> {
@@ -59,11 +61,11 @@ pub struct SessionBuilder {
 
 /// Connecting.
 impl Session {
-    /// Connects with the default options: a session timeout of 10 seconds, no authentication.
+    /// Connects with the default options: a session timeout of 10 seconds and no authentication.
     ///
-    /// `servers` is ZooKeeper's connect string: `host:port` pairs separated by commas (port 2181 if left out),
-    /// and optionally a chroot behind the last one: `zk1:2181,zk2:2181/app`. A chroot that does not exist is
-    /// created with the first lock.
+    /// `servers` is ZooKeeper's connect string: `host:port` pairs separated by commas, where a missing port means 2181.
+    /// A chroot may follow the last pair: `zk1:2181,zk2:2181/app`. If the chroot does not exist, the first lock creates
+    /// it.
     ///
     /// # Errors
     ///
@@ -71,19 +73,19 @@ impl Session {
     ///
     /// # Cancel safety
     ///
-    /// Safe. A session that the server has established by then is left to expire; it owns no nodes.
+    /// Safe. If a server has established a session by then, that session expires. It owns no nodes.
     pub async fn connect(servers: impl Into<String>) -> Result<Self, ConnectError> {
         Self::builder(servers).connect().await
     }
 
-    /// Connects with other options.
+    /// Returns a builder, for connecting with other options.
     pub fn builder(servers: impl Into<String>) -> SessionBuilder {
         SessionBuilder::new(servers.into())
     }
 }
 
 impl SessionBuilder {
-    /// The [`clock_drift`](Self::clock_drift) unless told otherwise, in parts per million: 9%.
+    /// The default [`clock_drift`](Self::clock_drift), in parts per million: 9%.
     pub const DEFAULT_CLOCK_DRIFT: u32 = DEFAULT_DRIFT_PPM;
 
     fn new(servers: String) -> Self {
@@ -99,65 +101,71 @@ impl SessionBuilder {
         }
     }
 
-    /// How long the ensemble keeps this session's nodes after it last heard from it. A crashed holder keeps the lock from
-    /// others for so long, and for one and a half of the servers' ticks more at most. From 100 ms to `i32::MAX` ms; the default is 10 seconds.
+    /// How long the ensemble keeps this session's nodes after it last heard from the session. A holder that crashes
+    /// keeps the lock from others for this time, and for one and a half of the servers' ticks more at most. The timeout
+    /// must be between 100 ms and `i32::MAX` ms. The default is 10 seconds.
     ///
-    /// Servers have limits of their own, by default 2 to 20 ticks (4 s to 40 s). The default is adapted to them
-    /// ([`Session::timeout`] tells); a timeout set here is granted as it is, or `connect` fails.
+    /// The servers limit session timeouts to between 2 and 20 ticks by default (4 s to 40 s). If you set no timeout,
+    /// zklock accepts the one that the servers grant instead of the default; [`Session::timeout`] returns it. If you
+    /// set a timeout, the servers must grant exactly that one, or `connect` fails.
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = Some(timeout);
         self
     }
 
-    /// How long [`connect`](Self::connect) takes at most. The default is the session timeout. If no server has established a
-    /// session by then, less a fifth of it and a second at most, the rest goes into finding out why.
+    /// How long [`connect`](Self::connect) takes at most. The default is the session timeout. `connect` keeps the last
+    /// fifth of this time, but at most one second, for finding out why no server established a session.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = Some(timeout);
         self
     }
 
     /// The servers' `tickTime`. The leader asks its followers every half tick which sessions they have heard of, so a
-    /// lease ends that much earlier. A tick that is shorter than the true one makes guards valid for too long.
+    /// lease ends earlier by about that time. If you set a tick that is shorter than the servers' tick, guards stay
+    /// valid for too long.
     ///
-    /// Unless it is set, `connect` learns it from a server: from its answer to `conf`, if that word is whitelisted there and
-    /// the connection is without TLS, else from the limits of its session timeouts, which are 2 and 20 ticks by default. If
-    /// the two limits disagree, one of them was set by hand. Then the longer tick is taken, or, where no lease can be kept
-    /// with that, `connect` fails with [`ConnectError::TickUnknown`]. Set the tick if both limits were set by hand, since
-    /// they may agree by chance.
+    /// If you set no tick, `connect` learns it from the servers. A server includes it in its answer to `conf`, if that
+    /// word is whitelisted there and the connection does not use TLS. Otherwise `connect` infers it from the shortest
+    /// and the longest session timeout that the server grants, which are 2 and 20 ticks by default. If these two limits
+    /// do not fit one tick, somebody set one of them by hand. `connect` then takes the longer of the two possible
+    /// ticks. If no lease can be kept with that tick, `connect` fails with [`ConnectError::TickUnknown`]. If both
+    /// limits were set by hand, set the tick: two such limits may fit one tick by chance.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = Some(tick);
         self
     }
 
-    /// How much faster or slower than true time a clock may run, here or on the leader, in parts per million. The default
-    /// is 90,000, which is 9%: chrony slews a clock by up to 83,333 parts per million unless it is told otherwise
-    /// (`maxslewrate`), and oscillators add some hundred. That part of the session timeout is the lease's margin.
+    /// How much faster or slower than true time a clock may run, on this machine or on the leader's, in parts per
+    /// million. The default is 90,000, which is 9%: chrony slews a clock by up to 83,333 parts per million by default
+    /// (`maxslewrate`), and oscillators add some hundred. A lease ends earlier by this part of the session timeout;
+    /// that is its margin.
     ///
-    /// Lower it only if you know how clocks are kept on every server and here: 1,000 where nothing slews faster than the
-    /// kernel's 500 parts per million.
+    /// Lower it only if you know how the clocks of every server and of this machine are kept. Where nothing slews a
+    /// clock faster than the kernel's 500 parts per million, 1,000 is enough.
     pub fn clock_drift(mut self, parts_per_million: u32) -> Self {
         self.drift = parts_per_million;
         self
     }
 
-    /// The least session timeout that any server may grant this session. Each server clips the session timeout by its own
-    /// limits when the session gets there, and the leader then expires the session by that. The lease reckons with the
-    /// least that any server was seen to grant: each is asked at the start, and again by each connection. Set this if
-    /// servers may come to grant less than that later on, as during a rolling change of their limits.
+    /// The least session timeout that any server may grant this session. When a session moves to a server, the server
+    /// clips the session timeout by its own limits, and the leader then expires the session by the clipped timeout. The
+    /// lease reckons with the least timeout that zklock has seen any server grant. zklock asks each server at the
+    /// start, and learns it again from each connection. Set this option if servers may later grant less than they do
+    /// now, as during a rolling change of their limits.
     pub fn least_session_timeout(mut self, timeout: Duration) -> Self {
         self.least_grant = Some(timeout);
         self
     }
 
-    /// Authenticates the session, for servers and nodes with an ACL; may be called more than once. For the scheme
-    /// `digest` the credentials are `user:password`.
+    /// Authenticates the session, for servers and nodes with an ACL. You may call it more than once. For the scheme
+    /// `digest`, the credentials are `user:password`.
     pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
         self.connector = self.connector.with_auth(scheme, credentials.as_ref());
         self
     }
 
-    /// Connects by TLS, with zookeeper-client's options, to every server. An address that begins with `tcp://` is an error
-    /// then, so nothing is ever sent in clear text.
+    /// Connects to every server by TLS, with zookeeper-client's options. An address that begins with `tcp://` is then
+    /// an error, so zklock never sends anything in clear text.
     #[cfg(feature = "tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
     pub fn tls(mut self, options: crate::TlsOptions) -> Self {
@@ -166,7 +174,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Authenticates the connection by SASL, with zookeeper-client's options.
+    /// Authenticates each connection by SASL, with zookeeper-client's options.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     #[cfg_attr(docsrs, doc(cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))))]
     pub fn sasl(mut self, options: impl Into<crate::SaslOptions>) -> Self {
@@ -182,7 +190,7 @@ impl SessionBuilder {
     ///
     /// # Cancel safety
     ///
-    /// Safe. A session that the server has established by then is left to expire; it owns no nodes.
+    /// Safe. If a server has established a session by then, that session expires. It owns no nodes.
     pub async fn connect(self) -> Result<Session, ConnectError> {
         let patience = self.connect_timeout;
         let (dialer, runtime) = self.dialer()?;
@@ -214,13 +222,16 @@ impl SessionBuilder {
         }
     }
 
-    /// A session at once, whether or not a server can be reached: the first ZooKeeper session is opened in the background, as
-    /// every later one is. A service that starts while ZooKeeper is away so comes up, and its acquisitions wait.
+    /// Returns a session at once, whether or not a server can be reached. zklock opens the first ZooKeeper session in
+    /// the background, as it opens every later one. So a service can start while ZooKeeper is away, and its
+    /// acquisitions wait.
     ///
-    /// Until then the session is [`SessionState::Connecting`](crate::SessionState::Connecting), its
-    /// [`id`](Session::id) is 0, and its lengths are those of the session timeout that was asked for and a tick of 2 seconds.
-    /// A lock's stop margin is checked against them, and cut later on if the servers allow less. Servers that refuse such a
-    /// session for as long as a session timeout make it [`Failed`](crate::SessionState::Failed).
+    /// Until that first ZooKeeper session is established, the state is
+    /// [`SessionState::Connecting`](crate::SessionState::Connecting) and the [`id`](Session::id) is 0. The session's
+    /// lengths are then those of the session timeout that you asked for and of a tick of 2 seconds, unless you set the
+    /// tick. zklock checks a lock's stop margin against these lengths, and shortens the margin later if the servers
+    /// allow less. If the servers refuse such a session for as long as a session timeout, the state becomes
+    /// [`Failed`](crate::SessionState::Failed).
     ///
     /// ```no_run
     /// # fn example() -> Result<(), zklock::ConnectError> {
@@ -234,14 +245,14 @@ impl SessionBuilder {
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] for what no server can mend: a malformed connect string, a session timeout out of range, no tokio
-    /// runtime.
+    /// [`ConnectError`] if no server could help: the connect string is malformed, the session timeout is out of range,
+    /// or no tokio runtime is running.
     pub fn connect_lazy(self) -> Result<Session, ConnectError> {
         let (dialer, runtime) = self.dialer()?;
         Ok(Session::new(Succession::start(None, dialer, runtime)))
     }
 
-    /// Checks the options.
+    /// Checks the options, and makes the dialer that they describe.
     fn dialer(self) -> Result<(Dialer, Handle), ConnectError> {
         let runtime = Handle::try_current().map_err(|_| ConnectError::NoRuntime)?;
         let asked = self.session_timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -256,7 +267,7 @@ impl SessionBuilder {
             servers: Servers::parse(self.servers, self.tls)?,
             timeout: asked,
             exact: self.session_timeout.is_some(),
-            tick: self.tick.map_or_else(OnceLock::new, OnceLock::from),
+            tick: Mutex::new(self.tick),
             drift_ppm: self.drift,
             least: self.least_grant,
             connector: self.connector,

@@ -1,4 +1,4 @@
-//! Does a holder's claim stand?
+//! Checks whether a holder's claim is still current.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::fence::Sequencer;
 use crate::requests::{HELD_VERSION, check_version, failure};
 use crate::zk::{Answer, Succession};
 
-/// Asks the quorum whether a claim stands.
+/// Asks a quorum whether a claim is still current.
 pub(super) async fn verify_sequencer(
     succession: &Succession,
     sequencer: &Sequencer,
@@ -38,12 +38,12 @@ pub(super) async fn verify_sequencer(
     })
 }
 
-/// The check is a write, which only a quorum acknowledges, but knows the node by name and version only. The read
-/// behind it tells the node from an earlier or later one of that name. A server takes one session's requests in their
-/// order, and a session never goes to a server that knows less than it has seen, so the read is not older than the
-/// check.
+/// Sends a check and a read. The check is a write, so only a quorum can acknowledge it, but it names the node by path
+/// and version only. The read that follows distinguishes the node from an earlier or later one of the same name. A
+/// server handles the requests of one session in order, and a session never moves to a server that knows less than the
+/// session has seen. So the read is not older than the check.
 async fn look(client: Arc<Client>, sequencer: Sequencer) -> Event {
-    // A clone at the root always is a good one: "/" is a valid path.
+    // This never fails: "/" is a valid path.
     let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
     let node = sequencer.node();
     let read = async { root.get_data(&node).await };

@@ -1,4 +1,4 @@
-//! The locks below a node.
+//! Finds the locks below a node.
 
 use std::collections::HashMap;
 
@@ -11,21 +11,21 @@ use crate::path::{PathProblem, check_node};
 use crate::requests::{Branch, Holding, branch, is_suspect};
 use crate::zk::Succession;
 
-/// How many nodes are looked at at once: enough to hide the round trips, and little for a server.
+/// How many nodes are read at the same time: enough to hide the round trips, and little work for a server.
 const IN_FLIGHT: usize = 64;
 
-/// The servers' own nodes, among which no lock can be.
+/// The servers' own subtree. It can hold no lock.
 const RESERVED: &str = "/zookeeper";
 
-/// What is below a node, as [`Session::locks_below`](crate::Session::locks_below) saw it.
+/// The result of [`Session::locks_below`](crate::Session::locks_below).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LocksBelow {
-    /// Whether the node exists.
+    /// Whether the node at the root of the search exists.
     pub exists: bool,
-    /// The locks that somebody holds, in the order of their paths.
+    /// The locks that somebody holds, sorted by path.
     pub locks: Vec<HeldLock>,
-    /// How many nodes this session may not list. Locks below them are not found.
+    /// How many nodes this session may not list. Locks below those nodes are missing from `locks`.
     pub hidden: usize,
 }
 
@@ -33,17 +33,18 @@ pub struct LocksBelow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldLock {
-    /// Its path.
+    /// The lock's path.
     pub path: String,
-    /// Its holder, or who is about to be.
+    /// The contender that holds the lock, or is about to.
     pub holder: Contender,
-    /// How many wait behind the holder.
+    /// How many contenders wait behind the holder.
     pub waiting: usize,
-    /// How many contenders of other clients are in its directory. They keep everybody from acquiring the lock.
+    /// How many contenders of other clients are in the lock's directory. They keep every zklock contender from
+    /// acquiring the lock.
     pub foreign: usize,
 }
 
-/// Looks at the root, and at all below it. What goes meanwhile is left out.
+/// Reads the root and every node below it. Nodes that vanish meanwhile are left out.
 pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBelow, QueryError> {
     let problem =
         check_node(root).err().or_else(|| is_reserved(succession, root).then_some(PathProblem::Reserved));
@@ -59,7 +60,7 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
         let mut looks = stream::iter(nodes).map(look).buffer_unordered(IN_FLIGHT);
         while let Some((node, path)) = looks.next().await {
             let node = node?;
-            // A node that is not ours to read keeps zklock out, too.
+            // A suspect that this session may not read keeps zklock out, too.
             if matches!(node, Branch::Foreign) || matches!(node, Branch::Hidden) && is_suspect(&path) {
                 *foreign.entry(parent(&path).to_owned()).or_default() += 1;
             }

@@ -1,4 +1,4 @@
-//! Sessions, as users hold them.
+//! The [`Session`] that users hold.
 
 pub(crate) mod builder;
 mod claim;
@@ -20,20 +20,24 @@ use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
 use crate::zk::{Closing, ConnectError, SessionEvents, SessionState, Succession};
 
-/// A session with ZooKeeper, which any number of locks share. Cheap to clone; every clone is the same session.
+/// A session with ZooKeeper, which any number of locks share. Cloning it is cheap, and every clone is the same session.
 ///
-/// It outlives ZooKeeper's own: when the servers end that (it expired, or an operator closed it), the next one, the
-/// next *generation*, is opened in the background, with pauses of up to 10 to 20 seconds between the attempts, until
-/// there is one or the session is closed. Guards of the old generation are lost for good. Acquisitions that were
-/// waiting queue again: their new place is at the end, which is logged and counted ([`requeued`](Self::requeued)).
-/// Three states are final: closed, by [`close`](Self::close); credentials rejected; and failed, when the servers refuse to open
-/// another session like it. [`events`](Self::events) shows each change.
+/// A `Session` outlives ZooKeeper's own sessions. If ZooKeeper ends the present one (it expired, or an operator closed
+/// it), zklock opens the next one in the background. The ZooKeeper sessions of one `Session` are its *generations*.
+/// zklock keeps trying until a server establishes a session or the `Session` is closed; its pauses between two attempts
+/// grow to between 10 and 20 seconds. Guards of the old generation are lost for good. Acquisitions that were waiting
+/// join the queue again, at the end. zklock logs each of them and counts it ([`requeued`](Self::requeued)).
 ///
-/// When the last clone, lock and guard of it are dropped, and the last future of them, the session is closed in the
-/// background, and its nodes go with it. [`close`](Self::close) does so at once, and tells when it is done.
+/// Three states are final. The session is closed, by [`close`](Self::close) or because its runtime has gone. The
+/// servers rejected its credentials. Or it has failed: the servers refuse to open another session like it.
+/// [`events`](Self::events) shows each change of the state.
 ///
-/// Needs a tokio runtime with time enabled; the one that is current in [`connect`](Self::connect) runs the
-/// session's tasks.
+/// Once you have dropped the last clone of the session, its last lock, its last guard and the last future of these,
+/// zklock closes the session in the background. ZooKeeper then deletes the session's nodes. [`close`](Self::close) does
+/// this at once, and returns when it is done.
+///
+/// A session needs a tokio runtime with I/O and time enabled. The runtime in which [`connect`](Self::connect) is called
+/// runs the session's tasks.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,38 +61,40 @@ impl Session {
         Self { succession }
     }
 
-    /// The lock whose contenders queue in the directory `path`. Nothing is sent before the lock is used.
+    /// Returns the lock whose contenders queue in the directory `path`. It sends nothing.
     ///
     /// # Errors
     ///
-    /// [`InvalidLock::Path`] if ZooKeeper does not allow the path, or zklock does not.
+    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
     pub fn lock(&self, path: &str) -> Result<Lock, InvalidLock> {
         self.lock_with(path, LockOptions::new())
     }
 
-    /// The lock at `path`, with options.
+    /// Returns the lock at `path` with these options. It sends nothing.
     ///
     /// # Errors
     ///
-    /// [`InvalidLock`]: what is wrong with the path or with an option.
+    /// [`InvalidLock`] says what is wrong with the path or with an option.
     pub fn lock_with(&self, path: &str, options: LockOptions) -> Result<Lock, InvalidLock> {
         Lock::new(self.succession.clone(), path, options)
     }
 
-    /// Whether a holder's claim still stands: `Ok` only if a quorum says that the very node it names is there now,
-    /// untouched and owned by the session it names. About one round trip, two on a slow network.
+    /// Checks whether a holder's claim is still current. `Ok` means that a quorum confirmed the very node that the
+    /// claim names: it exists, nobody has written to it, and it belongs to the session that the claim names. This takes
+    /// about one round trip, and two on a slow network.
     ///
-    /// A `Result` rather than a `bool`, so that an answer which is not looked at is no admission. Any session can
-    /// ask, of whichever chroot, if it may read the holder's node.
+    /// The answer is a `Result` and not a `bool`, so that a caller who ignores it does not let the claim pass by
+    /// mistake. Any session can ask, with any chroot, if it may read the holder's node.
     ///
-    /// The answer is about a moment while this was awaited. The claim may end right behind it, so a late write is
-    /// stopped only by a store that compares tokens. That the node ever held the lock is not checked: accept claims from
-    /// those only whom you trust to pass on what [`Guard::sequencer`](crate::Guard::sequencer) gave them.
+    /// The answer is about one moment during the call. The claim may end right after that moment, so only a store that
+    /// compares tokens can stop a late write. This function does not check that the node ever held the lock. So accept
+    /// claims only from callers whom you trust to pass on exactly what [`Guard::sequencer`](crate::Guard::sequencer)
+    /// gave them.
     ///
     /// # Errors
     ///
-    /// [`SequencerError::Outdated`] if the claim does not stand; see there for the rest, after which nothing is known.
-    /// Waits half a session timeout for the answer.
+    /// [`SequencerError::Outdated`] if the claim is not current. After any other [`SequencerError`], zklock does not
+    /// know whether it is. The function waits for the answer for half a session timeout at most.
     ///
     /// # Cancel safety
     ///
@@ -105,12 +111,12 @@ impl Session {
         claim::verify_sequencer(&self.succession, sequencer).await
     }
 
-    /// The locks at `root` and below it that somebody holds. For operators: by the time it is read it may have changed.
-    /// Reads each node of the tree once, 64 at a time.
+    /// Finds the locks at `root` and below it that somebody holds. It is meant for operators: the answer may be
+    /// outdated by the time you read it. It reads each node of the tree once, 64 at a time.
     ///
     /// # Errors
     ///
-    /// See [`QueryError`]. Each request waits half a session timeout at most.
+    /// See [`QueryError`]. Each request waits for its answer for half a session timeout at most.
     ///
     /// # Cancel safety
     ///
@@ -128,53 +134,59 @@ impl Session {
         locks::below(&self.succession, root).await
     }
 
-    /// The present ZooKeeper session's id, as `cons` and `dump` show it in hexadecimal; that of the last one, while there
-    /// is none.
+    /// Returns the id of the present ZooKeeper session, or of the last one while none is established. ZooKeeper's
+    /// `cons` and `dump` show it in hexadecimal.
     pub fn id(&self) -> i64 {
         self.succession.present().id()
     }
 
-    /// The session timeout that may be in force: the smallest one that a server granted this ZooKeeper session, or may have.
+    /// Returns the session timeout that zklock reckons with: the smallest one that a server has granted this ZooKeeper
+    /// session, or may have granted it.
     pub fn timeout(&self) -> Duration {
         self.succession.present().lengths().timeout
     }
 
-    /// How often the session asks ZooKeeper whether it lives, and so extends the lease of its guards: a quarter of what is left
-    /// of the session timeout after three quarters of a tick, from 100 ms to 10 s. That is 2.1 s by default.
+    /// Returns the time between two heartbeats. With a heartbeat the session asks ZooKeeper for a sign of life, and so
+    /// extends the lease of its guards. The time is a quarter of what three quarters of a tick (and a little more, for
+    /// clock drift) leave of the session timeout. It is between 100 ms and 10 s: 2.1 s by default.
     pub fn heartbeat(&self) -> Duration {
         self.succession.present().lengths().heartbeat
     }
 
-    /// The servers' tick that leases are reckoned with: as it was given, or as it was learned from the servers.
+    /// Returns the servers' tick that zklock computes leases with: the one you set, or the one it learned from the
+    /// servers.
     pub fn tick(&self) -> Duration {
         self.succession.tick()
     }
 
-    /// Why the servers refuse to open another session like this one, in the state [`SessionState::Failed`].
+    /// Returns why the servers refuse to open another session like this one, once the state is
+    /// [`SessionState::Failed`].
     pub fn failure(&self) -> Option<ConnectError> {
         self.succession.failure().cloned()
     }
 
-    /// The longest [`stop_margin`](LockOptions::stop_margin) a lock may have: what the lease of a guard never falls below
-    /// while ZooKeeper answers each heartbeat within a quarter of one.
+    /// Returns the longest [`stop_margin`](LockOptions::stop_margin) that a lock of this session may have. The lease of
+    /// a guard never falls below it while ZooKeeper answers each heartbeat within a quarter of the time between two.
     pub fn longest_stop_margin(&self) -> Duration {
         self.succession.present().lengths().longest_stop_margin()
     }
 
-    /// The longest that a guard stays valid once ZooKeeper has fallen silent: the session timeout, less the part of it that
-    /// allows for clocks. The shortest is [`longest_stop_margin`](Self::longest_stop_margin).
+    /// Returns the longest time for which a guard can stay valid after ZooKeeper falls silent: the session timeout,
+    /// less its part that allows for clock drift. The shortest such time is
+    /// [`longest_stop_margin`](Self::longest_stop_margin).
     pub fn longest_validity(&self) -> Duration {
         self.succession.present().lengths().validity()
     }
 
-    /// Where the session stands, as far as is known here.
+    /// Returns the session's state, as far as this process knows it.
     pub fn state(&self) -> SessionState {
         self.succession.event().state
     }
 
-    /// The session's state now, and each change of it from then on; for logs, metrics and health checks. The stream ends
-    /// after a final state, or once no `Session`, lock and acquisition of it is left: it does not keep it open. A reader that
-    /// is slower than the changes sees the latest; the generation's number tells whether a ZooKeeper session has ended
+    /// Returns a stream of the session's state: first the present one, then each change. It is meant for logs, metrics
+    /// and health checks. The stream ends after a final state. It does not keep the session open, so it also ends once
+    /// you have dropped every `Session`, lock and acquisition. A reader that is slower than the changes sees only the
+    /// latest one. If [`generation`](crate::SessionEvent::generation) has grown, a ZooKeeper session has ended
     /// meanwhile.
     ///
     /// ```no_run
@@ -189,31 +201,32 @@ impl Session {
         self.succession.events()
     }
 
-    /// How many acquisitions had to queue again, at the end: because their ZooKeeper session ended while they waited, or
-    /// because they were not polled (see [`Lock::acquire`]).
+    /// Returns how many times an acquisition had to join a queue again, at the end: because its ZooKeeper session ended
+    /// while it waited, or because its caller did not poll it (see [`Lock::acquire`]).
     pub fn requeued(&self) -> u64 {
         self.succession.requeued()
     }
 
-    /// Ends the session: invalidates every guard, fails every acquisition under way, and returns once the server
-    /// has ended the session, and so removed its nodes. The locks go to the next contenders at once rather than
-    /// after a session timeout.
+    /// Closes the session. Every guard is lost at once, and every acquisition under way fails. The call returns once
+    /// the server has ended the ZooKeeper session and so deleted its nodes. So the next contenders acquire the locks at
+    /// once, and not after a session timeout.
     ///
-    /// Waits for the server until the lease ends, or for two fifths of the session timeout if that is longer; the session
-    /// goes on being closed in the background. Further calls wait for the same end.
+    /// The call waits for the server until the lease ends, or for two fifths of the session timeout if that is longer.
+    /// After that, zklock goes on closing the session in the background. Further calls wait for the same end.
     ///
     /// # Errors
     ///
-    /// [`CloseError::Unconfirmed`] if the server could not be reached. The guards are invalid all the same; nodes that
-    /// are still there stay until the session expires. An earlier ZooKeeper session of this one that the ensemble has not
-    /// expired yet is not waited for.
+    /// [`CloseError::Unconfirmed`] if no server could be reached. The guards are lost all the same. Nodes that still
+    /// exist stay until ZooKeeper expires the session. `close` does not wait for an earlier ZooKeeper session that the
+    /// ensemble has not expired yet.
     ///
     /// # Cancel safety
     ///
-    /// Safe: once polled, the session ends in the background whether or not this is awaited.
+    /// Safe. Once the future was polled, zklock closes the session in the background, even if you drop the future.
     pub async fn close(&self) -> Result<(), CloseError> {
         let last = self.succession.present();
-        // While the lease lasts the session is there for certain. Without one, a server has as long as any has to answer.
+        // While the lease lasts, the session certainly exists. After that, a server has as long to answer as any server
+        // has.
         let bound = last.lease().remaining().max(last.lengths().timeout * 2 / 5);
         let last = self.succession.close();
         match self.succession.timeout_at(Instant::now() + bound, last.over()).await {

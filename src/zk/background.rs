@@ -1,4 +1,4 @@
-//! The background task of one ZooKeeper session, which finishes what callers left behind.
+//! The background task of one ZooKeeper session. It finishes what callers left behind.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use zklock_recipe::SessionEnd;
 
 use super::shared_lease::SharedLease;
 
-/// The way to the task.
+/// A handle that gives futures to the background task.
 #[derive(Clone)]
 pub(crate) struct Background(mpsc::UnboundedSender<BoxFuture<'static, ()>>);
 
 impl Background {
-    /// The way, and the task's end of it.
+    /// Makes the handle, and the queue that the task reads.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(sender), receiver)
     }
 
-    /// Has the task finish something nobody awaits any more. Never blocks, spawns or panics; once the session or its
-    /// runtime is gone there is nothing left to finish.
+    /// Gives the task a future that nobody awaits any more. It never blocks, spawns or panics. Once the session or its
+    /// runtime is gone, nothing is left to finish.
     pub(crate) fn finish(&self, future: BoxFuture<'static, ()>) {
         drop(self.0.send(future));
     }
 }
 
-/// Runs until the session is over, or until nobody uses it any more and everything is finished. What is left when the
-/// session is over has no node any more, and is dropped.
+/// Runs until the session is over, or until nobody uses it any more and every future is finished. Futures that are left
+/// when the session is over have no node any more, and are dropped.
 pub(crate) async fn run(mut queue: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>, lease: Arc<SharedLease>) {
-    // Without this task no heartbeat is sent: its runtime is shutting down, or nobody uses the session.
+    // Without this task the session sends no heartbeat: its runtime is shutting down, or nobody uses the session.
     let _lifeline = Lifeline(lease.clone());
     let mut kept = FuturesUnordered::new();
     let mut over = std::pin::pin!(lease.over());
@@ -48,7 +48,7 @@ pub(crate) async fn run(mut queue: mpsc::UnboundedReceiver<BoxFuture<'static, ()
     }
 }
 
-/// Ends the lease with this task.
+/// Ends the lease when this task ends.
 struct Lifeline(Arc<SharedLease>);
 
 impl Drop for Lifeline {

@@ -1,10 +1,10 @@
-//! One connection to one server, with zookeeper-client's task in our hands.
+//! One connection to one server. zklock itself polls the task of zookeeper-client.
 //!
-//! A zookeeper-client connects again by itself, to whichever server it is told, and resumes its session there. Then
-//! nobody knows which session timeout that server granted, or on which connection a request was answered. So each
-//! client here serves one connection only. Its task is caught when it is spawned, and polled by [`Serving`]. The poll
-//! in which the client reports the loss of its connection is the last one: in the same poll it can begin to connect
-//! again, but it cannot send anything before the next.
+//! A zookeeper-client reconnects by itself, to any server that it knows, and resumes its session there. Then nobody
+//! knows which session timeout that server granted, or on which connection a request was answered. So each client here
+//! serves one connection only. zklock catches the client's task when it is spawned, and [`Serving`] polls it. The last
+//! poll is the one in which the client reports the loss of its connection. In that poll the client can begin to
+//! reconnect, but it cannot send anything before the next poll.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,19 +23,19 @@ use super::revocable::{Registry, Revocable};
 /// A connection on which a session was established or resumed.
 pub(crate) struct Connection {
     number: u64,
-    /// Gone once the connection is.
+    /// The client of the connection; `None` once the connection is gone.
     client: Mutex<Option<Arc<Client>>>,
     slots: Arc<Registry>,
 }
 
-/// A connection as a request uses it.
+/// A connection, for one request.
 pub(crate) struct Wire {
     pub(crate) client: Arc<Client>,
     slots: Arc<Registry>,
 }
 
 impl Wire {
-    /// Starts a request. It is sent when it is first polled, and resolves to `None` once the connection is gone.
+    /// Makes a request. It is sent at its first poll, and resolves to `None` once the connection is gone.
     pub(crate) fn request<T, F>(self, request: impl FnOnce(Self) -> F) -> Revocable<T>
     where
         T: Send + 'static,
@@ -45,40 +45,40 @@ impl Wire {
         slots.register(request(self).boxed())
     }
 
-    /// Keeps a watch for as long as the connection lasts; then it resolves to `None`.
+    /// Keeps a watch for as long as the connection lasts. After that it resolves to `None`.
     pub(crate) fn keep<T: Send + 'static>(&self, watch: BoxFuture<'static, T>) -> Revocable<T> {
         self.slots.register(watch)
     }
 }
 
 impl Connection {
-    /// The session's connection of this number.
+    /// Makes the session's connection with this number.
     pub(crate) fn new(number: u64, client: Arc<Client>) -> Arc<Self> {
         Arc::new(Self { number, client: Mutex::new(Some(client)), slots: Arc::default() })
     }
 
-    /// Which of the session's connections this is.
+    /// The connection's number in its session.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The way to its server, unless it is gone.
+    /// The connection for one request; `None` once the connection is gone.
     pub(crate) fn wire(&self) -> Option<Wire> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         Some(Wire { client, slots: self.slots.clone() })
     }
 
-    /// Takes every request and every watch back, and gives the client up. A client whose connection still stands then
+    /// Revokes every request and every watch, and drops the client. If the connection still stands, the client then
     /// closes the session.
     pub(crate) fn give_up(&self) {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.slots.revoke();
-        // Requests held the only other clones, so this is the last one.
+        // Only requests held other clones, so this is the last one.
         drop(client);
     }
 }
 
-/// Has zookeeper-client connect, and takes over its task.
+/// Makes a zookeeper-client connect, and takes over its task.
 pub(crate) async fn open(
     connecting: impl Future<Output = Result<Client, Error>>,
 ) -> Result<(Client, Serving), Error> {
@@ -101,7 +101,7 @@ pub(crate) async fn open(
     Ok((client, serving))
 }
 
-/// Where zookeeper-client's task goes.
+/// Catches the task that zookeeper-client spawns.
 #[derive(Default)]
 struct Catch(Mutex<Option<Task>>);
 
@@ -111,9 +111,9 @@ impl Spawn for Catch {
     }
 }
 
-/// The task of one client, for as long as its first connection lasts. Resolves to the client's last state:
-/// `Disconnected` if the connection was lost, `Closed` once the server has closed the session, or what else the
-/// server said. Dropping it cuts the connection.
+/// The task of one client, for as long as the client's first connection lasts. It resolves to the client's last state:
+/// `Disconnected` if the connection was lost, `Closed` once the server has closed the session, or another end that the
+/// server reported. Dropping it cuts the connection.
 pub(crate) struct Serving {
     task: Pin<Box<dyn Future<Output = ()> + Send>>,
     states: StateWatcher,
@@ -121,7 +121,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Takes the requests on this connection back when the task ends.
+    /// Revokes the requests on this connection when the task ends.
     pub(crate) fn with(mut self, connection: Arc<Connection>) -> Self {
         self.connection = Some(connection);
         self
@@ -136,7 +136,7 @@ impl Future for Serving {
         match (polled, self.states.peek_state()) {
             (Ok(Poll::Pending), SessionState::SyncConnected) => Poll::Pending,
             (Ok(Poll::Pending), state) => Poll::Ready(state),
-            // It ends by itself in a final state only.
+            // A task that ends by itself leaves a final state, so this one has died.
             (Ok(Poll::Ready(())) | Err(_), SessionState::SyncConnected) => {
                 warn!("zookeeper-client's task has died");
                 Poll::Ready(SessionState::Disconnected)
@@ -147,7 +147,8 @@ impl Future for Serving {
 }
 
 impl Drop for Serving {
-    /// Before the task is dropped: a watch that outlives the task panics when it is polled.
+    /// Revokes every request and watch before the task is dropped: a watch that outlives the task panics when it is
+    /// polled.
     fn drop(&mut self) {
         if let Some(connection) = &self.connection {
             connection.give_up();

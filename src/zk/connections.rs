@@ -1,10 +1,10 @@
 //! The connections of one ZooKeeper session, one after the other.
 //!
-//! This task holds the present connection, resumes the session on another server when it is lost, and closes the
-//! session in the end. Before anybody else uses a new connection, a quorum write passes on it. That confirms that the
-//! server which resumed the session belongs to a quorum. And it has the server catch up, so that no later read on this
-//! connection is older than what the session has seen before: a client that resumes a session does not tell the server
-//! how far it has read.
+//! This task holds the present connection. It resumes the session on another server when that connection is lost, and
+//! closes the session in the end. Before anybody else uses a new connection, a quorum must acknowledge a write on it.
+//! That confirms that the server which resumed the session belongs to a quorum. It also makes the server catch up, so
+//! that no later read on this connection is older than what the session has seen before: a client that resumes a
+//! session does not tell the server how far it has read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,19 +23,19 @@ use super::link::Link;
 use super::shared_lease::{Sent, SharedLease};
 use crate::{clock, requests};
 
-/// The pause after each server was asked in vain for the first time; each further one is twice as long.
+/// The pause after the first round in which no server resumed the session. Each further pause is twice as long.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The longest pause is this part of the session timeout, and as much again by chance: an outage may end shortly before
-/// the session does.
+/// The longest pause is this part of the session timeout, and up to as much again by chance. It is short, because an
+/// outage may end shortly before the session does.
 const PAUSES: u32 = 40;
 
-/// Who says that a session is over.
+/// How the end of a session is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
-    /// The server that closed it, so its nodes are gone.
+    /// A server has closed the session, so its nodes are gone.
     Confirmed,
-    /// Its client, or a server that need not know.
+    /// The client has ended the session, or a server said so that may be wrong.
     Unconfirmed,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Connections {
     pub(crate) over: watch::Sender<Option<Closing>>,
 }
 
-/// A connection that is served in a task of its own.
+/// A connection, served in a separate task.
 struct Served {
     connection: Arc<Connection>,
     task: JoinHandle<SessionState>,
@@ -61,22 +61,22 @@ impl Served {
         Self { connection, task }
     }
 
-    /// The client's last state, once the connection is gone.
+    /// Resolves to the client's last state once the connection is gone.
     async fn gone(&mut self) -> SessionState {
-        // Only a runtime that shuts down ends the task early.
+        // The task ends early only if its runtime shuts down.
         (&mut self.task).await.unwrap_or(SessionState::Disconnected)
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // At once: a client that is given up while it is connected would close the session.
+        // Stops the task at once: a client that is dropped while it is connected would close the session.
         self.task.abort();
     }
 }
 
 impl Connections {
-    /// Runs until the session is over: by a server's word, because it was closed, or because it is given up.
+    /// Runs until the session is over: a server says so, the session was closed, or zklock gives it up.
     pub(crate) async fn run(self, first: Opened) {
         let mut served = Served::start(0, first);
         let closing = loop {
@@ -104,8 +104,8 @@ impl Connections {
         self.over.send_replace(Some(closing));
     }
 
-    /// Takes in a server's word that the session is over. Only one that has closed it has asked a quorum: a leader that is
-    /// cut off expires the sessions that it does not hear of.
+    /// Takes in that a server says that the session is over. Only a server that has closed the session has asked a
+    /// quorum: a leader that is partitioned expires the sessions that it does not hear of.
     fn ended(&self, end: SessionEnd) -> Closing {
         self.lease.ended(end);
         match end {
@@ -114,29 +114,29 @@ impl Connections {
         }
     }
 
-    /// Ends what is left of a session whose end is known here.
+    /// Cleans up a session whose lease has ended.
     async fn finish(&self, end: SessionEnd, served: Option<Served>) -> Closing {
         self.link.send_replace(Link::Over(end));
         match end {
             SessionEnd::Closed => self.close(served).await,
-            // A server's word, which a request or a heartbeat brought.
+            // A server reported this end in answer to a request or a heartbeat.
             end => self.ended(end),
         }
     }
 
-    /// Has a server close the session. After a session timeout it has expired by itself.
+    /// Asks a server to close the session. After a session timeout the session has expired by itself.
     async fn close(&self, mut served: Option<Served>) -> Closing {
         let closing = async {
             loop {
                 let mut present = match served.take() {
                     Some(served) => served,
                     None => match self.ask().await {
-                        // Nobody asks for anything on this connection, so its number is of no use.
+                        // Nobody sends requests on this connection, so its number does not matter.
                         Ok(opened) => Served::start(u64::MAX, opened),
                         Err(end) => return self.ended(end),
                     },
                 };
-                // A client that is given up asks its server to close the session.
+                // A client that is dropped asks its server to close the session.
                 present.connection.give_up();
                 match requests::end(present.gone().await) {
                     Some(end) => return self.ended(end),
@@ -147,27 +147,29 @@ impl Connections {
         timeout(self.lease.lengths().timeout, closing).await.unwrap_or(Closing::Unconfirmed)
     }
 
-    /// Resumes the session. A session that no server has resumed for a session timeout after its connection was lost is
-    /// given up: the ensemble has expired it by then, or is away altogether.
+    /// Resumes the session. If no server has resumed it for a session timeout after its connection was lost, zklock
+    /// gives it up: the ensemble has expired it by then, or the whole ensemble is away.
     async fn resume(&self) -> Result<Served, Closing> {
         match timeout(self.lease.lengths().timeout, self.reconnect()).await {
             Ok(Ok(served)) => Ok(served),
             Ok(Err(end)) => Err(self.ended(end)),
             Err(_) => {
-                warn!("no server has resumed the ZooKeeper session for a session timeout; it is given up");
+                warn!(
+                    "no server has resumed the ZooKeeper session for a session timeout; zklock gives it up"
+                );
                 self.lease.ended(SessionEnd::Expired);
                 Err(Closing::Unconfirmed)
             }
         }
     }
 
-    /// Resumes the session on a server that answers a quorum write.
+    /// Resumes the session on a server, and returns once a quorum has acknowledged a write through that server.
     async fn reconnect(&self) -> Result<Served, SessionEnd> {
         loop {
             let opened = self.ask().await?;
             let Ok(number) = self.lease.resumed(opened.granted) else {
-                // Heartbeats cannot keep a lease in this session any more, on whatever server. The next session may
-                // find one that grants more, or tells the user what is wrong.
+                // Heartbeats cannot keep a lease in this session any more, whichever server resumes it. The next
+                // session may find a server that grants more, or reports the problem to the user.
                 warn!(granted = ?opened.granted, "the server grants too short a session timeout to keep a lease");
                 return Err(SessionEnd::Expired);
             };
@@ -193,7 +195,7 @@ impl Connections {
         }
     }
 
-    /// Asks one server after the other, again and again, until one resumes the session.
+    /// Asks one server after the other, again and again, until one of them resumes the session.
     async fn ask(&self) -> Result<Opened, SessionEnd> {
         let pauses = ExponentialBuilder::new()
             .with_min_delay(SHORTEST_PAUSE)
@@ -204,7 +206,7 @@ impl Connections {
         let mut round = 0;
         loop {
             for server in self.dialer.shuffled() {
-                // From here on the request may reach the server, which may grant less than the one before.
+                // From here on the request may reach the server, and that server may grant less than the one before.
                 self.lease.attempting(self.dialer.least_grant());
                 match self.dialer.resume(server, &self.session, round).await {
                     Ok(opened) => return Ok(opened),
@@ -220,7 +222,7 @@ impl Connections {
 }
 
 impl Drop for Connections {
-    /// Without this task nobody holds a connection any more: the session is over, or its runtime is shutting down.
+    /// Without this task nobody holds a connection: the session is over, or its runtime is shutting down.
     fn drop(&mut self) {
         self.lease.ended(SessionEnd::Closed);
         let end = self.lease.end().unwrap_or(SessionEnd::Closed);

@@ -1,6 +1,6 @@
-//! How a connection to one of the servers is made, and what the servers were found to grant.
+//! Makes connections to the servers, and remembers which session timeouts the servers grant.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -12,51 +12,51 @@ use super::error::ConnectError;
 use super::servers::{Server, Servers};
 use crate::clock;
 
-/// `tickTime` in the configuration that comes with ZooKeeper.
+/// The `tickTime` in the configuration that comes with ZooKeeper.
 const DEFAULT_TICK: Duration = Duration::from_secs(2);
 
-/// The least time that a server has for its answer to a request to resume a session.
+/// The least time that a server gets for its answer to a request to resume a session.
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(500);
 
-/// In each further round of so many, each server has twice the time for its answer.
+/// The number of rounds of growing patience: in each further round, each server gets twice the time for its answer.
 pub(crate) const ROUNDS: u32 = 3;
 
-/// Whom to ask for a session, and for which.
+/// The servers that are asked for a session, and the session that they are asked for.
 pub(crate) struct Dialer {
     pub(crate) servers: Servers,
-    /// The session timeout to ask for.
+    /// The session timeout that the servers are asked for.
     pub(crate) timeout: Duration,
-    /// Whether no other session timeout will do.
+    /// Whether the servers must grant exactly this session timeout.
     pub(crate) exact: bool,
     /// The servers' tick, once it is known.
-    pub(crate) tick: OnceLock<Duration>,
-    /// How far clocks drift.
+    pub(crate) tick: Mutex<Option<Duration>>,
+    /// How far clocks may drift, in parts per million.
     pub(crate) drift_ppm: u32,
-    /// The least session timeout that any server grants, by the user's word.
+    /// The least session timeout that any server grants, if the user has set it.
     pub(crate) least: Option<Duration>,
     pub(crate) connector: Connector,
-    /// The least session timeout that any server was seen to grant.
+    /// The least session timeout that zklock has seen a server grant.
     pub(crate) seen: Mutex<Option<Duration>>,
 }
 
-/// A connection that was just made, and what its server grants.
+/// A connection that was just made, and the session timeout that its server granted.
 pub(crate) struct Opened {
     pub(crate) client: Client,
     pub(crate) serving: Serving,
-    /// When it was asked for.
+    /// The instant before the request for the connection was sent.
     pub(crate) asked: Moment,
     pub(crate) granted: Duration,
 }
 
-/// Why no server has given a new session.
+/// Why no server gave a new session.
 pub(crate) struct Refused {
     pub(crate) error: ConnectError,
-    /// Whether each server has refused, rather than not answered.
+    /// Whether every server answered and refused.
     pub(crate) unanimous: bool,
 }
 
 impl Opened {
-    /// Has the server close the session; if it does not within this time, the session expires.
+    /// Asks the server to close the session. If it does not within this time, the session expires.
     async fn close(self, patience: Duration) {
         drop(self.client);
         let _state = timeout(patience, self.serving).await;
@@ -70,23 +70,34 @@ pub(crate) struct Established {
 }
 
 impl Dialer {
-    /// Every server, in an order of chance.
+    /// Every server, in random order.
     pub(crate) fn shuffled(&self) -> Vec<&Server> {
         self.servers.shuffled()
     }
 
-    /// What leases are reckoned with. Until the tick is known it is taken for ZooKeeper's default.
+    /// The numbers that leases are computed with. Until the tick is known, this is ZooKeeper's default tick.
     pub(crate) fn reckoning(&self) -> Reckoning {
-        Reckoning { tick: *self.tick.get().unwrap_or(&DEFAULT_TICK), drift_ppm: self.drift_ppm }
+        Reckoning { tick: self.tick().unwrap_or(DEFAULT_TICK), drift_ppm: self.drift_ppm }
     }
 
-    /// How long a server may keep silent before another one is asked, by the rule of ZooKeeper's clients: two fifths of
-    /// the session timeout.
+    /// The servers' tick, once it is known.
+    pub(crate) fn tick(&self) -> Option<Duration> {
+        *self.tick.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers the servers' tick, or forgets it.
+    pub(crate) fn set_tick(&self, tick: Option<Duration>) {
+        *self.tick.lock().unwrap_or_else(PoisonError::into_inner) = tick;
+    }
+
+    /// How long a server may be silent before another one is asked: two fifths of the session timeout, by the rule of
+    /// ZooKeeper's clients.
     pub(crate) fn silence(&self) -> Duration {
         self.timeout * 2 / 5
     }
 
-    /// Asks each server for a new session, once. A server that refuses for good says more than one that is not there.
+    /// Asks each server for a new session, once. If one server refuses for good and another one does not answer, the
+    /// refusal is the error, because it says more.
     pub(crate) async fn dial(&self) -> Result<Established, Refused> {
         let (mut refusal, mut unanimous) = (None, true);
         for server in self.shuffled() {
@@ -120,10 +131,10 @@ impl Dialer {
         }
     }
 
-    /// Asks one server to resume a session, in this one of [`ROUNDS`].
+    /// Asks one server to resume a session, in this round of [`ROUNDS`].
     ///
-    /// The session does not live for long, so a server that is silent at first is soon left for the next one: a packet
-    /// that was lost may be sent again late. But a server may be far away, so now and then each has more time.
+    /// The session does not live for long, so zklock soon leaves a silent server for the next one: if a packet was
+    /// lost, TCP may repeat it late. But a server may be far away, so in later rounds each server gets more time.
     pub(crate) async fn resume(
         &self,
         server: &Server,
@@ -137,7 +148,7 @@ impl Dialer {
         Ok(opened)
     }
 
-    /// Asks one server for a session timeout, in a session that is given up at once.
+    /// Asks one server which session timeout it grants, by a session that is closed at once.
     pub(crate) async fn probe(&self, server: &Server, timeout: Duration) -> Result<Duration, Error> {
         let opened = self.open(server, timeout, None, self.silence()).await?;
         let granted = opened.granted;
@@ -162,13 +173,13 @@ impl Dialer {
         Ok(Opened { granted: client.session_timeout(), client, serving, asked })
     }
 
-    /// Remembers what a server grants.
+    /// Remembers the session timeout that a server granted.
     pub(crate) fn learn(&self, granted: Duration) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = Some(seen.map_or(granted, |least| least.min(granted)));
     }
 
-    /// The least session timeout that a server may grant, as far as is known.
+    /// The least session timeout that a server may grant, as far as zklock knows.
     pub(crate) fn least_grant(&self) -> Duration {
         let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         self.least.into_iter().chain(seen).min().unwrap_or(self.timeout)

@@ -1,67 +1,69 @@
-//! Why there is no session.
+//! Why no session could be established.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why a session could not be established. Nothing is left behind.
+/// Why a session could not be established. No node is left behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The connect string is empty or malformed.
     #[error("the connect string {servers:?} is malformed ({cause}); write host:port,host:port/chroot")]
     Servers {
-        /// As it was given.
+        /// The connect string that the caller gave.
         servers: String,
-        /// What is wrong with it.
+        /// What is wrong with the connect string.
         cause: String,
     },
-    /// The session timeout is out of range.
+    /// The session timeout that the caller set is out of range.
     #[error("a session timeout of {timeout:?} is out of range; set one from {shortest:?} to {longest:?}")]
     SessionTimeout {
-        /// As it was given.
+        /// The session timeout that the caller set.
         timeout: Duration,
-        /// The shortest one.
+        /// The shortest session timeout that is allowed.
         shortest: Duration,
-        /// The longest one.
+        /// The longest session timeout that is allowed.
         longest: Duration,
     },
-    /// The server's own limits do not allow the session timeout that was asked for.
+    /// The server's limits do not allow the session timeout that the caller set.
     #[error(
         "the server grants a session timeout of {granted:?} instead of {asked:?}; ask for one within its limits \
          or change its minSessionTimeout and maxSessionTimeout"
     )]
     TimeoutNotGranted {
-        /// As it was given.
+        /// The session timeout that the caller set.
         asked: Duration,
-        /// The nearest one within the server's limits.
+        /// The session timeout that the server grants instead: the nearest one within its limits.
         granted: Duration,
     },
-    /// Heartbeats could not keep a lease this short: what the session timeout leaves must take three of them.
+    /// The session timeout is too short for a lease. What the lag and the margin leave of it must last for three
+    /// heartbeats.
     #[error(
-        "a session timeout of {timeout:?} is too short for these servers: less {lag:?} for the leader to ask for \
-         a heartbeat and {margin:?} for clocks, it does not take three heartbeats of {heartbeat:?}; ask for a longer one, or \
-         set a shorter `tick` if the servers have one"
+        "a session timeout of {timeout:?} is too short for these servers: {lag:?} of it is for the leader to ask for a \
+         heartbeat and {margin:?} for clock drift, and the rest is too short for three heartbeats of {heartbeat:?}; ask for a \
+         longer session timeout, or set a shorter `tick` if the servers have one"
     )]
     LeaseTooShort {
-        /// The session timeout.
+        /// The session timeout that the server granted.
         timeout: Duration,
-        /// Three quarters of a tick.
+        /// The time that the leader needs until it asks for a heartbeat: three quarters of a tick, and a little more
+        /// for clock drift.
         lag: Duration,
-        /// The part of the session timeout that allows for clocks that drift.
+        /// The part of the session timeout that allows for clock drift.
         margin: Duration,
         /// The time between heartbeats.
         heartbeat: Duration,
     },
-    /// The servers' tick is not given, and cannot be told from the session timeouts that they grant: with the longer one
-    /// of two that it may be, no lease can be kept.
+    /// The caller set no tick, and the session timeouts that the servers grant fit two ticks. No lease can be kept with
+    /// the longer one.
     #[error(
         "the servers' limits of session timeouts fit a tick of {shorter:?} and one of {longer:?}; set `tick` to the \
          `tickTime` of the servers"
     )]
     TickUnknown {
-        /// The shorter one.
+        /// The shorter tick that fits.
         shorter: Duration,
-        /// The longer one.
+        /// The longer tick that fits.
         longer: Duration,
     },
     /// No server established a session in time.
@@ -73,53 +75,55 @@ pub enum ConnectError {
     Unreachable {
         /// The connect string.
         servers: String,
-        /// How long they were asked: the connect timeout, less the time to find the causes.
+        /// How long zklock asked the servers: the connect timeout, less the time for finding the causes.
         timeout: Duration,
-        /// What a TCP connection to each server came to afterwards, as far as that was known in time.
+        /// The result of a TCP connection to each server afterwards, as far as it was known in time.
         causes: Vec<ServerFailure>,
     },
-    /// The only servers to be reached have lost their ensemble and take only reads.
+    /// The servers that can be reached have lost their ensemble, and take only reads.
     #[error(
-        "the servers that can be reached of {servers:?} are read-only; a lock needs a quorum: bring it back"
+        "the servers of {servers:?} that can be reached are read-only; a lock needs a quorum, so bring the quorum back"
     )]
     ReadOnly {
         /// The connect string.
         servers: String,
     },
-    /// The server rejected the credentials.
+    /// A server rejected the credentials.
     #[error("the server rejected the credentials; check the scheme and the credentials given to `auth`")]
     AuthFailed,
-    /// There is no tokio runtime to run the session's tasks.
-    #[error("there is no tokio runtime here; connect from inside one")]
+    /// The caller is not in a tokio runtime, so nothing can run the session's tasks.
+    #[error("the caller is not in a tokio runtime; connect from inside one")]
     NoRuntime,
-    /// The client could not be set up: TLS or SASL options, mostly.
-    #[error("the client could not be set up: {cause}")]
+    /// zookeeper-client could not be set up, mostly because of TLS or SASL options.
+    #[error("zookeeper-client could not be set up: {cause}")]
     Client {
         /// The error, as zookeeper-client words it.
         cause: String,
     },
 }
 
-/// Why one server gives no session; see [`ConnectError::Unreachable`].
+/// Why one server gave no session; see [`ConnectError::Unreachable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerFailure {
-    /// Its address, as in the connect string.
+    /// The server's address, as it is in the connect string.
     pub server: String,
-    /// What is known of the cause.
+    /// The cause, as far as zklock knows it.
     pub cause: ServerProblem,
 }
 
-/// What is known of a server that gives no session.
+/// Why a server gave no session, as far as zklock knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerProblem {
-    /// Its name cannot be resolved, or no TCP connection to it can be made: the operating system's word.
+    /// The server's name cannot be resolved, or no TCP connection to it can be made. The text is the operating
+    /// system's.
     NoConnection(String),
-    /// It takes TCP connections, but established no session: it has no quorum, or is no ZooKeeper server, or only one side
-    /// uses TLS.
+    /// The server takes TCP connections, but established no session: it has no quorum, or is not a ZooKeeper server, or
+    /// only one side uses TLS.
     NoSession,
-    /// It takes TCP connections, but established no session by TLS: mostly the certificates, or it expects clear text.
+    /// The server takes TCP connections, but established no session by TLS. Mostly the certificates are wrong, or the
+    /// server expects clear text.
     NoTlsSession,
 }
 
@@ -143,7 +147,7 @@ impl fmt::Display for ServerProblem {
     }
 }
 
-/// The causes, in brackets.
+/// Lists the causes in brackets, for the message.
 fn listed(causes: &[ServerFailure]) -> String {
     let causes = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     if causes.is_empty() { causes } else { format!(" ({causes})") }

@@ -1,4 +1,4 @@
-//! A new ZooKeeper session: the servers' tick first, which its lease is reckoned with.
+//! Establishes new ZooKeeper sessions. The servers' tick comes first, because leases are computed with it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::dialer::{Dialer, Established, Refused};
 use super::error::ConnectError;
 use super::survey;
 
-/// The pause after the first round that failed; each further one is twice as long.
+/// The pause after the first round that failed. Each further pause is twice as long.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest pause between two rounds, without its jitter.
@@ -18,21 +18,23 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Asks each server for a new session, once.
 pub(crate) async fn establish(dialer: &Dialer) -> Result<Established, Refused> {
-    if dialer.tick.get().is_none() {
-        let tick = survey::tick(dialer).await.map_err(|error| {
-            let unanimous = !matches!(error, ConnectError::Unreachable { .. });
-            Refused { error, unanimous }
-        })?;
-        let _known = dialer.tick.set(tick);
+    if dialer.tick().is_some() {
+        return dialer.dial().await;
     }
-    dialer.dial().await
+    dialer.set_tick(Some(survey::tick(dialer).await?));
+    let established = dialer.dial().await;
+    if established.is_err() {
+        // Before the next attempt, a server with a longer tick may be there.
+        dialer.set_tick(None);
+    }
+    established
 }
 
-/// Asks every server, again and again, with longer and longer pauses, until there is a session. The pauses are
-/// jittered, so that those who lost their sessions together do not come back together.
+/// Asks every server, again and again, with growing pauses, until one establishes a session. The pauses are jittered,
+/// so that clients which lost their sessions together do not all come back at once.
 ///
-/// `Err` says why there will never be one: the credentials are rejected, or for a session timeout each of the servers has
-/// refused for good.
+/// `Err` says why no server will establish one: a server rejected the credentials, or every server has refused for good
+/// for a session timeout.
 pub(super) async fn redial(dialer: &Dialer) -> Result<Established, ConnectError> {
     let pauses = ExponentialBuilder::new()
         .with_min_delay(SHORTEST_PAUSE)
@@ -53,7 +55,7 @@ pub(super) async fn redial(dialer: &Dialer) -> Result<Established, ConnectError>
             return Err(error);
         }
         let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-        warn!(%error, ?pause, "ZooKeeper gives no new session");
+        warn!(%error, ?pause, "no server gives a new session");
         tokio::time::sleep(pause).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What a session has to tell, event by event.
+//! The stream of a session's states.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,9 +9,9 @@ use tokio::sync::watch;
 
 use super::state::SessionEvent;
 
-/// The states of a session, from [`Session::events`](crate::Session::events). Ask for the [`next`](Self::next) one, or use it as
-/// a [`Stream`].
-#[must_use = "nothing is told unless it is asked for"]
+/// The states of a session, from [`Session::events`](crate::Session::events). Call [`next`](Self::next) for the next
+/// one, or use this as a [`Stream`].
+#[must_use = "a stream does nothing unless it is polled"]
 pub struct SessionEvents(Pin<Box<dyn Stream<Item = SessionEvent> + Send + Sync>>);
 
 impl SessionEvents {
@@ -26,7 +26,8 @@ impl SessionEvents {
         Self(Box::pin(events.fuse()))
     }
 
-    /// The next event; `None` after a final state, and once no `Session`, lock and acquisition of it is left.
+    /// Waits for the next event. Returns `None` after a final state, or once every `Session`, lock and acquisition of
+    /// the session is dropped.
     ///
     /// # Cancel safety
     ///

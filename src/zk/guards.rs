@@ -1,5 +1,5 @@
-//! The guards of one session: heartbeats prove that it lives for as long as it has one, and each guard is looked after once it
-//! has been held for a while.
+//! The guards of one session. While the session has a guard, heartbeats prove that the session lives. Once a guard has
+//! been held for a while, the background task polls its driver.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -14,62 +14,63 @@ use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
 use crate::requests;
 
-/// How long a lock is held before its holder watches its own node: short critical sections need not pay for it.
+/// How long a holder holds its lock before it watches its own node: short critical sections need not pay for the watch.
 pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 
-/// A guard, to the session.
+/// A guard, as its session uses it.
 pub(crate) trait Holder: Send + Sync {
-    /// True if it has been held for [`SETTLING`], so that it is to be looked after in the background.
+    /// Returns true if the guard has been held for [`SETTLING`], so that the background task must take it over.
     fn is_due(&self) -> bool;
 
-    /// What is to be done from then on; `None` if the guard is no longer held.
+    /// Returns the future that the background task polls from then on; `None` if the guard is no longer held.
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>>;
 
-    /// A quorum has found no node of its name.
+    /// Takes in that a quorum has found no node with the name of the holder's node.
     fn node_is_gone(&self);
 }
 
 /// The guards of one session.
 pub(crate) struct Guards {
-    /// Each of them, and the name of its node. Each heartbeat asks for the next one's.
+    /// Each guard, and the path of its node. Each heartbeat asks for the next guard's node.
     held: Mutex<Slab<(String, Weak<dyn Holder>)>>,
-    /// Those that have not been held for [`SETTLING`] yet.
+    /// The guards that have not been held for [`SETTLING`] yet.
     young: Mutex<Vec<Weak<dyn Holder>>>,
-    /// Asks for a heartbeat at once.
+    /// Wakes the task that sends heartbeats, for a heartbeat at once.
     hurry: Arc<Notify>,
     background: Background,
 }
 
 impl Guards {
-    /// None yet. Those that have been held for a while are looked after in this task.
+    /// Makes an empty set. `background` polls the drivers of guards that have been held for a while.
     pub(crate) fn new(background: Background) -> Arc<Self> {
         let (held, young) = (Mutex::default(), Mutex::default());
         Arc::new(Self { held, young, hurry: Arc::default(), background })
     }
 
-    /// Takes a guard up: heartbeats are quorum writes until it is taken out.
+    /// Adds a guard. Heartbeats are quorum writes until it is removed.
     pub(crate) fn insert(&self, node: String, holder: Weak<dyn Holder>) -> usize {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert((node, holder))
     }
 
-    /// Takes a guard out.
+    /// Removes a guard.
     pub(crate) fn remove(&self, key: usize) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).try_remove(key);
     }
 
-    /// Has a heartbeat sent at once.
+    /// Asks for a heartbeat at once.
     pub(crate) fn hurry(&self) {
         self.hurry.notify_one();
     }
 
-    /// Takes up a guard that has just been granted. True if it is the only one, so that [`settle`] is to be run.
+    /// Adds a guard that has just been granted. Returns true if it is the only young one, so that the caller must run
+    /// [`settle`].
     pub(crate) fn insert_young(&self, guard: Weak<dyn Holder>) -> bool {
         let mut young = self.young.lock().unwrap_or_else(PoisonError::into_inner);
         young.push(guard);
         young.len() == 1
     }
 
-    /// The guard behind the one that was registered as `last`, in their order round and round.
+    /// Returns the guard after the one with the key `last`. After the last guard comes the first one again.
     fn next(&self, last: usize) -> Option<(usize, String, Weak<dyn Holder>)> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let next = held.iter().find(|(key, _)| *key > last).or_else(|| held.iter().next());
@@ -77,23 +78,23 @@ impl Guards {
     }
 }
 
-/// Touches the session every heartbeat, and on each new connection, by a sync; then confirms it by a quorum write while it
-/// has a guard. So much a session, however many guards and waiters it has.
+/// Sends a sync every heartbeat, and on each new connection. While the session has a guard, a quorum write follows, to
+/// confirm the lease. This is the cost of one session, however many guards and waiters it has.
 ///
-/// The write asks for the node of one guard, of another one each time. Its holder watches that node, but a server withholds
-/// the end of a node that the holder may not read any more.
+/// The write asks for the node of one guard, and of the next guard the next time. The holder also watches that node,
+/// but a server withholds the node's end from a holder that may no longer read it.
 pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requester: Requester) {
     let Some(hurry) = guards.upgrade().map(|guards| guards.hurry.clone()) else { return };
     let (mut last, mut asked) = (Instant::now(), 0);
     while guards.strong_count() > 0 {
         let heartbeat = lease.lengths().heartbeat;
-        // Whichever comes first; the background task awaits this, inside its runtime.
+        // The background task awaits this, inside its runtime.
         tokio::select! {
             () = tokio::time::sleep_until(last + heartbeat) => {}
             changed = requester.changed() => if !changed { return },
             () = hurry.notified() => {}
         }
-        // From when it is sent: an answer that took long must not delay the next one.
+        // The time counts from the sending: an answer that took long must not delay the next heartbeat.
         last = Instant::now();
         let sync = requester.request(|wire| requests::sync(wire.client));
         if guards.strong_count() == 0 {
@@ -118,7 +119,8 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
     }
 }
 
-/// Looks every little while whether a young guard has come of age, until there is none.
+/// Looks at the young guards every [`SETTLING`], and gives those that are old enough to the background task, until none
+/// is left.
 pub(crate) async fn settle(guards: Weak<Guards>) {
     loop {
         // The background task awaits this, inside its runtime.
@@ -135,7 +137,7 @@ pub(crate) async fn settle(guards: Weak<Guards>) {
             None => false,
         });
         let done = young.is_empty();
-        // A guard that is released meanwhile must not find this lock taken.
+        // A release meanwhile must not find this mutex locked.
         drop(young);
         due.into_iter().filter_map(Holder::settle).for_each(|guard| guards.background.finish(guard));
         if done {

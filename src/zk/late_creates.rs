@@ -1,10 +1,10 @@
-//! Creates of which the reply was lost, and no node was found: they may be carried out late.
+//! Creates whose reply was lost, and whose node was not found. The servers may still carry them out.
 //!
-//! What a session sends by a server is refused once it has moved to another one, by the leader's note of its server. But
-//! the leader takes that note when it reads a request to resume the session, and looks at it when it handles a request
-//! (`LearnerHandler`, `PrepRequestProcessor`). So if a create is stuck on its way, and behind it a request to resume the
-//! session there, of which the client has heard nothing, then both may arrive after the session has moved, and the create
-//! is carried out.
+//! Once a session has moved to another server, the leader refuses requests that come by the old one: it notes each
+//! session's server. But the leader writes that note when it reads a request to resume the session, and looks at it
+//! when it handles a request (`LearnerHandler`, `PrepRequestProcessor`). So this can happen: a create is stuck on its
+//! way. Behind it is a request to resume the session there, which the client has given up. Both arrive after the
+//! session has moved, and the leader carries the create out.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,11 +18,11 @@ use super::shared_lease::SharedLease;
 use crate::requests;
 use crate::settings::Settings;
 
-/// For so long after a create was looked for in vain it may yet take effect. A leader drops a server that it does not hear
-/// of for `syncLimit` ticks, 10 s by default, and with it whatever that server has not delivered.
+/// How long after a search in vain a create may still take effect. A leader drops a server that it does not hear of for
+/// `syncLimit` ticks, 10 s by default, and with that server everything that it has not delivered.
 const LATEST: Duration = Duration::from_secs(60);
 
-/// A create that was not answered, and of which no node was found.
+/// A create that was not answered, and whose node was not found.
 #[derive(Clone)]
 struct Stray {
     lock: Arc<Settings>,
@@ -30,12 +30,12 @@ struct Stray {
     since: Instant,
 }
 
-/// Those of one session.
+/// The late creates of one session.
 #[derive(Default)]
 pub(crate) struct LateCreates(Mutex<Vec<Stray>>);
 
 impl LateCreates {
-    /// Takes up a create. True if it is the only one, so that [`sweep`] is to be run.
+    /// Adds a create. Returns true if it is the only one, so that the caller must run [`sweep`].
     pub(crate) fn insert(&self, lock: Arc<Settings>, id: Uuid) -> bool {
         let mut strays = self.lock();
         strays.push(Stray { lock, id, since: Instant::now() });
@@ -47,8 +47,8 @@ impl LateCreates {
     }
 }
 
-/// Looks for nodes that came to be late, whenever a connection comes or goes and once a session timeout, until none can any
-/// more.
+/// Looks for the nodes of late creates and deletes them: whenever a connection comes or goes, and once a session
+/// timeout, until no create can take effect any more.
 pub(crate) async fn sweep(late: Weak<LateCreates>, lease: Arc<SharedLease>, mut requester: Requester) {
     requester.mark_unchanged();
     while late.strong_count() > 0 {
@@ -71,7 +71,7 @@ pub(crate) async fn sweep(late: Weak<LateCreates>, lease: Arc<SharedLease>, mut 
             match swept.await {
                 Answer::Given(Some(gone), _) => {
                     done.extend(gone);
-                    // A node that comes to be after this look is not looked for.
+                    // zklock does not look for a node that is created after this look.
                     let too_old = |stray: &&Stray| began - stray.since >= LATEST;
                     done.extend(strays.iter().filter(too_old).map(|stray| stray.id));
                 }

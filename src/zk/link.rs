@@ -1,4 +1,4 @@
-//! The way to the servers: by the present connection, whichever that is.
+//! Sends requests on a session's present connection.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use super::connection::{Connection, Wire};
 use super::shared_lease::Sent;
 use crate::clock;
 
-/// How a request gets to a server.
+/// The connection that a request can use.
 #[derive(Clone)]
 pub(crate) enum Link {
-    /// By this connection.
+    /// The request uses this connection.
     Up(Arc<Connection>),
-    /// Not at present: the session is being resumed.
+    /// No connection at present: the session is being resumed.
     Down,
-    /// Not any more.
+    /// No connection any more: the session is over.
     Over(SessionEnd),
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Answer<T> {
-    /// This was answered to what was sent there and then.
+    /// A server gave this answer to the request, which was sent there and then.
     Given(T, Sent),
-    /// The connection was lost first. The request may have been served.
+    /// The connection was lost before the answer. The server may have served the request.
     Lost,
     /// The session is over.
     Over(SessionEnd),
@@ -39,22 +39,22 @@ pub(crate) enum Answer<T> {
 pub(crate) struct Requester(watch::Receiver<Link>);
 
 impl Requester {
-    /// By the connections that this tells of.
+    /// Makes a requester that uses the connections in `link`.
     pub(crate) fn new(link: watch::Receiver<Link>) -> Self {
         Self(link)
     }
 
-    /// Resolves when a connection comes or goes; `false` if none will any more.
+    /// Resolves when a connection comes or goes; returns `false` if none will any more.
     pub(crate) async fn changed(&mut self) -> bool {
         self.0.changed().await.is_ok()
     }
 
-    /// Takes what has changed until now as seen.
+    /// Marks every change until now as seen.
     pub(crate) fn mark_unchanged(&mut self) {
         self.0.mark_unchanged();
     }
 
-    /// A request, which waits for a connection if there is none. It is sent when it is first polled.
+    /// Makes a request. It waits for a connection if the session has none. It is sent at its first poll.
     pub(crate) fn request<T, F>(
         &self,
         request: impl FnOnce(Wire) -> F + Send + 'static,
@@ -66,7 +66,7 @@ impl Requester {
         ask(self.0.clone(), None, request).boxed()
     }
 
-    /// As [`request`](Self::request), on the connection of this number: on no other one.
+    /// As [`request`](Self::request), but only on the connection with this number.
     pub(crate) fn request_on<T, F>(
         &self,
         connection: u64,
@@ -80,7 +80,8 @@ impl Requester {
     }
 }
 
-/// Waits for a connection, for this one if it has a number, and sends a request on it.
+/// Sends a request. If `number` is given, it goes out only on that connection, and is lost if that is not the present
+/// one. Otherwise it waits for a connection.
 async fn ask<T, F>(
     mut link: watch::Receiver<Link>,
     number: Option<u64>,
@@ -93,7 +94,7 @@ where
     let (sent, wire) = loop {
         match &*link.borrow_and_update() {
             Link::Up(connection) if number.is_none_or(|number| number == connection.number()) => {
-                // It may be gone already; then the next one is waited for like any other.
+                // This connection may be gone already. Then the request is treated as if the session had none.
                 if let Some(wire) = connection.wire() {
                     break (Sent { connection: connection.number(), at: clock::now() }, wire);
                 }
@@ -109,7 +110,8 @@ where
         }
     };
     let asked = wire.request(request);
-    // Nothing of this future keeps the connection: whoever forgets it does not keep the session open.
+    // This future keeps nothing that holds the connection open. So a caller that forgets it does not keep the session
+    // open.
     match asked.await {
         Some(answer) => Answer::Given(answer, sent),
         None => match &*link.borrow() {

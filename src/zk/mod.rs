@@ -1,4 +1,4 @@
-//! ZooKeeper sessions: one after the other, each by one connection after the other.
+//! ZooKeeper sessions, one after the other. Each uses one connection after the other.
 
 mod background;
 mod connection;

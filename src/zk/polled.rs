@@ -1,24 +1,24 @@
-//! The drivers of one session that callers poll, or do not: the session looks at them now and then.
+//! The drivers of one session that callers should poll. The session looks at them now and then.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::shared_lease::SharedLease;
 
-/// How often the session looks at those of its drivers that callers poll, in a session timeout.
+/// How many times in a session timeout the session looks at the drivers that callers should poll.
 pub(crate) const LOOKS: u32 = 8;
 
-/// A driver that a caller polls, or does not.
+/// A driver that a caller should poll.
 pub(crate) trait Looked: Send + Sync {
-    /// Looks at it. True while it is to be looked at again.
+    /// Looks at the driver. Returns true while the session must look again.
     fn look(&self) -> bool;
 }
 
-/// Those of one session.
+/// The drivers of one session that callers should poll.
 #[derive(Default)]
 pub(crate) struct Polled(Mutex<Vec<Weak<dyn Looked>>>);
 
 impl Polled {
-    /// Looks at a driver now and then, until it is over.
+    /// Adds a driver. The session looks at it now and then, until it has ended.
     pub(crate) fn insert(&self, driver: Weak<dyn Looked>) {
         self.lock().push(driver);
     }
@@ -28,13 +28,13 @@ impl Polled {
     }
 }
 
-/// Looks at all drivers that callers poll now and then.
+/// Looks at every driver, [`LOOKS`] times a session timeout.
 pub(crate) async fn patrol(polled: Weak<Polled>, lease: Arc<SharedLease>) {
     while polled.strong_count() > 0 {
         // The background task awaits this, inside its runtime.
         tokio::time::sleep(lease.lengths().timeout / LOOKS).await;
         let Some(polled) = polled.upgrade() else { return };
-        // One that begins or ends meanwhile must not find this lock taken.
+        // A driver that begins or ends meanwhile must not find this mutex locked.
         let mut looked = std::mem::take(&mut *polled.lock());
         looked.retain(|driver| driver.upgrade().is_some_and(|driver| driver.look()));
         polled.lock().append(&mut looked);

@@ -1,8 +1,8 @@
-//! Requests that can be taken back from whoever awaits them.
+//! Requests that zklock can revoke while a caller awaits them.
 //!
-//! zookeeper-client closes its session when the last clone of its `Client` is dropped, and a request's future
-//! keeps a clone. A caller may hold such a future without ever polling it again; so that `Session::close` need
-//! not wait for that caller, every such future lives in a slot that the session can empty.
+//! zookeeper-client closes its session when the last clone of its `Client` is dropped, and a request's future keeps a
+//! clone. A caller may keep such a future and never poll it again. Neither the end of a connection nor `Session::close`
+//! may wait for that caller. So every such future lives in a slot that its connection can empty.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use futures::future::BoxFuture;
 use slab::Slab;
 
-/// The slots of one session's requests.
+/// The slots of the requests on one connection.
 #[derive(Default)]
 pub(crate) struct Registry {
     slots: Mutex<Slots>,
@@ -24,7 +24,7 @@ struct Slots {
     running: Slab<Weak<dyn Revoke>>,
 }
 
-/// A request in its slot. Resolves to `None` once it is revoked.
+/// A request in its slot. It resolves to `None` once it is revoked.
 pub(crate) struct Revocable<T> {
     slot: Arc<Slot<T>>,
     registration: Option<(Arc<Registry>, usize)>,
@@ -44,7 +44,7 @@ trait Revoke: Send + Sync {
 }
 
 impl Registry {
-    /// Puts a request into a slot; into an empty one if everything has been revoked.
+    /// Puts a request into a slot. If everything has been revoked, the request is revoked at once.
     pub(crate) fn register<T: Send + 'static>(
         self: &Arc<Self>,
         request: BoxFuture<'static, T>,
@@ -61,7 +61,7 @@ impl Registry {
         Revocable { slot, registration: Some((self.clone(), key)) }
     }
 
-    /// Empties every slot, now and for ever.
+    /// Empties every slot. Later requests are revoked at once.
     pub(crate) fn revoke(&self) {
         let running = {
             let mut slots = lock(&self.slots);
@@ -74,7 +74,7 @@ impl Registry {
 
 impl<T: Send> Revoke for Slot<T> {
     fn revoke(&self) {
-        // The old state is dropped, and its waker woken, after the lock: both may run foreign code.
+        // The old state is dropped and its waker woken outside the mutex: both may run foreign code.
         let old = std::mem::replace(&mut *lock(&self.state), State::Revoked);
         if let State::Running(request, waker) = old {
             drop(request);
@@ -113,7 +113,8 @@ impl<T> Drop for Revocable<T> {
     }
 }
 
-/// No code that may panic runs under these locks but a request's own, and a poisoned request is dropped anyway.
+/// Locks a mutex, poisoned or not. Under these mutexes only a request's own code may panic, and a poisoned request is
+/// dropped anyway.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The servers of a connect string, and the words that one may ask them without a session.
+//! The servers of a connect string, and the four-letter words that they answer without a session.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -11,14 +11,15 @@ use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
 use super::error::{ConnectError, ServerFailure, ServerProblem};
+use crate::path::check_node;
 
-/// Connects without TLS.
+/// The scheme of an address without TLS.
 const PLAIN: &str = "tcp://";
 
-/// Connects by TLS.
+/// The scheme of an address with TLS.
 const TLS: &str = "tcp+tls://";
 
-/// No answer to a word that matters here is longer, in bytes.
+/// The longest answer to a four-letter word that zklock reads, in bytes.
 const LONGEST_ANSWER: u64 = 16 * 1024;
 
 /// A connect string: `host:port,host:port/chroot`.
@@ -29,19 +30,19 @@ pub(crate) struct Servers {
 
 /// One server of a connect string.
 pub(crate) struct Server {
-    /// `host:port`, or how the user spelt that.
+    /// `host:port`, in the user's spelling.
     address: String,
     chroot: String,
     tls: bool,
 }
 
-/// Why no server gives a session.
+/// Why no server gave a session.
 pub(crate) struct Diagnosis {
     pub(crate) causes: Vec<ServerFailure>,
     pub(crate) any_is_read_only: bool,
 }
 
-/// Why one server gives none.
+/// Why one server gave no session.
 #[derive(PartialEq)]
 enum Finding {
     ReadOnly,
@@ -49,8 +50,8 @@ enum Finding {
 }
 
 impl Servers {
-    /// Reads a connect string. With TLS options every server is reached by TLS: one that says otherwise is an error, so
-    /// that nothing is ever sent in clear text by mistake.
+    /// Reads a connect string. With TLS options every server is reached by TLS. An address with another scheme is an
+    /// error, so that zklock never sends anything in clear text by mistake.
     pub(crate) fn parse(text: String, tls: bool) -> Result<Self, ConnectError> {
         let malformed =
             |cause: &str| ConnectError::Servers { servers: text.clone(), cause: cause.to_owned() };
@@ -79,8 +80,15 @@ impl Servers {
             if address.is_empty() {
                 return Err(malformed("a server has no address"));
             }
+            if port(address).is_some_and(|port| !matches!(port.parse::<u16>(), Ok(1..))) {
+                return Err(malformed("a port is no number from 1 to 65535"));
+            }
             if !below.is_empty() && index + 1 < count {
                 return Err(malformed("a chroot stands behind the last server only"));
+            }
+            if !below.is_empty() {
+                check_node(below)
+                    .map_err(|problem| malformed(&format!("the chroot is no path: {problem}")))?;
             }
             chroot = below.to_owned();
             servers.push(Server { address: address.to_owned(), chroot: String::new(), tls: scheme == TLS });
@@ -91,19 +99,19 @@ impl Servers {
         Ok(Self { text, servers })
     }
 
-    /// Each of them, in their order.
+    /// Returns every server, in the order of the connect string.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Server> {
         self.servers.iter()
     }
 
-    /// Each of them, in an order of chance, so that clients spread over the servers.
+    /// Returns every server, in random order, so that clients spread over the servers.
     pub(crate) fn shuffled(&self) -> Vec<&Server> {
         let mut servers = self.servers.iter().collect::<Vec<_>>();
         fastrand::shuffle(&mut servers);
         servers
     }
 
-    /// Why none of these servers gives a session, as far as that shows by this time.
+    /// Finds out why none of these servers gave a session, as far as that is known by `deadline`.
     pub(crate) async fn diagnose(&self, deadline: Instant) -> Diagnosis {
         let each = self.iter().map(|server| server.diagnose(deadline));
         let findings = join_all(each).await;
@@ -116,7 +124,7 @@ impl Servers {
         Diagnosis { causes: causes.collect(), any_is_read_only: findings.contains(&Finding::ReadOnly) }
     }
 
-    /// The connect string's chroot; empty if it has none.
+    /// Returns the connect string's chroot; empty if it has none.
     pub(crate) fn chroot(&self) -> &str {
         self.servers.first().map_or("", |server| server.chroot.trim_end_matches('/'))
     }
@@ -128,15 +136,21 @@ impl fmt::Display for Servers {
     }
 }
 
+/// What stands behind the colon of an address. An IPv6 address without brackets has no port.
+fn port(address: &str) -> Option<&str> {
+    let (host, port) = address.rsplit_once(':')?;
+    (!host.contains(':') || host.ends_with(']')).then_some(port)
+}
+
 impl Server {
-    /// Has zookeeper-client connect to this server alone.
+    /// Makes zookeeper-client connect to this server only.
     pub(crate) async fn connect(&self, connector: Connector) -> Result<Client, Error> {
         let scheme = if self.tls { TLS } else { PLAIN };
         connector.connect(&format!("{scheme}{}{}", self.address, self.chroot)).await
     }
 
-    /// Why this server gives no session. A server that can come to take only reads answers `isro` without being told to
-    /// (`FourLetterCommands` whitelists it then).
+    /// Finds out why this server gave no session. A server that can become read-only answers `isro` without being
+    /// configured to: `FourLetterCommands` then whitelists that word.
     async fn diagnose(&self, deadline: Instant) -> Finding {
         let unconnected = |cause| Finding::Problem(ServerProblem::NoConnection(cause));
         match timeout_at(deadline, TcpStream::connect(self.socket_address())).await {
@@ -151,7 +165,8 @@ impl Server {
         }
     }
 
-    /// The server's answer to a four-letter word. A server with TLS is not asked: the word would go out in clear text.
+    /// Returns the server's answer to a four-letter word. zklock does not ask a server with TLS, because the word would
+    /// go out in clear text.
     async fn word(&self, word: &str) -> Result<String, ErrorKind> {
         if self.tls {
             return Err(ErrorKind::Unsupported);
@@ -163,7 +178,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// With a port: 2181 unless it has one.
+    /// Returns the address with a port, which is 2181 if the address has none.
     fn socket_address(&self) -> String {
         let has_port = self.address.rsplit_once(':').is_some_and(|(host, port)| {
             !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':')
@@ -174,7 +189,7 @@ impl Server {
         }
     }
 
-    /// What the server says of its configuration, where it is told to answer `conf`.
+    /// Returns the server's configuration, if the server is configured to answer `conf`.
     pub(crate) async fn settings(&self) -> Option<Settings> {
         let answer = self.word("conf").await.ok()?;
         let number = |key: &str| {
@@ -189,12 +204,12 @@ impl Server {
     }
 }
 
-/// What a server's configuration says.
+/// The parts of a server's configuration that zklock needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) tick: Duration,
-    /// The shortest session timeout that it grants.
+    /// The shortest session timeout that the server grants.
     pub(crate) shortest: Duration,
-    /// The longest one.
+    /// The longest session timeout that the server grants.
     pub(crate) longest: Duration,
 }

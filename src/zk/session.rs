@@ -1,4 +1,4 @@
-//! One ZooKeeper session: its lease, its requests, and what it does in the background.
+//! One ZooKeeper session: its lease, its requests, and its background tasks.
 
 use std::future::Future;
 use std::sync::{Arc, Weak};
@@ -24,8 +24,8 @@ use crate::clock;
 use crate::requests::Searches;
 use crate::settings::Settings;
 
-/// One ZooKeeper session. Drivers and guards share it; when the last of them and the [`Session`](crate::Session)
-/// are gone, it is closed.
+/// One ZooKeeper session. Drivers and guards share it. It is closed once the last of them and the
+/// [`Session`](crate::Session) are gone.
 pub(crate) struct ZkSession {
     id: i64,
     chroot: String,
@@ -41,7 +41,7 @@ pub(crate) struct ZkSession {
 }
 
 impl ZkSession {
-    /// Takes over a session that was just established, on this runtime.
+    /// Takes over a session that was just established, and runs its tasks on this runtime.
     pub(crate) fn start(established: Established, dialer: Arc<Dialer>, runtime: Handle) -> Arc<Self> {
         let Established { opened, lease } = established;
         let client = &opened.client;
@@ -62,7 +62,7 @@ impl ZkSession {
         Arc::new(session)
     }
 
-    /// What stands for a session before there is the first: it is over.
+    /// Makes a placeholder for the time before the first ZooKeeper session. It is over from the start.
     pub(super) fn unopened(dialer: &Dialer, runtime: Handle) -> Arc<Self> {
         let lease = Lease::unopened(dialer.reckoning(), dialer.timeout, clock::now());
         let (_, link) = watch::channel(Link::Over(SessionEnd::Expired));
@@ -97,7 +97,7 @@ impl ZkSession {
         }
     }
 
-    /// The session id, as the server gave it.
+    /// The session id that the server gave.
     pub(crate) fn id(&self) -> i64 {
         self.id
     }
@@ -107,27 +107,27 @@ impl ZkSession {
         &self.chroot
     }
 
-    /// The session timeout that may be in force, and what follows from it.
+    /// The session timeout that zklock reckons with, and the lengths that follow from it.
     pub(crate) fn lengths(&self) -> Lengths {
         self.lease.lengths()
     }
 
-    /// The way to the servers.
+    /// Sends requests to the servers.
     pub(crate) fn requester(&self) -> &Requester {
         &self.requester
     }
 
-    /// The searches for lost nodes that are under way.
+    /// The searches for nodes of lost creates that are under way.
     pub(crate) fn searches(&self) -> &Arc<Searches> {
         &self.searches
     }
 
-    /// What is known about the session's life.
+    /// The session's lease.
     pub(crate) fn lease(&self) -> &SharedLease {
         &self.lease
     }
 
-    /// Registers a guard and its node, so that heartbeats are quorum writes until the result is dropped.
+    /// Registers a guard and its node. Heartbeats are quorum writes until the returned value is dropped.
     pub(crate) fn hold(
         self: &Arc<Self>,
         node: String,
@@ -141,14 +141,15 @@ impl ZkSession {
         Holding { session: self.clone(), key }
     }
 
-    /// A pause that can be awaited outside a runtime, too.
+    /// Returns a pause that can also be awaited outside a runtime.
     pub(crate) fn sleep(&self, pause: Duration) -> Sleep {
         let _entered = self.runtime.enter();
         tokio::time::sleep(pause)
     }
 
-    /// A pause that the session's end cuts short, and then tells. Without a runtime there is no timer either; the lease
-    /// ends before that. Over by each clock that the lease is reckoned with.
+    /// Returns a pause. It is over when each clock that leases are computed with says so. If the session ends first,
+    /// the pause ends, too, and returns how the session ended. Without a runtime the timer does not fire, but then the
+    /// lease ends before that.
     pub(crate) fn pause(
         &self,
         length: Duration,
@@ -172,25 +173,25 @@ impl ZkSession {
         }
     }
 
-    /// Has the background task finish something nobody awaits any more.
+    /// Gives the background task a future that nobody awaits any more.
     pub(crate) fn finish(&self, future: BoxFuture<'static, ()>) {
         self.background.finish(future);
     }
 
-    /// Has the background task look after a guard once it has been held for a while.
+    /// Makes the background task poll a guard's driver once the guard has been held for a while.
     pub(crate) fn finish_settled(&self, guard: Weak<dyn Holder>) {
         if self.guards.insert_young(guard) {
             self.finish(guards::settle(Arc::downgrade(&self.guards)).boxed());
         }
     }
 
-    /// Looks at a driver now and then, until it is over.
+    /// Makes the session look at a driver now and then, until the driver has ended.
     pub(crate) fn look_after(&self, driver: Weak<dyn Looked>) {
         self.polled.insert(driver);
     }
 
-    /// Looks for a node again, for as long as it may yet come to be, and deletes it: its create was not answered, and no node
-    /// was found.
+    /// Takes in a create that was not answered, and whose node was not found. For as long as that create may still take
+    /// effect, the session looks for its node again, and deletes it.
     pub(crate) fn expect_late(&self, lock: Arc<Settings>, id: Uuid) {
         if self.late.insert(lock, id) {
             let late = Arc::downgrade(&self.late);
@@ -198,12 +199,13 @@ impl ZkSession {
         }
     }
 
-    /// Ends the session: every guard is lost at once, and then every request, and the server is told.
+    /// Ends the session: every guard is lost at once, then every request is revoked, and a server is asked to close the
+    /// session.
     pub(crate) fn close(&self) {
         self.lease.ended(SessionEnd::Closed);
     }
 
-    /// Resolves once the session is over: who says so, or `None` if its runtime is gone and nobody can tell.
+    /// Resolves once the session is over, with how that is known; `None` if the runtime has gone first.
     pub(crate) async fn over(&self) -> Option<Closing> {
         let mut over = self.over.clone();
         over.wait_for(Option::is_some).await.ok().and_then(|end| *end)
@@ -216,14 +218,14 @@ impl Drop for ZkSession {
     }
 }
 
-/// A guard's node, for as long as it is held.
+/// Registers a guard's node for as long as the guard is held.
 pub(crate) struct Holding {
     session: Arc<ZkSession>,
     key: usize,
 }
 
 impl Holding {
-    /// The session it is held in.
+    /// The session in which the lock is held.
     pub(crate) fn session(&self) -> &Arc<ZkSession> {
         &self.session
     }

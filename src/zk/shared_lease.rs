@@ -1,4 +1,5 @@
-//! The lease of one ZooKeeper session, shared by all who bring evidence for it and all who rest on it.
+//! The lease of one ZooKeeper session. Connections, requests and heartbeats bring evidence for it; guards and drivers
+//! rely on it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,41 +10,42 @@ use zklock_recipe::{Lapse, Lease, Lengths, Moment, SessionEnd, Term};
 
 use crate::clock;
 
-/// A session's lease, and the clock that it is compared with.
+/// A session's lease, which is compared with this machine's clocks.
 pub(crate) struct SharedLease {
     lease: watch::Sender<Lease>,
-    /// Which connections were lost, and when the lease was to end then; while it would still last.
+    /// The connections that were lost, and the instant at which the lease was to end when each was lost. An entry is
+    /// kept only until that instant.
     lost: Mutex<VecDeque<(u64, Moment)>>,
 }
 
 /// When and where a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// The number of the connection.
+    /// The number of the connection on which the request was sent.
     pub(crate) connection: u64,
-    /// That instant, or shortly before.
+    /// The instant at which the request was sent, or shortly before.
     pub(crate) at: Moment,
 }
 
 impl SharedLease {
-    /// Of a session with this lease.
+    /// Makes the shared lease of a session.
     pub(crate) fn new(lease: Lease) -> Self {
         Self { lease: watch::Sender::new(lease), lost: Mutex::default() }
     }
 
-    /// The leader has answered what was sent then.
+    /// Takes in that the leader has answered a request that was sent then.
     pub(crate) fn synced(&self, sent: Sent) {
         self.lease.send_modify(|lease| lease.synced(sent.connection, sent.at, clock::now()));
     }
 
-    /// A quorum write that was sent then has been acknowledged.
+    /// Takes in that a quorum has acknowledged a write that was sent then.
     pub(crate) fn confirmed(&self, sent: Sent) {
         self.lease.send_modify(|lease| {
             lease.confirmed(sent.connection, sent.at, clock::now());
         });
     }
 
-    /// A request to resume the session is about to go out, to a server that grants no less than this.
+    /// Takes in that a request to resume the session is about to be sent, to a server that grants no less than this.
     pub(crate) fn attempting(&self, least: Duration) {
         self.lease.send_modify(|lease| {
             self.losing(lease);
@@ -51,20 +53,20 @@ impl SharedLease {
         });
     }
 
-    /// That request was not answered.
+    /// Takes in that the request to resume the session was not answered.
     pub(crate) fn attempt_failed(&self) {
         self.lease.send_modify(Lease::attempt_failed);
     }
 
-    /// The session was resumed with this timeout: the number of its new connection. `Err` if heartbeats cannot keep a
-    /// lease with it.
+    /// Takes in that a server resumed the session with this timeout. Returns the number of the new connection. `Err`
+    /// means that heartbeats cannot keep a lease with this timeout.
     pub(crate) fn resumed(&self, granted: Duration) -> Result<u64, Lengths> {
         let mut number = Ok(0);
         self.lease.send_modify(|lease| number = lease.resumed(granted));
         number
     }
 
-    /// The connection is lost.
+    /// Takes in that the connection is lost.
     pub(crate) fn disconnected(&self) {
         self.lease.send_modify(|lease| {
             self.losing(lease);
@@ -79,7 +81,7 @@ impl SharedLease {
         lost.push_back((number, lease.deadline()));
     }
 
-    /// The session is over.
+    /// Takes in that the session is over.
     pub(crate) fn ended(&self, end: SessionEnd) {
         self.lease.send_modify(|lease| lease.ended(end));
     }
@@ -87,7 +89,7 @@ impl SharedLease {
     /// Resolves once the session is over.
     pub(crate) async fn over(&self) -> SessionEnd {
         let mut lease = self.changes();
-        // The sender is ours, so it does not go before this does.
+        // `self` owns the sender, so it is not dropped before this future.
         lease
             .wait_for(|lease| lease.end().is_some())
             .await
@@ -96,17 +98,18 @@ impl SharedLease {
             .unwrap_or(SessionEnd::Closed)
     }
 
-    /// The session timeout that may be in force, and what follows from it.
+    /// The session timeout that zklock reckons with, and the lengths that follow from it.
     pub(crate) fn lengths(&self) -> Lengths {
         self.lease.borrow().lengths()
     }
 
-    /// Whether the lease lasts until heartbeats have had two chances to extend it, and one before this margin begins.
+    /// Whether the lease lasts until two heartbeats have had a chance to extend it, one of them before this margin
+    /// begins.
     pub(crate) fn is_ample(&self, stop_margin: Duration) -> bool {
         self.lease.borrow().is_ample(stop_margin, clock::now())
     }
 
-    /// The lease's present term, or why there is none.
+    /// The lease's present term, or why the lease is not valid.
     pub(crate) fn term(&self) -> Result<Term, Lapse> {
         self.lease.borrow().term(clock::now())
     }
@@ -116,9 +119,9 @@ impl SharedLease {
         self.lease.borrow().check(term, clock::now())
     }
 
-    /// How long a guard of this term still lasts, if nothing more is confirmed, or why it does not. `seen` is the connection
-    /// on which its node was seen last: what is confirmed on a later one says nothing of a node that an operator may have
-    /// deleted in between.
+    /// How long a guard of this term still lasts if nothing more is confirmed, or why it has ended. `seen` is the
+    /// connection on which the guard's node was last seen. A confirmation on a later connection says nothing of that
+    /// node: an operator may have deleted it in between.
     pub(crate) fn remaining_of(&self, term: Term, seen: Option<u64>) -> Result<Duration, Lapse> {
         let (lease, now) = (self.lease.borrow(), clock::now());
         lease.check(term, now)?;
@@ -132,12 +135,12 @@ impl SharedLease {
         if remaining.is_zero() { Err(Lapse::Unconfirmed) } else { Ok(remaining) }
     }
 
-    /// How long the lease still lasts, if nothing more is confirmed.
+    /// How long the lease still lasts if nothing more is confirmed.
     pub(crate) fn remaining(&self) -> Duration {
         self.lease.borrow().remaining(clock::now())
     }
 
-    /// The number of the present connection, if there is one.
+    /// The number of the present connection, if the session has one.
     pub(crate) fn connection(&self) -> Option<u64> {
         self.lease.borrow().connection()
     }
@@ -147,7 +150,7 @@ impl SharedLease {
         self.lease.borrow().end()
     }
 
-    /// Follows the lease: each change of it is seen.
+    /// Returns a receiver that sees each change of the lease.
     pub(crate) fn changes(&self) -> watch::Receiver<Lease> {
         self.lease.subscribe()
     }

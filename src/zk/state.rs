@@ -1,39 +1,41 @@
-//! What users see of a session's life.
+//! The states of a session, and their changes, as users see them.
 
 use std::fmt;
 
 use zklock_recipe::{Lease, SessionEnd};
 
-/// Where a session stands, as far as its client knows.
+/// The state of a session, as far as this process knows it.
 ///
-/// For logs, metrics and health checks. Whether a lock is held is for its [`Guard`](crate::Guard) to say: a guard
-/// outlives a short [`Disconnected`](Self::Disconnected), and a server that is cut off from its ensemble is
-/// [`Connected`](Self::Connected) all the same.
+/// It is meant for logs, metrics and health checks. Only a [`Guard`](crate::Guard) says whether its lock is held: a
+/// guard outlives a short [`Disconnected`](Self::Disconnected), and a session whose server is partitioned from its
+/// ensemble is [`Connected`](Self::Connected) all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
-    /// No server has established the first ZooKeeper session yet: only after
+    /// No server has established the first ZooKeeper session yet. This state exists only after
     /// [`connect_lazy`](crate::SessionBuilder::connect_lazy).
     Connecting,
-    /// There is a connection to a server.
+    /// The session has a connection to a server.
     Connected,
-    /// The connection is lost. The ZooKeeper session may live; its places in the queues are kept as long as it does.
+    /// The connection is lost. The ZooKeeper session may live, and its contenders keep their places in the queues for
+    /// as long as it does.
     Disconnected,
-    /// ZooKeeper has ended its session, or the client has heard nothing for too long. Its guards are lost. The next
-    /// one is being opened; acquisitions that waited queue again in it.
+    /// ZooKeeper has ended the ZooKeeper session, or zklock has given it up, mostly because no server resumed it for a
+    /// session timeout. The guards of that session are lost. zklock is opening the next one, and acquisitions that were
+    /// waiting join the queue again in it.
     Expired,
-    /// The session was closed, or its runtime is shutting down. Final.
+    /// The session was closed, or its runtime is shutting down. This state is final.
     Closed,
-    /// ZooKeeper rejected the session's credentials. Final.
+    /// ZooKeeper rejected the session's credentials. This state is final.
     AuthFailed,
-    /// The servers refuse to open another session like this one: each of them has done so for a session timeout.
-    /// [`Session::failure`](crate::Session::failure) says why. Final.
+    /// The servers refuse to open another session like this one: each of them has refused for a session timeout.
+    /// [`Session::failure`](crate::Session::failure) says why. This state is final.
     Failed,
 }
 
 impl SessionState {
-    /// That of a session with this lease. Whoever closes it for good says so beforehand; a generation that was closed
-    /// otherwise is succeeded like any other.
+    /// Returns the state of a ZooKeeper session with this lease. A `Session` that is closed for good is marked as
+    /// `Closed` beforehand. If a ZooKeeper session was closed in another way, the next one follows it.
     pub(crate) fn of(lease: &Lease) -> Self {
         match (lease.end(), lease.connection()) {
             (Some(SessionEnd::Expired | SessionEnd::Closed), _) => Self::Expired,
@@ -43,7 +45,7 @@ impl SessionState {
         }
     }
 
-    /// True if the session never leaves this state.
+    /// Returns true if the session never leaves this state.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Closed | Self::AuthFailed | Self::Failed)
     }
@@ -67,10 +69,10 @@ impl fmt::Display for SessionState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SessionEvent {
-    /// The state since then.
+    /// The state after the change.
     pub state: SessionState,
-    /// Which of the session's ZooKeeper sessions it is about: 0 is the first.
+    /// The number of the ZooKeeper session that the event is about: the first one of a session has 0.
     pub generation: u64,
-    /// That ZooKeeper session's id.
+    /// The id of that ZooKeeper session.
     pub id: i64,
 }

@@ -1,4 +1,4 @@
-//! One ZooKeeper session after the other: what a [`Session`](crate::Session) is, and every lock of it.
+//! One ZooKeeper session after the other. A [`Session`](crate::Session) and its locks share one succession.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,33 +18,33 @@ use super::session::ZkSession;
 use super::state::{SessionEvent, SessionState};
 use super::{establish, survey};
 
-/// The ZooKeeper sessions that were opened one after the other, of which only the last one can live. When all who use
-/// them are gone, so is the last one.
+/// The ZooKeeper sessions of one [`Session`](crate::Session). They are opened one after the other, and only the last
+/// one can live. It is closed once nobody uses the succession any more.
 pub(crate) struct Succession {
     runtime: Handle,
     present: Mutex<Arc<ZkSession>>,
-    /// It holds no `ZkSession`: a reader of events must not keep a session open.
+    /// The last event. It holds no `ZkSession`, because a reader of events must not keep a session open.
     news: watch::Sender<SessionEvent>,
     requeued: AtomicU64,
     dialer: Arc<Dialer>,
-    /// Why no other ZooKeeper session can be opened.
+    /// Why the servers refuse to open another ZooKeeper session, once they do.
     failure: OnceLock<ConnectError>,
 }
 
-/// Why there will be no other ZooKeeper session.
+/// Why no other ZooKeeper session will follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// The session was closed, or its runtime is shutting down.
     Closed,
     /// ZooKeeper rejected the credentials.
     AuthFailed,
-    /// The servers refuse the session that is wanted.
+    /// The servers refuse to open another session like it.
     Failed(ConnectError),
 }
 
 impl Succession {
-    /// Takes over the first session, and has this runtime open the next ones by the same dialer. Without a first one, it
-    /// is opened in the background, too.
+    /// Takes over the first ZooKeeper session, and opens the next ones with the same dialer, in a task on this runtime.
+    /// Without a first one, that task opens the first one, too.
     pub(crate) fn start(first: Option<Established>, dialer: Dialer, runtime: Handle) -> Arc<Self> {
         let dialer = Arc::new(dialer);
         let (state, first, life) = match first {
@@ -67,16 +67,16 @@ impl Succession {
         succession
     }
 
-    /// The present ZooKeeper session; the last one, if there is none.
+    /// Returns the present ZooKeeper session, or the last one while none is established.
     pub(crate) fn present(&self) -> Arc<ZkSession> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The present ZooKeeper session, once there is one that is not known to have ended.
+    /// Waits for a ZooKeeper session that is not known to have ended, and returns it.
     pub(crate) async fn living(&self) -> Result<Arc<ZkSession>, Over> {
         let mut news = self.news.subscribe();
         loop {
-            // First marked as seen: whatever comes after this look wakes us.
+            // The state is marked as seen first, so every change after this look wakes this task.
             let state = news.borrow_and_update().state;
             if state.is_final() {
                 return Err(self.over(state));
@@ -91,7 +91,7 @@ impl Succession {
         }
     }
 
-    /// Why there will be no other ZooKeeper session, in this final state.
+    /// Returns why no other ZooKeeper session will follow, given this final state.
     fn over(&self, state: SessionState) -> Over {
         match (state, self.failure.get()) {
             (SessionState::AuthFailed, _) => Over::AuthFailed,
@@ -100,57 +100,58 @@ impl Succession {
         }
     }
 
-    /// Why the servers refuse a session for good, if they do.
+    /// Returns why the servers refuse another session for good, if they do.
     pub(crate) fn failure(&self) -> Option<&ConnectError> {
         self.failure.get()
     }
 
-    /// The tick that leases are reckoned with.
+    /// Returns the tick that leases are computed with.
     pub(crate) fn tick(&self) -> Duration {
         self.dialer.reckoning().tick
     }
 
-    /// Counts an acquisition that has to queue again.
+    /// Counts an acquisition that has to join its queue again.
     pub(crate) fn requeue(&self) {
         self.requeued.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many acquisitions had to queue again.
+    /// Returns how many times an acquisition had to join its queue again.
     pub(crate) fn requeued(&self) -> u64 {
         self.requeued.load(Ordering::Relaxed)
     }
 
-    /// The last event.
+    /// Returns the last event.
     pub(crate) fn event(&self) -> SessionEvent {
         *self.news.borrow()
     }
 
-    /// The last event, and each later one; skips what a later one has overtaken, and ends with the final one.
+    /// Returns a stream of the last event and each later one. It skips an event that a later one has overtaken, and
+    /// ends with the final one.
     pub(crate) fn events(&self) -> SessionEvents {
         SessionEvents::new(self.news.subscribe())
     }
 
-    /// How long a call that only asks waits for ZooKeeper: half a session timeout. A server that is silent is given up
-    /// after two fifths, so another one has a chance to answer.
+    /// How long a call that only asks waits for ZooKeeper: half a session timeout. zklock leaves a silent server after
+    /// two fifths, so another one still has a chance to answer.
     pub(crate) fn patience(&self) -> Duration {
         self.present().lengths().timeout / 2
     }
 
-    /// Waits for an answer for as long as [`patience`](Self::patience) says; `Err` with that time if there is none.
+    /// Waits for an answer for as long as [`patience`](Self::patience) says. `Err` holds that time if no answer came.
     pub(crate) async fn patiently<F: Future>(&self, future: F) -> Result<F::Output, Duration> {
         let patience = self.patience();
         self.timeout_at(Instant::now() + patience, future).await.map_err(|_| patience)
     }
 
-    /// A bounded wait that can be awaited outside a runtime, too.
+    /// Returns a bounded wait that can also be awaited outside a runtime.
     pub(crate) fn timeout_at<F: Future>(&self, deadline: Instant, future: F) -> Timeout<F> {
         let _entered = self.runtime.enter();
         tokio::time::timeout_at(deadline, future)
     }
 
-    /// Closes the session for good, and gives back the last ZooKeeper session.
+    /// Closes the session for good, and returns its last ZooKeeper session.
     pub(crate) fn close(&self) -> Arc<ZkSession> {
-        // First of all: no other ZooKeeper session takes over from here on.
+        // This comes first, so that no other ZooKeeper session takes over from here on.
         self.finish(SessionState::Closed);
         let last = self.present();
         last.close();
@@ -161,7 +162,7 @@ impl Succession {
         self.tell(|event| event.state = state);
     }
 
-    /// Tells of a change; nothing changes after a final state.
+    /// Changes the last event, and so notifies the readers of events. After a final state nothing changes.
     fn tell(&self, change: impl FnOnce(&mut SessionEvent)) {
         self.news.send_if_modified(|event| {
             let before = *event;
@@ -176,7 +177,8 @@ impl Succession {
     fn take_over(&self, established: Established) -> Option<Arc<ZkSession>> {
         let next = ZkSession::start(established, self.dialer.clone(), self.runtime.clone());
         let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock, which whoever closes the session takes after saying so.
+        // This look happens under the mutex. `close` sets the final state before it takes the mutex, so it closes
+        // either the old ZooKeeper session or the new one.
         if self.news.borrow().state.is_final() {
             drop(present);
             next.close();
@@ -184,8 +186,8 @@ impl Succession {
         }
         let last = std::mem::replace(&mut *present, next.clone());
         drop(present);
-        // Its lease has ended, perhaps by a server's word that its client has not heard yet: whatever still uses it is
-        // to hear of it.
+        // The lease of the last ZooKeeper session has ended, perhaps because a server said so and its client has not
+        // heard it yet. Closing it tells everything that still uses it.
         last.close();
         self.tell(|event| {
             *event = SessionEvent {
@@ -201,15 +203,15 @@ impl Succession {
     }
 }
 
-/// The session's other background task: tells of the present ZooKeeper session's state, and opens the next one.
+/// The background task that reports the state of the present ZooKeeper session, and opens the next one.
 struct Successor {
     succession: Weak<Succession>,
     dialer: Arc<Dialer>,
 }
 
 impl Successor {
-    /// Runs until the session is over, or nobody uses it any more. `life` is that of the first ZooKeeper session, if there is
-    /// one yet.
+    /// Runs until the session is over, or until nobody uses it any more. `life` is the lease of the first ZooKeeper
+    /// session, if one is established.
     async fn run(self, life: Option<watch::Receiver<Lease>>) {
         let mut life = match life {
             Some(life) => life,
@@ -237,7 +239,8 @@ impl Successor {
         }
     }
 
-    /// Tells of every state of a ZooKeeper session; how it ended, or `None` if nobody is left to tell.
+    /// Reports every state of a ZooKeeper session. Returns how that session ended, or `None` if nobody uses the
+    /// succession any more.
     async fn follow(&self, life: &mut watch::Receiver<Lease>) -> Option<SessionEnd> {
         let mut connections = None;
         loop {
@@ -247,7 +250,7 @@ impl Successor {
             };
             let succession = self.succession.upgrade()?;
             if connection.is_some() && connections.is_some_and(|last| Some(last) != connection) {
-                // It was lost and made again before we looked.
+                // The connection was lost and another one was made between two looks.
                 succession.tell(|event| event.state = SessionState::Disconnected);
             }
             connections = connection.or(connections);
@@ -260,18 +263,18 @@ impl Successor {
         }
     }
 
-    /// Opens the next ZooKeeper session; `None` if the session is over, or nobody uses it any more.
+    /// Opens the next ZooKeeper session. Returns `None` if the session is over, or if nobody uses it any more.
     async fn open(&self) -> Option<Arc<ZkSession>> {
         let mut news = self.succession.upgrade()?.news.subscribe();
         let established = tokio::select! {
-            // Whether it is over, or there is nobody left to say so.
+            // The session is over, or nobody uses it any more.
             _ = news.wait_for(|event| event.state.is_final()) => return None,
             established = establish::redial(&self.dialer) => established,
         };
         let established = match established {
             Ok(established) => established,
             Err(error) => {
-                warn!(%error, "there will be no other ZooKeeper session");
+                warn!(%error, "no other ZooKeeper session can be opened");
                 self.fail(error);
                 return None;
             }
@@ -281,7 +284,7 @@ impl Successor {
         Some(next)
     }
 
-    /// Ends the session for good, because no other one can be opened.
+    /// Ends the session for good, because the servers refuse to open another ZooKeeper session.
     fn fail(&self, error: ConnectError) {
         let state = match error {
             ConnectError::AuthFailed => SessionState::AuthFailed,
@@ -301,7 +304,7 @@ impl Successor {
 }
 
 impl Drop for Successor {
-    /// Without this task there will be no other ZooKeeper session: its runtime is shutting down, or the session is over.
+    /// Without this task no other ZooKeeper session follows: its runtime is shutting down, or the session is over.
     fn drop(&mut self) {
         self.finish(SessionState::Closed);
     }

@@ -1,4 +1,5 @@
-//! What the servers are asked before locks rest on it: their tick, and the session timeouts that they grant.
+//! Questions to the servers: their tick, and the session timeouts that they grant. Leases are computed with the
+//! answers.
 
 use std::time::Duration;
 
@@ -10,42 +11,44 @@ use tracing::{debug, warn};
 use zklock_recipe::{Lengths, Reckoning};
 use zookeeper_client::Error;
 
-use super::dialer::Dialer;
+use super::dialer::{Dialer, Refused};
 use super::error::ConnectError;
 use super::servers::{Server, Settings};
 
-/// Shorter than two ticks, for every tick above half a second. zookeeper-client takes the session timeout that it asks
-/// for as its patience, too, so it cannot be much shorter.
+/// A session timeout that is shorter than two ticks, for every tick above half a second. zookeeper-client waits no
+/// longer for its answer than the session timeout that it asks for, so this cannot be much shorter.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// Longer than twenty ticks, for every tick below three minutes.
+/// A session timeout that is longer than twenty ticks, for every tick below three minutes.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What a server with default limits grants at least, in ticks (`ZooKeeperServer.getMinSessionTimeout`).
+/// The shortest session timeout that a server with default limits grants, in ticks
+/// (`ZooKeeperServer.getMinSessionTimeout`).
 const LEAST_TICKS: u32 = 2;
 
-/// What it grants at most.
+/// The longest session timeout that a server with default limits grants, in ticks.
 const MOST_TICKS: u32 = 20;
 
-/// So long the other servers have for their answers once the first has answered.
+/// How long the other servers have for their answers once the first one has answered.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How a tick is known.
+/// What is known of a server's tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tick {
-    /// Both limits follow from it, or the server says so.
+    /// The tick is known: both limits follow from it, or the server said so.
     Known(Duration),
-    /// One limit or both were set by hand. The tick is one of these, if either is a default.
+    /// One limit or both were set by hand. If one of them is the default, the tick is one of these two.
     Between { shorter: Duration, longer: Duration },
 }
 
 impl Tick {
-    /// What two servers say together: the longer one, unless one of them says for sure which of the other's it is.
+    /// Combines what two servers say: the longer tick counts, unless one server knows its tick and so decides which of
+    /// the other's two ticks is right.
     fn with(self, other: Self) -> Self {
         match (self, other) {
             (Self::Known(one), Self::Known(another)) => {
                 if one != another {
-                    warn!(?one, ?another, "the servers have different ticks; taking the longest one");
+                    warn!(?one, ?another, "the servers have different ticks; zklock takes the longest one");
                 }
                 Self::Known(one.max(another))
             }
@@ -68,12 +71,12 @@ impl Tick {
     }
 }
 
-/// Learns the servers' tick: the longest one of those that answer soon. A longer tick than the true one costs some of the
-/// lease; a shorter one makes it unsound.
-pub(crate) async fn tick(dialer: &Dialer) -> Result<Duration, ConnectError> {
+/// Learns the servers' tick: the longest one of the servers that answer soon. A tick that is longer than the true one
+/// makes leases shorter. A tick that is shorter makes them unsound.
+pub(crate) async fn tick(dialer: &Dialer) -> Result<Duration, Refused> {
     let mut asked = dialer.servers.iter().map(|server| ask(dialer, server)).collect::<FuturesUnordered<_>>();
     let (mut tick, mut last) = (None::<Tick>, dialer.unreachable());
-    let mut others = None;
+    let (mut others, mut answered) = (None, 0);
     loop {
         let answer = match others {
             None => asked.next().await,
@@ -84,22 +87,22 @@ pub(crate) async fn tick(dialer: &Dialer) -> Result<Duration, ConnectError> {
                 tick = Some(tick.map_or(another, |tick| tick.with(another)));
                 others.get_or_insert_with(|| Instant::now() + GRACE);
             }
-            Some(Err(Error::AuthFailed)) => return Err(ConnectError::AuthFailed),
-            Some(Err(Error::Timeout | Error::NoHosts | Error::ConnectionLoss)) => {}
+            Some(Err(Error::AuthFailed)) => {
+                return Err(Refused { error: ConnectError::AuthFailed, unanimous: true });
+            }
+            Some(Err(Error::Timeout | Error::NoHosts | Error::ConnectionLoss)) => continue,
             Some(Err(error)) => last = dialer.failure(error),
             None => break,
         }
+        answered += 1;
     }
-    match tick.ok_or(last)? {
+    let unanimous = answered == dialer.servers.iter().count();
+    match tick.ok_or(Refused { error: last, unanimous })? {
         Tick::Known(tick) => Ok(tick),
         Tick::Between { shorter, longer } => {
             Lengths::new(dialer.timeout, &Reckoning { tick: longer, ..dialer.reckoning() })
-                .map_err(|_| ConnectError::TickUnknown { shorter, longer })?;
-            warn!(
-                ?shorter,
-                ?longer,
-                "the servers' tick cannot be told from their limits; taking the longer one"
-            );
+                .map_err(|_| Refused { error: ConnectError::TickUnknown { shorter, longer }, unanimous })?;
+            warn!(?shorter, ?longer, "the servers' limits fit two ticks; zklock takes the longer one");
             Ok(longer)
         }
     }
@@ -113,26 +116,26 @@ async fn ask(dialer: &Dialer, server: &Server) -> Result<Tick, Error> {
     Ok(infer(short?, long?))
 }
 
-/// What the limits say of the tick: a server was asked for [`SHORT`] and for [`LONG`], and granted these.
+/// Infers the tick from what a server granted when it was asked for [`SHORT`] and for [`LONG`].
 fn infer(short: Duration, long: Duration) -> Tick {
     let (by_short, by_long) = (short / LEAST_TICKS, long / MOST_TICKS);
     if by_short == by_long {
         return Tick::Known(by_long);
     }
-    // Two ticks may be less than what was asked for, and then it was granted as it was: half of it is the most that a tick
-    // can be there, if the lower limit is the default.
+    // If two ticks are less than `SHORT`, the server granted `SHORT` itself. Then half of `SHORT` is the longest tick
+    // that the server can have, if its lower limit is the default.
     Tick::Between { shorter: by_short.min(by_long), longer: by_short.max(by_long) }
 }
 
-/// Learns what each server grants, so that it is known before the session moves there. Those that cannot be asked now are
-/// learned of when the session gets there.
+/// Learns which session timeout each server grants, so that zklock knows it before the session moves there. If a server
+/// cannot be asked now, zklock learns it when the session gets there.
 pub(crate) async fn grants(dialer: &Dialer) {
     let ask = async |server| {
         let granted = match settings(dialer, server).await {
             Some(settings) => {
                 let reckoned = dialer.reckoning().tick;
                 if settings.tick > reckoned {
-                    warn!(tick = ?settings.tick, ?reckoned, "a server has a longer tick than leases are reckoned with; set `tick`");
+                    warn!(tick = ?settings.tick, ?reckoned, "a server has a longer tick than zklock computes leases with; set `tick`");
                 }
                 Ok(dialer.timeout.clamp(settings.shortest, settings.longest.max(settings.shortest)))
             }

@@ -1,4 +1,4 @@
-//! What the tests on real servers have in common.
+//! Helpers that the tests on real servers share.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use zklock::{AcquireError, Contender, Guard, Lock, Session};
 use zklock_testcontainers::{Link, ZooKeeper};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
-/// The longest any observable fact may take; far more than it does take, even on a loaded machine.
+/// The longest time that any observable fact may take. It is far more than a fact does take, even on a loaded machine.
 pub const BOUND: Duration = Duration::from_secs(60);
 
-/// One server whose sessions may last from 0.2 s to 60 s.
+/// Starts one server whose session timeouts may be between 0.2 s and 60 s.
 pub async fn server() -> ZooKeeper {
     ZooKeeper::builder()
         .tick_time(Duration::from_millis(100))
@@ -25,12 +25,12 @@ pub async fn server() -> ZooKeeper {
         .expect("a ZooKeeper server")
 }
 
-/// A session with the default options.
+/// Connects a session with the default options.
 pub async fn session(server: &ZooKeeper) -> Session {
     Session::connect(server.connect_string()).await.expect("a session")
 }
 
-/// A proxy to the server, and a session through it with this timeout.
+/// Starts a proxy to the server, and connects a session through it with this timeout.
 pub async fn linked(server: &ZooKeeper, timeout: Duration) -> (Link, Session) {
     let link = Link::start(server.connect_string()).await.expect("a link");
     let session =
@@ -38,12 +38,12 @@ pub async fn linked(server: &ZooKeeper, timeout: Duration) -> (Link, Session) {
     (link, session)
 }
 
-/// A plain client, for doing what an operator does.
+/// Connects a plain client that does what an operator would do.
 pub async fn operator(server: &ZooKeeper) -> Client {
     Client::connect(&server.connect_string()).await.expect("a client")
 }
 
-/// Has an operator hide a node from everybody.
+/// Hides a node from everybody, as an operator can.
 pub async fn hide(operator: &Client, path: &str) {
     let nobody = AuthId::new("digest", "nobody:AAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     operator.set_acl(path, &[Acl::new(Permission::ALL, nobody)], None).await.expect("the node is hidden");
@@ -54,15 +54,15 @@ pub async fn make(client: &Client, path: &str) {
     client.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.expect("a node");
 }
 
-/// Makes a lock's directory with somebody's data in it, which makes contenders enter by two requests instead of one:
-/// a `Create` and a read, instead of a `Multi`.
+/// Makes a lock's directory that has data of another program. So contenders enter by two requests instead of one: a
+/// `Create` and a read, instead of a `Multi`.
 pub async fn make_foreign(server: &ZooKeeper, path: &str) {
     let client = operator(server).await;
     make(&client, path).await;
     client.set_data(path, b"precious", None).await.expect("the data is set");
 }
 
-/// Waits for something that must come to pass.
+/// Waits for a future that must resolve within [`BOUND`].
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(BOUND, future).await {
         Ok(value) => value,
@@ -70,7 +70,7 @@ pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Looks again and again until something holds.
+/// Looks again and again until a condition holds.
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let mut looks = tokio::time::interval(Duration::from_millis(10));
     within(what, async {
@@ -81,31 +81,31 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     .await;
 }
 
-/// The queue now.
+/// Returns the present queue.
 pub async fn queue(lock: &Lock) -> Vec<Contender> {
     lock.contenders().await.expect("the queue")
 }
 
-/// Waits until so many contend.
+/// Waits until this many contenders are in the queue.
 pub async fn until_queued(lock: &Lock, contenders: usize) {
     eventually("the queue's length", async || queue(lock).await.len() == contenders).await;
 }
 
-/// An acquisition in a task of its own.
+/// An acquisition in a separate task.
 pub type Waiter = tokio::task::JoinHandle<Result<Guard, AcquireError>>;
 
-/// Acquires in a task of its own.
+/// Acquires the lock in a separate task.
 pub fn acquire(lock: &Lock) -> Waiter {
     let lock = lock.clone();
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// Acquires in a task of its own, and waits until the contender is in the queue.
+/// Acquires the lock in a separate task, and waits until the contender is in the queue.
 pub async fn enqueue(lock: &Lock) -> Waiter {
     enqueue_seen_by(lock, lock).await
 }
 
-/// As [`enqueue`], for a session that is to ask for nothing else: `observer`'s looks at the queue.
+/// As [`enqueue`], but it looks at the queue through `observer`, so the session of `lock` sends nothing else.
 pub async fn enqueue_seen_by(observer: &Lock, lock: &Lock) -> Waiter {
     let before = queue(observer).await.len();
     let waiter = acquire(lock);
@@ -113,40 +113,40 @@ pub async fn enqueue_seen_by(observer: &Lock, lock: &Lock) -> Waiter {
     waiter
 }
 
-/// As [`enqueue`], behind this guard in an ensemble, whose servers may not know of the holder at once: the waiter's server
-/// shows the holder first.
+/// As [`enqueue`], behind this guard in an ensemble. A server there may not know of the holder at once, so it first
+/// waits until the waiter's server shows the holder.
 pub async fn enqueue_behind(guard: &Guard, lock: &Lock) -> Waiter {
     let node = guard.node();
     eventually("the holder's node", async || queue(lock).await.iter().any(|it| it.path == node)).await;
     enqueue(lock).await
 }
 
-/// The guard of a waiter.
+/// Waits for the guard of a waiter.
 pub async fn granted(task: Waiter) -> Guard {
     within("the grant", task).await.expect("no panic").expect("a guard")
 }
 
-/// A number in the server's answer to `mntr`.
+/// Returns a number from the server's answer to `mntr`.
 pub async fn monitored(server: &ZooKeeper, key: &str) -> u64 {
     number(&server.admin("mntr").await.expect("mntr"), key)
 }
 
-/// A number in what a server says, by its name.
+/// Returns the number with this name from a server's answer.
 pub fn number(text: &str, key: &str) -> u64 {
     let line =
         text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("{key} in {text}"));
     line.trim().parse().expect("a number")
 }
 
-/// Waits until these watches stand: a holder's on its own node, and a waiter's two on its predecessor. The server counts
-/// one for each session and node, however many contenders of that session ask.
+/// Waits until these watches stand: one for each holder, on its own node, and two for each waiter, on its predecessor.
+/// The server counts one watch for each session and node, however many contenders of that session ask.
 pub async fn until_watched(server: &ZooKeeper, holders: u64, waiters: u64) {
     let watches = holders + 2 * waiters;
     eventually("the watches", async || monitored(server, "zk_watch_count").await == watches).await;
 }
 
-/// Whether the server's events name their transactions, as they do from 3.9 on. Where they do not, a waiter lists the
-/// queue when its predecessor releases.
+/// Returns whether the server's events name their transactions, as they do from 3.9 on. If they do not, a waiter lists
+/// the queue when its predecessor releases the lock.
 pub async fn names_transactions(server: &ZooKeeper) -> bool {
     let answer = server.admin("srvr").await.expect("srvr");
     let version = answer.strip_prefix("Zookeeper version: 3.").expect("a version");
@@ -162,8 +162,8 @@ pub async fn until_nothing_is_left(server: &ZooKeeper) {
     .await;
 }
 
-/// The program of an example: Cargo puts it beside the directory of the tests, and builds it with them unless only some
-/// are built.
+/// Returns the path of an example's program. Cargo puts it beside the directory of the tests, and builds it with them
+/// unless it builds only some of them.
 pub fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this program");
     let program = test.ancestors().nth(2).expect("two folders up").join("examples").join(name);
@@ -187,18 +187,18 @@ impl Wake for Woken {
 }
 
 impl<F: Future> Steps<F> {
-    /// Not polled yet.
+    /// Makes the steps of a future that was not polled yet.
     pub fn new(future: F) -> Self {
         Self { future: Box::pin(future), woken: Arc::default() }
     }
 
-    /// Polls once.
+    /// Polls the future once.
     pub fn poll(&mut self) -> Poll<F::Output> {
         let waker = self.woken.clone().into();
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
-    /// Goes on to the end.
+    /// Polls the future to its end.
     pub async fn finished(self) -> F::Output {
         self.future.await
     }
@@ -208,7 +208,7 @@ impl<F: Future> Steps<F> {
         within("a wake-up", self.woken.0.notified()).await;
     }
 
-    /// Whether the future asks to be polled within `quiet`.
+    /// Returns whether the future asks to be polled within `quiet`.
     pub async fn woken_within(&self, quiet: Duration) -> bool {
         tokio::time::timeout(quiet, self.woken.0.notified()).await.is_ok()
     }

@@ -4,7 +4,6 @@ use zklock_test_support as support;
 
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use support::{
     Steps, enqueue, granted, linked, server, session, until_nothing_is_left, until_queued, within,
 };

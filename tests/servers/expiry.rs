@@ -5,7 +5,6 @@ use zklock_test_support as support;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use support::{
     Steps, enqueue, granted, linked, queue, server, session, until_nothing_is_left, until_queued, within,
 };

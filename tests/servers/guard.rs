@@ -293,3 +293,27 @@ async fn a_guard_that_tasks_share_is_released_for_all_of_them() {
     drop((guard, other));
     until_nothing_is_left(&server).await;
 }
+
+#[tokio::test]
+async fn a_token_of_cancellation_that_comes_late_is_cancelled() {
+    let server = server().await;
+    let session = session(&server).await;
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    session.close().await.unwrap();
+    // The session's background task is gone by then, or goes now.
+    within("the loss", guard.cancellation_token().cancelled()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_releases_at_once_blame_nobody() {
+    let server = server().await;
+    let lock = session(&server).await.lock("/lock/orders").unwrap();
+    for _ in 0..50 {
+        let guard = Arc::new(lock.acquire().await.unwrap());
+        let release = |guard: Arc<Guard>| tokio::spawn(async move { guard.release_shared().await });
+        let (one, other) = (release(guard.clone()), release(guard.clone()));
+        let outcomes = [one.await.unwrap(), other.await.unwrap()];
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{outcomes:?}");
+        assert_eq!(guard.check().unwrap_err().reason, LostReason::Released);
+    }
+}

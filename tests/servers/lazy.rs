@@ -29,6 +29,9 @@ async fn it_begins_while_zookeeper_is_away() {
     assert_eq!(session.tick(), Duration::from_millis(100));
     guard.release().await.unwrap();
     session.close().await.unwrap();
+    assert_eq!(within("an event", events.next()).await.unwrap().state, SessionState::Closed);
+    // However often it is asked for.
+    assert_eq!((events.next().await, events.next().await), (None, None));
     until_nothing_is_left(&server).await;
 }
 
@@ -51,8 +54,10 @@ async fn one_that_the_servers_refuse_fails() {
     let error = within("the end", session.lock("/lock/orders").unwrap().acquire()).await.unwrap_err();
     assert!(error.is_session_over() && !error.is_retryable(), "{error}");
     assert_eq!(session.state(), SessionState::Failed);
-    let malformed = Session::builder("zk1,,").connect_lazy();
-    assert!(matches!(malformed, Err(ConnectError::Servers { .. })));
+    for servers in ["zk1,,", "zk1:abc", "zk1:0", "zk1:2181/app/", "zk1/a//b"] {
+        let malformed = Session::builder(servers).connect_lazy();
+        assert!(matches!(malformed, Err(ConnectError::Servers { .. })), "{servers}");
+    }
     let too_long = Session::builder("zk1").session_timeout(day * 365).connect_lazy();
     assert!(matches!(too_long, Err(ConnectError::SessionTimeout { .. })));
 }

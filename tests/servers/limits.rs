@@ -4,7 +4,6 @@ use zklock_test_support as support;
 
 use std::time::Duration;
 
-use futures::StreamExt;
 use support::{enqueue, server, within};
 use zklock::{AcquireError, ConnectError, QueryError, Session, SessionState};
 use zklock_testcontainers::{Ensemble, ZooKeeper, ZooKeeperBuilder};

@@ -5,7 +5,6 @@ use zklock_test_support as support;
 
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use support::{
     Waiter, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, operator, queue, server, session,
     until_nothing_is_left, until_queued, until_watched, within,

@@ -1,14 +1,16 @@
-//! A store that refuses a writer which was stopped while it held the lock, and does not know yet that it has lost it.
+//! A store that refuses a stale writer: the writer was stopped while it held the lock, and does not know yet that it
+//! has lost its guard.
 //!
 //! ```text
 //! cargo run -p fenced_store                          # starts a server of its own
 //! cargo run -p fenced_store -- zk1:2181,zk2:2181     # uses those
 //! ```
 //!
-//! Two writers, each an operating-system process, write to one SQLite file under one lock. The first one asks its guard,
-//! is told that it holds the lock, and is stopped (SIGSTOP) before it can write. Its session expires, the second one
-//! acquires the lock and writes. Then the first one is continued (SIGCONT) and writes, too, on the answer it has from
-//! before. No lock can prevent that; the store does, by the fencing token. What a store needs is in `store.rs`.
+//! Two writers, each an operating-system process, write to one SQLite file under one lock. The first writer asks its
+//! guard, which says that the lock is held. Then the story stops this writer (SIGSTOP) before it can write. Its session
+//! expires, and the second writer acquires the lock and writes. Then the story continues the first writer (SIGCONT). It
+//! writes, too, because it acts on the old answer. No lock can prevent that. The store prevents it, by the fencing
+//! token. `store.rs` shows what a store needs for that.
 
 mod store;
 mod story;
@@ -21,26 +23,27 @@ use clap::{Args, Parser, Subcommand};
 
 /// Shows how a store refuses a writer that was stopped while it held the lock.
 ///
-/// Exits with 0 if the store refused it and holds what the other one wrote, 1 if not, 2 if there was nothing to see.
+/// Exits with 0 if the store refused that writer and has what the other one wrote, 1 if not, 2 if the story could not
+/// be told.
 #[derive(Debug, Parser)]
 #[command(name = "fenced_store", args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
     role: Option<Role>,
-    /// The ZooKeeper servers to use, `host:port,...`. Without them one is started.
+    /// The ZooKeeper servers to use, `host:port,...`. Without them the example starts one.
     #[arg(value_name = "SERVERS")]
     servers: Option<String>,
 }
 
-/// What the process is, if it does not tell the story.
+/// The role of the process, if it does not tell the story.
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// One writer; the story starts it.
+    /// Run as one writer. The story starts it
     #[command(hide = true)]
     Writer(Part),
 }
 
-/// What one writer is to do.
+/// The options of one writer.
 #[derive(Debug, Args)]
 struct Part {
     #[arg(long)]
@@ -51,7 +54,7 @@ struct Part {
     /// The SQLite file.
     #[arg(long)]
     store: PathBuf,
-    /// What it writes.
+    /// The text to write.
     #[arg(long)]
     text: String,
 }

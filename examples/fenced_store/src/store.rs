@@ -1,4 +1,4 @@
-//! The store: SQLite, with the highest token of each lock beside the data.
+//! The store: SQLite, which keeps the highest token of each lock beside the data.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use zklock::FencingToken;
 /// How long a writer waits for another one's transaction.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A store of one note under one lock. Each process opens its own.
+/// A store of one note under one lock. Each process opens the file for itself.
 pub(crate) struct Store {
     connection: Connection,
     lock: String,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Yes,
-    /// The store has seen this higher token.
+    /// The store refused the write, because it has seen this higher token.
     Refused {
         highest: FencingToken,
     },
@@ -36,8 +36,9 @@ impl Store {
         Ok(Self { connection, lock: lock.to_owned() })
     }
 
-    /// Writes, if no higher token was seen. The comparison and the write are one transaction, so that no other writer
-    /// comes between them; and it is kept, so that it holds after a restart.
+    /// Writes the note, if the store has not seen a higher token. The comparison and the write are one transaction, so
+    /// no other writer comes between them. The transaction also saves the token, so the rule still holds after a
+    /// restart.
     pub(crate) fn write(&mut self, token: FencingToken, text: &str) -> rusqlite::Result<Written> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let admitted = transaction.execute(
@@ -59,7 +60,7 @@ impl Store {
         Ok(Written::Yes)
     }
 
-    /// The note, if there is one.
+    /// Returns the note, if the store has one.
     pub(crate) fn read(&self) -> rusqlite::Result<Option<String>> {
         let sql = "SELECT text FROM notes WHERE lock = ?1";
         self.connection.query_row(sql, [&self.lock], |row| row.get(0)).optional()

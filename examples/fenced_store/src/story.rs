@@ -1,4 +1,4 @@
-//! The story: starts two writers, stops the first one at the worst moment, and judges what the store holds in the end.
+//! The story: it starts two writers, stops the first one at the worst moment, and judges what the store has in the end.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use zklock_testcontainers::ZooKeeper;
 use crate::store::Store;
 use crate::writer::{SESSION_TIMEOUT, Word};
 
-/// True if the store refused the stopped writer, and holds what the other one wrote.
+/// Tells the story. Returns true if the store refused the stopped writer, and has what the other one wrote.
 pub(crate) async fn run(servers: Option<String>) -> anyhow::Result<bool> {
     let (servers, _ours) = match servers {
         Some(servers) => (servers, None),
@@ -76,7 +76,7 @@ fn verdict(word: Word) -> String {
     }
 }
 
-/// A writer's process; it is killed if it still runs when this is dropped.
+/// A writer's process. If it still runs when this value is dropped, it is killed.
 struct Writer {
     child: Child,
     words: Lines<BufReader<ChildStdout>>,
@@ -95,17 +95,17 @@ impl Writer {
             .kill_on_drop(true)
             .spawn()
             .context("cannot start a writer")?;
-        let stdout = child.stdout.take().context("a writer without a voice")?;
+        let stdout = child.stdout.take().context("a writer has no standard output")?;
         Ok(Self { child, words: BufReader::new(stdout).lines() })
     }
 
-    /// Its next word.
+    /// Reads the writer's next word.
     async fn word(&mut self) -> anyhow::Result<Word> {
         let line = self.words.next_line().await?.context("a writer fell silent")?;
         serde_json::from_str(&line).with_context(|| format!("a writer said: {line}"))
     }
 
-    /// Waits until its guard said that it holds the lock; its token.
+    /// Waits until the writer's guard has said that the lock is held. Returns the guard's token.
     async fn checked(&mut self) -> anyhow::Result<i64> {
         match self.word().await? {
             Word::Checked { token } => Ok(token),
@@ -113,13 +113,13 @@ impl Writer {
         }
     }
 
-    /// Has it write.
+    /// Tells the writer to write.
     async fn go_on(&mut self) -> anyhow::Result<()> {
-        let stdin = self.child.stdin.as_mut().context("a writer without ears")?;
+        let stdin = self.child.stdin.as_mut().context("a writer has no standard input")?;
         Ok(stdin.write_all(b"write\n").await?)
     }
 
-    /// Waits for its end; whether its guard was held after the write.
+    /// Waits for the writer's end. Returns whether its guard was still held after the write.
     async fn finish(mut self) -> anyhow::Result<bool> {
         let Word::Ended { held } = self.word().await? else { bail!("a writer did not end as it should") };
         let status = self.child.wait().await?;

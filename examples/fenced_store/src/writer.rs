@@ -1,4 +1,4 @@
-//! A writer: what every user of a fenced store does.
+//! A writer. Every user of a fenced store works like this.
 
 use std::io::Write;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use zklock::{FencingToken, ReleaseError, Session};
 use crate::Part;
 use crate::store::{Store, Written};
 
-/// About as long does a writer that is stopped keep the lock.
+/// The session timeout. A stopped writer keeps the lock for about this time.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What a writer says to the story, one to a line.
+/// The words that a writer says to the story, one a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Word {
-    /// It holds the lock: its guard has just said so.
+    /// The writer holds the lock: its guard has just said so.
     Checked { token: i64 },
-    /// Its write was accepted.
+    /// The store accepted its write.
     Wrote,
-    /// Its write was refused.
+    /// The store refused its write.
     Refused { highest: i64 },
-    /// Its guard after the write.
+    /// Whether its guard was still held after the write.
     Ended { held: bool },
 }
 
@@ -32,7 +32,8 @@ pub(crate) async fn run(part: &Part) -> anyhow::Result<()> {
 
     guard.check()?;
     say(Word::Checked { token: guard.token().as_i64() })?;
-    // Anything may happen to a process here. The story has it wait for a word, and stops it meanwhile.
+    // A process may be paused for any time here. The story stops the writer at this point, while the writer waits for a
+    // word.
     std::io::stdin().read_line(&mut String::new())?;
     let written = store.write(guard.token(), &part.text)?;
 

@@ -1,4 +1,4 @@
-//! The example `fenced_store`: the story it tells is true.
+//! Checks that the story which the example `fenced_store` tells is true.
 
 use std::process::Command;
 
