@@ -80,7 +80,7 @@ impl Held {
             session.finish(held.clone().watch());
         } else {
             let weak: Weak<Self> = Arc::downgrade(&held);
-            session.finish_settled(weak);
+            session.settle_later(weak);
         }
         held
     }

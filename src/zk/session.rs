@@ -179,7 +179,7 @@ impl ZkSession {
     }
 
     /// Makes the background task poll a guard's driver once the guard has been held for a while.
-    pub(crate) fn finish_settled(&self, guard: Weak<dyn Holder>) {
+    pub(crate) fn settle_later(&self, guard: Weak<dyn Holder>) {
         if self.guards.insert_young(guard) {
             self.finish(guards::settle(Arc::downgrade(&self.guards)).boxed());
         }

@@ -1,9 +1,6 @@
 //! A server that starts from a prepared snapshot.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::connect;
+use crate::common::connect;
 use zklock_testcontainers::{Ensemble, Snapshot, ZooKeeper};
 
 fn prepared() -> Vec<u8> {

@@ -1,11 +1,8 @@
 //! The image, started by the runners of the `testcontainers` crate, as by a user of that crate.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
-
-mod common;
 
 use std::time::Duration;
 
-use common::{PERSISTENT, connect, connect_for};
+use crate::common::{PERSISTENT, connect, connect_for};
 use testcontainers::{
     ContainerAsync, TestcontainersError,
     core::{client::docker_client_instance, error::WaitContainerError},

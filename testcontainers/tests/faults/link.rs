@@ -1,11 +1,8 @@
 //! The link: what it delays, loses, holds and counts.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{PERSISTENT, connect, eventually, soon};
+use crate::common::{PERSISTENT, connect, eventually, soon};
 use futures::future::join_all;
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};

@@ -1,7 +1,4 @@
 //! Servers are gone when their test is, however it ends.
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
-
-mod common;
 
 use std::{
     io::{BufRead, BufReader},
@@ -88,7 +85,7 @@ fn after_a_start_that_is_cancelled_and_nothing_else_waits_for_that() {
 fn after_the_process_is_killed() {
     let program = std::env::current_exe().unwrap();
     let mut child = Command::new(program)
-        .args(["--exact", "child_that_keeps_a_server", "--ignored", "--nocapture"])
+        .args(["--exact", "gone::child_that_keeps_a_server", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -100,7 +97,7 @@ fn after_the_process_is_killed() {
     assert!(!is_gone(&address));
     child.kill().unwrap();
     child.wait().unwrap();
-    runtime().block_on(common::eventually("the server's end", Duration::from_secs(20), || async {
+    runtime().block_on(crate::common::eventually("the server's end", Duration::from_secs(20), || async {
         is_gone(&address).then_some(())
     }));
 }

@@ -1,11 +1,8 @@
 //! One server: start, restart, pause, options.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
-
-mod common;
 
 use std::time::Duration;
 
-use common::{PERSISTENT, connect, connect_for, eventually};
+use crate::common::{PERSISTENT, connect, connect_for, eventually};
 use zklock_testcontainers::{Error, ZooKeeper};
 
 #[tokio::test]
@@ -42,7 +39,7 @@ async fn a_paused_server_does_nothing_until_it_goes_on() {
     let early = tokio::time::timeout(Duration::from_millis(500), &mut request).await;
     assert!(early.is_err(), "a paused server answered");
     zk.unpause().await.unwrap();
-    common::soon("the answer", request).await.unwrap();
+    crate::common::soon("the answer", request).await.unwrap();
 }
 
 #[tokio::test]
@@ -105,7 +102,7 @@ async fn a_session_ends_at_the_only_server_there_is() {
     let client = connect(&zk.connect_string()).await;
     let mut states = client.state_watcher();
     zk.close_session(client.session_id().0).await.unwrap();
-    common::soon("the expiry", async {
+    crate::common::soon("the expiry", async {
         while states.changed().await != zookeeper_client::SessionState::Expired {}
     })
     .await;

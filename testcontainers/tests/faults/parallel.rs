@@ -1,11 +1,8 @@
 //! Many servers at once do not disturb each other.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::{collections::HashSet, time::Instant};
 
-use common::{PERSISTENT, connect};
+use crate::common::{PERSISTENT, connect};
 use futures::future::try_join_all;
 use zklock_testcontainers::ZooKeeper;
 

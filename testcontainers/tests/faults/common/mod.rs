@@ -1,6 +1,4 @@
 //! What several test files need.
-#![allow(dead_code, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
-
 use std::{
     future::Future,
     time::{Duration, Instant},

@@ -1,11 +1,8 @@
 //! Several servers: kill, restart, election, isolation.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{PERSISTENT, connect, connect_for, eventually};
+use crate::common::{PERSISTENT, connect, connect_for, eventually};
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 use zklock_testcontainers::{Ensemble, Error};
 use zookeeper_client::{Acls, CreateMode, SessionState};
@@ -144,7 +141,7 @@ async fn an_isolation_shorter_than_the_limits_only_delays() {
     tokio::pin!(request);
     assert!(timeout(Duration::from_millis(500), &mut request).await.is_err(), "committed without a quorum");
     ensemble.heal().await.unwrap();
-    common::soon("the commit", request).await.unwrap();
+    crate::common::soon("the commit", request).await.unwrap();
     assert_eq!(ensemble.leader().await.unwrap(), leader);
 }
 
@@ -195,7 +192,8 @@ async fn a_session_ends_as_by_an_operator() {
         client.create("/node", b"", &node).await.unwrap();
         let id = client.session_id().0;
         ensemble.close_session(id).await.unwrap();
-        common::soon("the expiry", async { while states.changed().await != SessionState::Expired {} }).await;
+        crate::common::soon("the expiry", async { while states.changed().await != SessionState::Expired {} })
+            .await;
         let other = connect(&ensemble.address(server)).await;
         other.sync("/").await.unwrap();
         assert_eq!(other.check_stat("/node").await.unwrap(), None);
