@@ -182,9 +182,11 @@ impl AcquireError {
         Self::SequenceExhausted { path, sequence: sequence.0 }
     }
 
-    /// Returns true if the same call may succeed later without help: the contender's node was deleted, ZooKeeper did
-    /// not answer, the server is read-only, or another client's contender is in the directory. Returns false if
-    /// somebody must first act on the session, the permissions, the path or the directory.
+    /// Returns true if the same call may succeed later with nothing changed by hand. That is so if the node was deleted, if
+    /// ZooKeeper did not answer, if the server is read-only, and if another client's contender is in the directory.
+    ///
+    /// Returns false if somebody must act first: on the session, the permissions, the path or the directory. Also false for
+    /// [`SequenceExhausted`](Self::SequenceExhausted): the queue must drain first, so that ZooKeeper removes the directory.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
