@@ -103,6 +103,9 @@ impl LockOptions {
     /// * an operator who writes to the holder's node and deletes it in one transaction, as a holder does;
     /// * an operator who has forbidden the holder to read its node.
     ///
+    /// Servers before 3.9 do not name the transaction of an event, so a waiter cannot tell a release from a predecessor that
+    /// vanished. There every handover takes the delay.
+    ///
     /// Some events count as vanishing, too: a session is closed before its guards are released, or a lost guard is
     /// dropped. The delay also applies if a predecessor may have vanished unseen, while the connection was lost or
     /// before the next ZooKeeper session was established. [`try_acquire`](crate::Lock::try_acquire) never waits.
