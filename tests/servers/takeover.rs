@@ -297,24 +297,39 @@ async fn a_holder_that_drops_a_lost_guard_has_vanished() {
 /// what was confirmed before it lost the connection on which its node was seen.
 #[tokio::test]
 async fn an_operators_deletion_while_the_holder_is_away_leaves_no_overlap() {
-    const TIMEOUT: Duration = Duration::from_secs(4);
     let server = server().await;
-    let (link, holding) = linked(&server, TIMEOUT).await;
-    let waiting = session(&server).await;
+    // A busy machine may come too late for the scenario: then the guard is lost before the holder is back.
+    for _ in 0..10 {
+        if holder_comes_back_after_a_deletion(&server).await {
+            return;
+        }
+    }
+    panic!("the lease ended before the holder was back, ten times");
+}
+
+/// False if the holder came back too late.
+async fn holder_comes_back_after_a_deletion(server: &ZooKeeper) -> bool {
+    const TIMEOUT: Duration = Duration::from_secs(4);
+    let (link, holding) = linked(server, TIMEOUT).await;
+    let waiting = session(server).await;
     let guard = holding.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let observer = waiting.lock("/lock/orders").unwrap();
     let waiter = enqueue_seen_by(&observer, &delayed(&waiting, TIMEOUT)).await;
-    until_watched(&server, 1, 1).await;
+    until_watched(server, 1, 1).await;
     link.refuse();
     link.cut();
-    operator(&server).await.delete(&guard.node(), None).await.unwrap();
-    eventually("most of the lease's time", async || guard.remaining() < TIMEOUT / 4).await;
+    let away = Instant::now();
+    operator(server).await.delete(&guard.node(), None).await.unwrap();
+    eventually("most of the lease's time", async || away.elapsed() > TIMEOUT.mul_f64(0.7)).await;
     let look = link.lose_reply(RequestKind::GetData);
-    assert!(guard.is_held());
+    let in_time = guard.is_held();
     link.accept();
-    within("the look at its node", look.happened()).await;
+    if in_time {
+        within("the look at its node", look.happened()).await;
+    }
     link.refuse();
     let next = granted(waiter).await;
     assert!(!guard.is_held(), "two guards at once, for {:?}", guard.remaining());
     next.release().await.unwrap();
+    in_time
 }
