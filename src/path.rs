@@ -54,7 +54,7 @@ impl LockPath {
             return Err(PathProblem::Root);
         }
         let absolute = format!("{chroot}{path}");
-        if absolute == "/zookeeper" || absolute.starts_with("/zookeeper/") {
+        if is_reserved(&absolute) {
             return Err(PathProblem::Reserved);
         }
         if absolute.split('/').any(|name| Sequence::parse(name).is_some()) {
@@ -123,6 +123,11 @@ pub(crate) fn check_node(path: &str) -> Result<(), PathProblem> {
         return Err(PathProblem::DotName);
     }
     Ok(())
+}
+
+/// Whether a path, from ZooKeeper's root, is in the servers' own subtree, where no lock can be.
+pub(crate) fn is_reserved(absolute: &str) -> bool {
+    absolute.strip_prefix("/zookeeper").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn is_allowed(character: char) -> bool {

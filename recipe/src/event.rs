@@ -95,7 +95,7 @@ pub enum Event {
     Delayed,
     /// Reply to `Confirm`: the lease is valid at this instant.
     Confirmed,
-    /// Reply to `Delete`: the node is gone, whoever deleted it.
+    /// Reply to `Delete`: the node is gone, no matter who deleted it.
     Deleted,
     /// Reply to `Release`: whether our transaction found the node and so removed it.
     Released(bool),

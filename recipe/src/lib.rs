@@ -47,7 +47,7 @@
 //!    only `Confirmed` leads to `Held`, and the driver sends `Confirmed` only while the lease is valid.
 //! 2. One transaction that writes to a contender's node and deletes it is that contender's release. Only the command
 //!    `Release` does both. The machine gives it only in `Confirming`, in the states of a held lock, and to repeat it:
-//!    that is, only if no contender is lower. A write alone grants nobody, whoever wrote. A write and a deletion in a
+//!    that is, only if no contender is lower. A write alone grants nobody, no matter who wrote. A write and a deletion in a
 //!    later transaction grant nobody either.
 //! 3. A waiter watches one node, its predecessor. A holder watches its own node. It sets that watch after it has held
 //!    the lock for some 20 ms, so that short critical sections do not pay for it. If a watch is lost with its

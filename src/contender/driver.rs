@@ -338,8 +338,8 @@ impl Driver {
         None
     }
 
-    /// Waits for the takeover delay to pass, or for the session to end. What was seen of our node before the delay is
-    /// too old after it.
+    /// Waits for the takeover delay to pass, or for the session to end. After the delay, an earlier look at our node is too
+    /// old.
     fn delay(&mut self) {
         self.seen = None;
         let delay = self.session.pause(self.lock.takeover_delay);

@@ -292,19 +292,17 @@ impl Held {
     /// driver finds the reason of the loss.
     pub(super) fn take(&self) -> Option<Driver> {
         let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        let driver = slot.take();
+        let driver = slot.take()?;
         let released = Loss { reason: LostReason::Released, from: clock::now() };
-        if driver.is_some() {
-            // Those who wait for it are woken below: their wakers are foreign code.
-            self.loss.send_if_modified(|loss| {
-                first_of(loss, released);
-                false
-            });
-        }
+        // The waiters for a loss are woken after the mutex: their wakers are foreign code.
+        self.loss.send_if_modified(|loss| {
+            first_of(loss, released);
+            false
+        });
         drop(slot);
         self.loss.send_modify(|_| {});
         self.keeper.wake();
-        driver
+        Some(driver)
     }
 
     /// Polls the driver until the lock is released or the guard is lost.

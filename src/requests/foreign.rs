@@ -11,14 +11,18 @@ use super::reply::failure;
 use crate::node::NodeData;
 use crate::settings::Settings;
 
+/// Whether a node of this name is a contender of another client if it is ephemeral.
+pub(super) fn is_suspect(name: &str) -> bool {
+    matches!(Child::of(name), Child::Suspect(_))
+}
+
 /// Returns a contender of another client among these children, if one is there. It reads only suspects.
 pub(super) async fn live_suspect(
     client: &Client,
     lock: &Settings,
     children: &[String],
 ) -> Result<Option<Foreign>, Error> {
-    let is_suspect = |name: &&String| matches!(Child::of(name), Child::Suspect(_));
-    let suspects = children.iter().filter(is_suspect).collect::<Vec<_>>();
+    let suspects = children.iter().filter(|name| is_suspect(name)).collect::<Vec<_>>();
     for chunk in suspects.chunks(READ_CHUNK) {
         if let Some(foreign) = foreign(client, lock, chunk).await?.into_iter().next() {
             return Ok(Some(foreign));

@@ -17,11 +17,18 @@ pub(crate) const HELD_VERSION: i32 = 0;
 /// This version stands for any version.
 const ANY_VERSION: i32 = -1;
 
-/// Returns whether the node of our node's name is our node. It reads the node, unless that is certain.
-async fn still_ours(client: &Client, path: &str, own: Own, certainty: Certainty) -> Result<bool, Event> {
+/// Makes sure that the node of our node's name is our node, by a read unless that is certain. `Err` is the event that
+/// takes the place of the request: `gone` if it is not our node, or what the read failed with.
+async fn still_ours(
+    client: &Client,
+    path: &str,
+    own: Own,
+    certainty: Certainty,
+    gone: Event,
+) -> Result<(), Event> {
     match certainty {
-        Certainty::Seen(_) => Ok(true),
-        Certainty::Unsure => is_there(client, path, own).await,
+        Certainty::Seen(_) => Ok(()),
+        Certainty::Unsure => is_there(client, path, own).await?.then_some(()).ok_or(gone),
     }
 }
 
@@ -42,10 +49,8 @@ pub(crate) async fn release(
     certainty: Certainty,
 ) -> Reply {
     let path = lock.path.contender(own.sequence);
-    match still_ours(&client, &path, own, certainty).await {
-        Ok(true) => {}
-        Ok(false) => return Event::Released(false).into(),
-        Err(failure) => return failure.into(),
+    if let Err(event) = still_ours(&client, &path, own, certainty, Event::Released(false)).await {
+        return event.into();
     }
     let mut transaction = client.new_multi_writer();
     if let Err(error) = transaction.add_set_data(&path, &[], None).and(transaction.add_delete(&path, None)) {
@@ -120,10 +125,8 @@ pub(crate) async fn delete(
     certainty: Certainty,
 ) -> Reply {
     let path = lock.path.contender(own.sequence);
-    match still_ours(&client, &path, own, certainty).await {
-        Ok(true) => {}
-        Ok(false) => return Event::Deleted.into(),
-        Err(failure) => return failure.into(),
+    if let Err(event) = still_ours(&client, &path, own, certainty, Event::Deleted).await {
+        return event.into();
     }
     match client.delete(&path, None).await {
         Ok(()) | Err(Error::NoNode) => Event::Deleted,

@@ -24,6 +24,12 @@ pub(crate) struct Seen {
     pub(crate) data: Option<NodeData>,
 }
 
+impl Seen {
+    pub(super) fn new(data: &[u8], stat: &zk::Stat) -> Self {
+        Self { czxid: stat.czxid, session: stat.ephemeral_owner, data: NodeData::decode(data) }
+    }
+}
+
 /// How many nodes one request reads.
 pub(super) const READ_CHUNK: usize = 128;
 
@@ -40,9 +46,7 @@ pub(super) async fn read(
     let mut nodes = Vec::with_capacity(contenders.len());
     for (sequence, result) in contenders.iter().zip(reader.commit().await?) {
         let seen = match result {
-            MultiReadResult::Data { data, stat } => {
-                Some(Seen { czxid: stat.czxid, session: stat.ephemeral_owner, data: NodeData::decode(&data) })
-            }
+            MultiReadResult::Data { data, stat } => Some(Seen::new(&data, &stat)),
             MultiReadResult::Error { err: Error::NoAuth } => None,
             _ => continue,
         };

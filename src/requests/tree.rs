@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Child, Event, Sequence};
+use zklock_recipe::{Event, Sequence};
 use zookeeper_client::{Client, Error};
 
-use super::foreign::judge;
+use super::foreign::{self, judge};
 use super::read::{Node, Seen};
 use super::reply::failure;
-use crate::node::NodeData;
 
 /// What a look at a node showed.
 pub(crate) enum Branch {
@@ -38,7 +37,7 @@ pub(crate) struct Holding {
 
 /// Whether a node at this path, if it is ephemeral, is a contender of another client.
 pub(crate) fn is_suspect(path: &str) -> bool {
-    matches!(Child::of(name(path)), Child::Suspect(_))
+    foreign::is_suspect(name(path))
 }
 
 /// Looks at one node. Contenders have no children, so it does not list them.
@@ -70,8 +69,7 @@ async fn first(client: &Client, path: &str, contenders: &[Sequence]) -> Result<O
             match client.get_data(&format!("{}/{sequence}", path.trim_end_matches('/'))).await {
                 Ok((data, stat)) => {
                     let is_lookalike = judge(&sequence.name(), Some((&data, &stat))).is_some();
-                    let (czxid, session) = (stat.czxid, stat.ephemeral_owner);
-                    (Some(Seen { czxid, session, data: NodeData::decode(&data) }), is_lookalike)
+                    (Some(Seen::new(&data, &stat)), is_lookalike)
                 }
                 Err(Error::NoAuth) => (None, false),
                 Err(Error::NoNode) => continue,

@@ -7,15 +7,12 @@ use futures::stream::{self, StreamExt};
 use crate::lock::contender::Contender;
 use crate::lock::error::QueryError;
 use crate::lock::query::query;
-use crate::path::{PathProblem, check_node};
+use crate::path::{PathProblem, check_node, is_reserved};
 use crate::requests::{Branch, Holding, branch, is_suspect};
 use crate::zk::Succession;
 
 /// How many nodes are read at the same time: enough to hide the round trips, and little work for a server.
 const IN_FLIGHT: usize = 64;
-
-/// The servers' own subtree. It can hold no lock.
-const RESERVED: &str = "/zookeeper";
 
 /// The result of [`Session::locks_below`](crate::Session::locks_below).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +43,10 @@ pub struct HeldLock {
 
 /// Reads the root and every node below it. Nodes that vanish meanwhile are left out.
 pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBelow, QueryError> {
-    let problem =
-        check_node(root).err().or_else(|| is_reserved(succession, root).then_some(PathProblem::Reserved));
+    // It is the same for every ZooKeeper session of this one.
+    let chroot = succession.present().chroot().to_owned();
+    let is_reserved = |path: &str| is_reserved(&format!("{chroot}{path}"));
+    let problem = check_node(root).err().or_else(|| is_reserved(root).then_some(PathProblem::Reserved));
     if let Some(problem) = problem {
         return Err(QueryError::Path { path: root.to_owned(), problem });
     }
@@ -55,7 +54,7 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
     let mut foreign = HashMap::<String, usize>::new();
     let mut paths = vec![root.to_owned()];
     while !paths.is_empty() {
-        let nodes = paths.drain(..).filter(|path| !is_reserved(succession, path)).collect::<Vec<_>>();
+        let nodes = paths.drain(..).filter(|path| !is_reserved(path)).collect::<Vec<_>>();
         let look = async |path: String| (look(succession, &path).await, path);
         let mut looks = stream::iter(nodes).map(look).buffer_unordered(IN_FLIGHT);
         while let Some((node, path)) = looks.next().await {
@@ -100,9 +99,4 @@ fn parent(path: &str) -> &str {
 
 fn join(path: &str, name: &str) -> String {
     format!("{}/{name}", path.trim_end_matches('/'))
-}
-
-fn is_reserved(succession: &Succession, path: &str) -> bool {
-    let absolute = format!("{}{path}", succession.present().chroot());
-    absolute.strip_prefix(RESERVED).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

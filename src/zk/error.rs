@@ -36,8 +36,7 @@ pub enum ConnectError {
         /// The session timeout that the server grants instead: the nearest one within its limits.
         granted: Duration,
     },
-    /// The session timeout is too short for a lease. What the lag and the margin leave of it must last for three
-    /// heartbeats.
+    /// The session timeout is too short for a lease. Without the lag and the margin it must last for three heartbeats.
     #[error(
         "a session timeout of {timeout:?} is too short for these servers: {lag:?} of it is for the leader to ask for a \
          heartbeat and {margin:?} for clock drift, and the rest is too short for three heartbeats of {heartbeat:?}; ask for a \

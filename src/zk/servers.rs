@@ -142,6 +142,14 @@ fn port(address: &str) -> Option<&str> {
     (!host.contains(':') || host.ends_with(']')).then_some(port)
 }
 
+/// Asks a four-letter word on a new connection.
+async fn ask(mut connection: TcpStream, word: &str) -> Result<String, ErrorKind> {
+    connection.write_all(word.as_bytes()).await.map_err(|error| error.kind())?;
+    let mut answer = String::new();
+    connection.take(LONGEST_ANSWER).read_to_string(&mut answer).await.map_err(|error| error.kind())?;
+    Ok(answer)
+}
+
 impl Server {
     /// Makes zookeeper-client connect to this server only.
     pub(crate) async fn connect(&self, connector: Connector) -> Result<Client, Error> {
@@ -153,14 +161,17 @@ impl Server {
     /// configured to: `FourLetterCommands` then whitelists that word.
     async fn diagnose(&self, deadline: Instant) -> Finding {
         let unconnected = |cause| Finding::Problem(ServerProblem::NoConnection(cause));
-        match timeout_at(deadline, TcpStream::connect(self.socket_address())).await {
-            Ok(Ok(_)) => {}
+        let connection = match timeout_at(deadline, TcpStream::connect(self.socket_address())).await {
+            Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return unconnected(error.to_string()),
             Err(_) => return unconnected("no TCP connection in time".to_owned()),
+        };
+        // A word would go out in clear text.
+        if self.tls {
+            return Finding::Problem(ServerProblem::NoTlsSession);
         }
-        match timeout_at(deadline, self.word("isro")).await {
+        match timeout_at(deadline, ask(connection, "isro")).await {
             Ok(Ok(answer)) if answer.trim() == "ro" => Finding::ReadOnly,
-            _ if self.tls => Finding::Problem(ServerProblem::NoTlsSession),
             _ => Finding::Problem(ServerProblem::NoSession),
         }
     }
@@ -171,11 +182,8 @@ impl Server {
         if self.tls {
             return Err(ErrorKind::Unsupported);
         }
-        let mut connection = TcpStream::connect(self.socket_address()).await.map_err(|error| error.kind())?;
-        connection.write_all(word.as_bytes()).await.map_err(|error| error.kind())?;
-        let mut answer = String::new();
-        connection.take(LONGEST_ANSWER).read_to_string(&mut answer).await.map_err(|error| error.kind())?;
-        Ok(answer)
+        let connection = TcpStream::connect(self.socket_address()).await.map_err(|error| error.kind())?;
+        ask(connection, word).await
     }
 
     /// Returns the address with a port, which is 2181 if the address has none.
