@@ -1,11 +1,11 @@
 //! The commands of a contender: the outputs of [`Machine`](super::Machine).
 
-use crate::contender::{Own, Sequence};
+use crate::contender::{Own, Place, Sequence};
 use crate::event::{Look, Refusal, SessionEnd};
 use crate::foreign::Foreign;
 
 /// One output of the machine. `Grant`, `Lose` and `End` go to the caller. Every other command is a request, and one
-/// event answers it.
+/// event answers it. The [group](crate::Group) of the contender sends some requests for all its members.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
     /// Create our node and look at the queue, in one round trip.
@@ -17,7 +17,7 @@ pub enum Command {
     /// List the directory's children.
     List,
     /// Watch the predecessor's node, for its end.
-    WatchPredecessor(Sequence),
+    WatchPredecessor(Place),
     /// Wait for the takeover delay: a predecessor vanished, and may have work in flight.
     Delay,
     /// Make sure that the lease is valid and that our node exists.
@@ -27,11 +27,11 @@ pub enum Command {
     /// The guard is lost: tell the holder, and then give up.
     Lose,
     /// Watch our own node.
-    WatchOwn(Sequence),
-    /// Write to our own node and delete it, in one transaction. This grants the lock to the successor.
-    Release(Sequence),
+    WatchOwn(Place),
+    /// Write to our own node and delete it, in one transaction. A writer's release grants the lock to its successors.
+    Release(Place),
     /// Delete our own node.
-    Delete(Sequence),
+    Delete(Place),
     /// The contender has ended, and gives no further command.
     End(End),
 }

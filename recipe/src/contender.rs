@@ -1,10 +1,7 @@
-//! The names of contenders, and their order.
+//! The names of contenders, their kinds, and their order.
 
-use alloc::{format, string::String, string::ToString};
+use alloc::{format, string::String, string::ToString, vec::Vec};
 use core::fmt;
-
-/// The beginning of every contender's name.
-pub const PREFIX: &str = "lock-";
 
 /// The highest number with which a contender may stay in a queue.
 ///
@@ -13,27 +10,44 @@ pub const PREFIX: &str = "lock-";
 /// would grant two holders. A distance of a million numbers keeps every contender that was admitted away from both.
 pub const LAST_SEQUENCE: i32 = i32::MAX - 1_000_000;
 
-/// The number that ZooKeeper appended to a contender's name. The contender with the lowest number in the queue holds
-/// the lock.
+/// Whom a contender tolerates beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Nobody: a lock, or the writer of a read-write lock. Every lower contender blocks it.
+    Exclusive,
+    /// Others of this kind: a reader. Only lower exclusive contenders block it.
+    Shared,
+    /// A permit of a semaphore, of this weight. It is in no queue: one transaction creates it and grants it.
+    Permit(u32),
+    /// A slot with this index. It is in no queue either.
+    Slot(u32),
+}
+
+impl Kind {
+    /// Every kind that is in a queue.
+    pub const ALL: [Self; 2] = [Self::Exclusive, Self::Shared];
+
+    /// The beginnings of all names that zklock gives to nodes.
+    pub const STEMS: [&'static str; 4] = ["lock-", "rlock-", "permit-", "slot-"];
+
+    /// The beginning of the names of nodes of this kind, up to the number that the server appends. Other clients that
+    /// wait for each lower `lock-N`, by the end of its name, wait for readers as well.
+    pub fn prefix(self) -> String {
+        match self {
+            Self::Exclusive => "lock-".to_string(),
+            Self::Shared => "rlock-".to_string(),
+            Self::Permit(weight) => format!("permit-{weight}-"),
+            Self::Slot(index) => format!("slot-{index}-"),
+        }
+    }
+}
+
+/// The number that ZooKeeper appended to a contender's name. All kinds take their numbers from the one counter of the
+/// directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(pub i32);
 
 impl Sequence {
-    /// Reads the number from a child's name; `None` if the child is no contender.
-    ///
-    /// Only the server's own spelling counts (`%010d`, also for negative numbers). So each name has one number, and
-    /// each number one name.
-    pub fn parse(name: &str) -> Option<Self> {
-        let digits = name.strip_prefix(PREFIX)?;
-        let sequence = Self(digits.parse().ok()?);
-        (sequence.digits() == digits).then_some(sequence)
-    }
-
-    /// Returns the contender's name in the lock's directory.
-    pub fn name(self) -> String {
-        self.to_string()
-    }
-
     /// Returns the number just before this one, if a contender can have it.
     pub fn previous(self) -> Option<Self> {
         (self.0 > 0).then(|| Self(self.0 - 1))
@@ -49,50 +63,139 @@ impl Sequence {
     }
 }
 
-impl fmt::Display for Sequence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{:010}", self.0)
+/// A contender's place in the queue, which its name shows: its number and its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The contender's number.
+    pub sequence: Sequence,
+    /// The contender's kind.
+    pub kind: Kind,
+}
+
+impl Place {
+    /// Returns the exclusive place with this number.
+    pub const fn exclusive(number: i32) -> Self {
+        Self { sequence: Sequence(number), kind: Kind::Exclusive }
+    }
+
+    /// Returns the shared place with this number.
+    pub const fn shared(number: i32) -> Self {
+        Self { sequence: Sequence(number), kind: Kind::Shared }
+    }
+
+    /// Reads the place from a child's name; `None` if the child is no contender.
+    ///
+    /// Only the server's own spelling counts (`%010d`, also for negative numbers). So each name has one place, and
+    /// each place one name.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (kind, digits) = match name.strip_prefix("lock-") {
+            Some(digits) => (Kind::Exclusive, digits),
+            None => (Kind::Shared, name.strip_prefix("rlock-")?),
+        };
+        let sequence = Sequence(digits.parse().ok()?);
+        (sequence.digits() == digits).then_some(Self { sequence, kind })
+    }
+
+    /// Reads the place from the name of a permit or a slot; `None` if the name is of neither. As for
+    /// [`parse`](Self::parse), each place has one name. A permit weighs one at least.
+    pub fn parse_permit(name: &str) -> Option<Self> {
+        let (stem, rest) = name.split_once('-')?;
+        let (number, digits) = rest.split_once('-')?;
+        let (number, sequence) = (number.parse().ok()?, Sequence(digits.parse().ok()?));
+        let kind = match stem {
+            "permit" if number > 0 => Kind::Permit(number),
+            "slot" => Kind::Slot(number),
+            _ => return None,
+        };
+        let place = Self { sequence, kind };
+        (place.name() == name).then_some(place)
+    }
+
+    /// Returns the contender's name in the lock's directory.
+    pub fn name(self) -> String {
+        self.to_string()
     }
 }
 
-/// Our own node: its number in the queue, and the transaction that created it.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:010}", self.kind.prefix(), self.sequence.0)
+    }
+}
+
+/// Our own node: its place in the queue, and the transaction that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Own {
-    /// The node's number in the queue.
-    pub sequence: Sequence,
+    /// The node's place in the queue.
+    pub place: Place,
     /// The node's `czxid`: the fencing token once the contender holds the lock.
     pub czxid: i64,
 }
 
-/// The place of a contender among the children of the lock's directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The standing of a contender among the children of the lock's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// No other contender is lower.
     First,
-    /// Only this contender is lower.
-    Second(Sequence),
-    /// This is the next lower contender, and others are lower still.
-    Behind(Sequence),
+    /// Lower contenders are there, and none of them blocks this one.
+    Beside,
+    /// Lower contenders block this one.
+    Behind(Ahead),
     /// The contender itself is not among the children.
     Missing,
 }
 
-/// Finds the place of `own` among `children`. It passes over children that are no contenders.
-pub fn standing<S: AsRef<str>>(children: &[S], own: Sequence) -> Standing {
-    let (mut present, mut lower) = (false, 0);
-    let mut predecessor = None;
-    for sequence in children.iter().filter_map(|name| Sequence::parse(name.as_ref())) {
-        present |= sequence == own;
-        if sequence < own {
-            lower += 1;
-            predecessor = predecessor.max(Some(sequence));
-        }
+/// The contenders that block another one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ahead {
+    /// The nearest of them. The other one waits for its end.
+    pub nearest: Place,
+    /// What is known of those that are lower still.
+    pub others: Others,
+}
+
+/// What a contender knows of those that block it, except the nearest one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Others {
+    /// These are all, the lowest first. No other one can appear, because the server numbers upwards. So the contender
+    /// asks for one after the other, and does not list the queue again. An exclusive contender remembers only that
+    /// nobody is left.
+    All(Vec<Sequence>),
+    /// There may be more, so the contender lists the queue again. These readers must be in that listing. A reader that
+    /// is missing may have vanished with work in flight.
+    Some(Vec<Sequence>),
+}
+
+/// Finds the standing of `own` among `children`. It passes over children that are no contenders.
+pub fn standing<S: AsRef<str>>(children: &[S], own: Place) -> Standing {
+    let places = || children.iter().filter_map(|name| Place::parse(name.as_ref()));
+    let lower = || places().filter(|place| place.sequence < own.sequence);
+    if !places().any(|place| place == own) {
+        return Standing::Missing;
     }
-    match predecessor {
-        _ if !present => Standing::Missing,
-        None => Standing::First,
-        Some(predecessor) if lower == 1 => Standing::Second(predecessor),
-        Some(predecessor) => Standing::Behind(predecessor),
+    let Some(highest) = lower().max() else { return Standing::First };
+    let writer = lower().filter(|place| place.kind == Kind::Exclusive).max();
+    let sorted = |places: &mut dyn Iterator<Item = Place>| {
+        let mut sequences = places.map(|place| place.sequence).collect::<Vec<_>>();
+        sequences.sort_unstable();
+        sequences
+    };
+    match (own.kind, writer) {
+        (Kind::Shared, None) => Standing::Beside,
+        (Kind::Shared, Some(nearest)) => {
+            let writers = lower().filter(|place| place.kind == Kind::Exclusive && *place != nearest);
+            Standing::Behind(Ahead { nearest, others: Others::All(sorted(&mut { writers })) })
+        }
+        (_, _) => {
+            // A writer that has held the lock speaks for all that are lower. Readers speak for themselves, also those in
+            // front of a writer: it may give up, and then a later reader holds the lock beside them.
+            let readers = lower().filter(|place| *place != highest && place.kind == Kind::Shared);
+            let others = match lower().count() {
+                1 => Others::All(Vec::new()),
+                _ => Others::Some(sorted(&mut { readers })),
+            };
+            Standing::Behind(Ahead { nearest: highest, others })
+        }
     }
 }
 

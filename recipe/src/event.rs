@@ -83,6 +83,9 @@ pub enum Event {
     NoDirectory,
     /// Reply to `CreateDirectory`: the directory exists now.
     DirectoryReady,
+    /// Reply to `Enter`, `CreateDirectory`, `Confirm` or `Release`: it was not sent, or had no effect, because of another
+    /// member of the contender's group.
+    Withheld,
     /// Reply to `Recover`: our node, if it exists.
     Recovered(Option<Own>),
     /// Reply to `List`: the children's names, none of which is a contender of another client.

@@ -7,7 +7,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::contender::Sequence;
+use crate::contender::Place;
 
 /// The client that a foreign contender seems to belong to, by its node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +46,7 @@ pub struct Foreign {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Child {
     /// A contender, if its data is zklock's.
-    Contender(Sequence),
+    Contender(Place),
     /// A contender of another client, if its node is ephemeral.
     Suspect(ForeignClient),
     /// No contender: the server numbers the nodes of every recipe, and this name has no number.
@@ -56,8 +56,8 @@ pub enum Child {
 impl Child {
     /// Returns the kind of the child with this name.
     pub fn of(name: &str) -> Self {
-        match (Sequence::parse(name), stem(name)) {
-            (Some(sequence), _) => Self::Contender(sequence),
+        match (Place::parse(name), stem(name)) {
+            (Some(place), _) => Self::Contender(place),
             (None, Some(stem)) => Self::Suspect(client(stem)),
             (None, None) => Self::Other,
         }
@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn a_contender_is_ours_by_its_name() {
-        assert_eq!(Child::of("lock-0000000042"), Child::Contender(Sequence(42)));
+        assert_eq!(Child::of("lock-0000000042"), Child::Contender(Place::exclusive(42)));
+        assert_eq!(Child::of("rlock-0000000042"), Child::Contender(Place::shared(42)));
     }
 
     #[test]

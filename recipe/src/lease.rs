@@ -334,8 +334,7 @@ impl Lease {
     /// Returns whether the lease lasts until two heartbeats have had a chance to extend it, one of them before this
     /// margin begins.
     pub fn is_ample(&self, stop_margin: Duration, now: Moment) -> bool {
-        let heartbeat = self.lengths.heartbeat;
-        self.remaining(now) >= heartbeat.saturating_add(heartbeat.max(stop_margin))
+        self.remaining(now) >= self.lengths.ample(stop_margin)
     }
 
     /// Returns the present term, or why the lease is not valid.

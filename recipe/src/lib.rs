@@ -1,26 +1,27 @@
 //! The pure part of [zklock](https://docs.rs/zklock), a strict lock on Apache ZooKeeper: the protocol of its
-//! contenders, and the arithmetic of its leases. This crate depends on nothing but `std`, does no I/O and asks no
-//! clock. Use `zklock`. This crate has no stable API: it changes as zklock needs it.
+//! contenders, and the arithmetic of its leases. This crate is `no_std`: it depends on nothing but `core` and `alloc`,
+//! does no I/O and asks no clock. Use `zklock`. This crate has no stable API: it changes as zklock needs it.
 //!
-//! One contender is one [`Machine`]. Events go in, and commands come out. A session has one [`Lease`]; `lease.rs`
-//! argues why the lease is sound.
+//! One contender is one [`Machine`]. The contenders of one acquisition are a [`Group`]: a lock has one, and a multi-lock
+//! has one in each of its queues. Events go in, and commands come out. A session has one [`Lease`]; `lease.rs` argues why
+//! the lease is sound.
 //!
 //! ```text
 //!            events                                commands
-//!   caller ----------> +---------+ --------------------------------> driver ---> ZooKeeper
-//!                      | Machine |  Enter List WatchPredecessor ...            |
-//!   replies ---------> +---------+  Grant End                                  |
-//!      ^                                                                       |
-//!      +------------------------- driver <-------------------------------------+
+//!   caller ----------> +---------+ --------------------------------> group, driver ---> ZooKeeper
+//!                      | Machine |  Enter List WatchPredecessor ...                   |
+//!   replies ---------> +---------+  Grant End                                         |
+//!      ^                                                                              |
+//!      +------------------------- group, driver <-------------------------------------+
 //!
 //!   Begin            +------ Unanswered ----> Recovering
 //!     |              |                            |
 //!     v              |                            v
-//!   Entering --------+--- somebody is lower -> Watching <> Waiting --+
-//!     |                                           ^           |      | predecessor gone
-//!     | nobody is lower                           |           |      v
+//!   Entering --------+--- somebody blocks ---> Watching <> Waiting --+
+//!     |                                           ^           |      | predecessor gone, or a reader released
+//!     | nobody blocks                             |           |      v
 //!     |                                           +-----------|--- Looking --> Delaying
-//!     v                 predecessor released                  |                  |
+//!     v                 writer released                       |                  |
 //!   Confirming <----------------------------------------------+------------------+
 //!     | lease valid
 //!     v            Release, GiveUp
@@ -31,6 +32,11 @@
 //!     v            Release, GiveUp
 //!   Lost ---------------------------> Leaving -----> Ended
 //!
+//!   A contender that another transaction has granted (a permit, a slot) begins at `Confirming`.
+//!
+//!   A contender that knows all who block it (a reader, or the second of two) goes on to the next of them without
+//!   `Looking`.
+//!
 //!   GiveUp anywhere before Confirming ---> Leaving ---> Ended
 //!   Foreign from any look --------------> Leaving ---> Ended
 //! ```
@@ -38,20 +44,24 @@
 //! # Invariants
 //!
 //! 1. A grant needs three things at that moment: our own node was created in this very session, every lower contender
-//!    is gone, and the lease is valid. *Own node*: every way to `Confirming` passes through a reply that showed our
-//!    node. *Lower contenders gone*: one of two things shows it. Either a listing or a count made after our create
-//!    showed no lower contender, or only one that is gone since; and none can be created any more, because the server
-//!    numbers upwards. Or one transaction wrote to the predecessor's node and deleted it. By (2) that is its holder's
-//!    release, and by (1) a holder has no lower contender. Lower contenders include contenders of other clients: a look
-//!    that shows a live one, lower or higher, gives `Foreign` instead of a listing, and ends the acquisition. *Lease*:
-//!    only `Confirmed` leads to `Held`, and the driver sends `Confirmed` only while the lease is valid.
+//!    that blocks us is gone, and the lease is valid. Every lower contender blocks an exclusive one (a lock, a
+//!    writer). Only lower exclusive ones block a shared one (a reader). *Own node*: every way to `Confirming` passes
+//!    through a reply that showed our node. *Lower contenders gone*: one of two things shows it. Either a listing or a
+//!    count made after our create showed none that blocks us, or only some that are gone since; and none can be
+//!    created any more, because the server numbers upwards. Or one transaction wrote to the predecessor's node and
+//!    deleted it, and the predecessor was exclusive. By (2) that is its holder's release, and by (1) an exclusive
+//!    holder has no lower contender. The release of a reader proves nothing about other readers, so a writer looks
+//!    again. Lower contenders include contenders of other clients: a look that shows a live one, lower or higher,
+//!    gives `Foreign` instead of a listing, and ends the acquisition. *Lease*: only `Confirmed` leads to `Held`, and
+//!    the driver sends `Confirmed` only while the lease is valid.
 //! 2. One transaction that writes to a contender's node and deletes it is that contender's release. Only the command
 //!    `Release` does both. The machine gives it only in `Confirming`, in the states of a held lock, and to repeat it:
-//!    that is, only if no contender is lower. A write alone grants nobody, no matter who wrote. A write and a deletion in a
+//!    that is, only if no contender blocks it. A write alone grants nobody, no matter who wrote. A write and a deletion in a
 //!    later transaction grant nobody either.
 //! 3. A waiter watches one node, its predecessor. A holder watches its own node. It sets that watch after it has held
-//!    the lock for some 20 ms, so that short critical sections do not pay for it. If a watch is lost with its
-//!    connection, the machine sets it again on the same node.
+//!    the lock for some 20 ms, so that short critical sections do not pay for it. A member of a group that is first
+//!    while another one waits watches its own node, too. If a watch is lost with its connection, the machine sets it
+//!    again on the same node.
 //! 4. Every node that was created has a machine as its owner until the node is gone or its session is over. A machine
 //!    ends only on `Deleted`, on `Released`, on a definite absence, or with the session. The one exception is a server
 //!    that refuses the deletion itself. And a machine does not touch a node that it does not own. Once the last node is
@@ -59,8 +69,10 @@
 //!    passed to another contender. A machine uses names only while its own node certainly exists. After a lost reply
 //!    that is not certain, so `Recover` comes before the next `Release` or `Delete`.
 //! 5. Validity ends before the ensemble can give the lock to another contender. The lease sees to that.
-//! 6. Tokens strictly increase in the order of the grants. A token is the `czxid` of the holder's node. The server
-//!    creates the nodes of one queue in the order of their numbers, and grants follow the same order.
+//! 6. A token is higher than that of each earlier grant that it excludes: a writer's token than all earlier ones, and a
+//!    reader's than those of earlier writers. Readers that hold the lock together are granted in any order. A token is the
+//!    `czxid` of the holder's node. The server creates the nodes of one queue in the order of their numbers. The nodes of
+//!    one group have one token.
 //! 7. The machine ends with `End::Released` only if we removed our own node: on `Released(true)`; on `Recovered(None)`
 //!    after a lost reply; or, if the server refused the write of the release, after a plain deletion. In the latter two
 //!    cases only an operator can have removed the node otherwise, because the session never ended.
@@ -73,12 +85,20 @@ mod command;
 mod contender;
 mod event;
 mod foreign;
+mod group;
 mod lease;
 mod machine;
+mod observer;
+mod permits;
+mod stage;
 
 pub use command::{Command, End};
-pub use contender::{LAST_SEQUENCE, Own, PREFIX, Sequence, Standing, standing};
+pub use contender::{Ahead, Kind, LAST_SEQUENCE, Others, Own, Place, Sequence, Standing, standing};
 pub use event::{Event, Look, Refusal, SessionEnd, Sight};
 pub use foreign::{Child, Foreign, ForeignClient, session};
+pub use group::{Group, Input, Output};
 pub use lease::{DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Moment, Reckoning, Term};
 pub use machine::{Arrival, Machine, Patience, Takeover};
+pub use observer::{Footing, Instruction, Observation, Observer, Stamp};
+pub use permits::{Misfit, Ruling, Stock, Wish, rule};
+pub use stage::{HoldNumber, Stage, Step, Ticket, Turned};

@@ -1,7 +1,9 @@
 //! The machine of one contender, with its one transition function.
 
+use alloc::{collections::BTreeSet, string::String, vec::Vec};
+
 use crate::command::{Command, End};
-use crate::contender::{Own, Sequence, Standing, standing};
+use crate::contender::{Ahead, Kind, Others, Own, Place, Sequence, Standing, standing};
 use crate::event::{Event, Look, Sight};
 
 /// Whether a contender waits behind others.
@@ -43,25 +45,26 @@ pub struct Machine {
 }
 
 /// Each variant carries exactly what the contender knows then. Each state whose description names a request waits for
-/// the reply to that one request. `Idle`, `Waiting`, `Held`, `Guarded`, `Lost` and `Ended` wait for no reply.
+/// the reply to that one request. `Idle`, `Admitted`, `Waiting`, `Held`, `Guarded`, `Lost` and
+/// `Ended` wait for no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     /// The contender has not begun.
     Idle,
+    /// The contender has not begun, and its node exists: another transaction has created it, and nobody blocks it.
+    Admitted(Own),
     /// `Enter` is out.
     Entering(Look),
     /// `CreateDirectory` is out.
     CreatingDirectory(Look),
     /// `Recover` is out, because an earlier `Enter` was not answered.
     Recovering,
-    /// `List` is out.
-    Looking(Own, Arrival),
+    /// `List` is out. Each of these readers must be in the listing: the contender has seen them, and not their end.
+    Looking(Own, Arrival, Vec<Sequence>),
     /// `WatchPredecessor` is out.
-    Watching(Own, Sequence, Arrival),
-    /// As `Watching`, and a listing that showed our node showed only this one lower contender.
-    WatchingFirst(Own, Sequence, Arrival),
+    Watching(Own, Ahead, Arrival),
     /// The contender watches its predecessor.
-    Waiting(Own, Sequence),
+    Waiting(Own, Ahead, Arrival),
     /// No contender is lower, but one vanished; `Delay` is out.
     Delaying(Own),
     /// No contender is lower; `Confirm` is out.
@@ -97,14 +100,21 @@ impl Machine {
         Self { patience, takeover, arrival, state: State::Idle }
     }
 
+    /// Makes the machine of a contender that needs no queue: a transaction has created its node, and that alone has
+    /// granted it. At `Begin` it asks for confirmation.
+    pub fn of_admitted(own: Own) -> Self {
+        let state = State::Admitted(own);
+        Self { patience: Patience::Wait, takeover: Takeover::AtOnce, arrival: Arrival::New, state }
+    }
+
     /// Returns the contender's own node, once it is known and until it is gone.
     pub fn own(&self) -> Option<Own> {
         use State::*;
         match self.state {
-            Looking(own, _)
+            Admitted(own)
+            | Looking(own, ..)
             | Watching(own, ..)
-            | WatchingFirst(own, ..)
-            | Waiting(own, _)
+            | Waiting(own, ..)
             | Delaying(own)
             | Confirming(own)
             | Held(own)
@@ -125,6 +135,11 @@ impl Machine {
         self.state == State::Ended
     }
 
+    /// Returns true once the contender is about to leave the queue, or has left it.
+    pub(crate) fn is_leaving(&self) -> bool {
+        matches!(self.state, State::Leaving(..) | State::LeaveUnknown(..) | State::Ended)
+    }
+
     /// Takes in one event, and returns the command that follows from it, if any. An event that means nothing in the
     /// present state changes nothing.
     pub fn handle(&mut self, event: Event) -> Option<Command> {
@@ -142,6 +157,8 @@ impl Machine {
 
             (Idle, Event::Begin(look)) => Some(enter(look)),
             (Idle, Event::GiveUp) => Some(ended(End::GivenUp)),
+            (Admitted(own), Event::Begin(_)) => Some(confirm(*own)),
+            (Admitted(own), Event::GiveUp) => Some(release(*own)),
 
             (Entering(_), Event::Entered { own, sight }) => Some(self.admitted(own, sight, self.arrival)),
             (Entering(look), Event::NoDirectory) => Some(create_directory(*look)),
@@ -164,52 +181,44 @@ impl Machine {
             (Recovering, Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
             (Recovering, Event::GiveUp) => Some((RecoveringInVain, None)),
 
-            (Looking(own, arrival), Event::Listed(children)) => {
-                Some(self.placed(*own, standing(&children, own.sequence), *arrival))
+            (Looking(own, arrival, seen), Event::Listed(children)) => {
+                let arrival = if are_there(seen, &children) { *arrival } else { Arrival::Queued };
+                Some(self.placed(*own, standing(&children, own.place), arrival))
             }
             (Looking(..), Event::NoDirectory) => Some(ended(End::NodeDeleted)),
-            (
-                Watching(own, predecessor, _) | WatchingFirst(own, predecessor, _),
-                Event::PredecessorWatched(true),
-            ) => Some((Waiting(*own, *predecessor), None)),
-            // No lower contender is left, and none can be created any more.
-            (WatchingFirst(own, _, arrival), Event::PredecessorWatched(false)) => {
-                Some(self.placed(*own, Standing::First, *arrival))
+            (Watching(own, ahead, arrival), Event::PredecessorWatched(true)) => {
+                Some(wait(*own, ahead.clone(), *arrival))
             }
-            (Watching(own, _, arrival), Event::PredecessorWatched(false)) => Some(look(*own, *arrival)),
+            (Watching(own, ahead, arrival), Event::PredecessorWatched(false)) => {
+                Some(self.missed(*own, ahead, *arrival))
+            }
             // While the connection was lost, a predecessor may have vanished unseen.
-            (Looking(own, _), Event::Unanswered) => Some(look(*own, Arrival::Queued)),
+            (Looking(own, ..), Event::Unanswered) => Some(look(*own, Arrival::Queued)),
             // The same holds here. The contender watches the predecessor again and does not list the whole queue: after
             // a lost connection, thousands of waiters do this at once.
-            (Watching(own, predecessor, _) | WatchingFirst(own, predecessor, _), Event::Unanswered)
-            | (Waiting(own, predecessor), Event::WatchLost) => {
-                Some(watch(*own, *predecessor, Arrival::Queued))
+            (Watching(own, ahead, _), Event::Unanswered) | (Waiting(own, ahead, _), Event::WatchLost) => {
+                Some(watch(*own, ahead.clone(), Arrival::Queued))
             }
-            (Looking(own, _) | Watching(own, ..) | WatchingFirst(own, ..), Event::Refused(refusal)) => {
+            (Looking(own, ..) | Watching(own, ..), Event::Refused(refusal)) => {
                 Some(leave(*own, End::Refused(refusal)))
             }
-            (Looking(own, _) | Watching(own, ..) | WatchingFirst(own, ..), Event::Foreign(foreign)) => {
+            (Looking(own, ..) | Watching(own, ..), Event::Foreign(foreign)) => {
                 Some(leave(*own, End::Foreign(foreign)))
             }
-            (Waiting(own, _), Event::PredecessorReleased) => Some(confirm(*own)),
-            (Waiting(own, _), Event::PredecessorDeleted) => Some(look(*own, Arrival::Queued)),
+            (Waiting(own, ahead, arrival), Event::PredecessorReleased) => {
+                Some(self.succeed(*own, ahead, *arrival))
+            }
+            (Waiting(own, ahead, _), Event::PredecessorDeleted) => Some(self.deserted(*own, ahead)),
             (Delaying(own), Event::Delayed) => Some(confirm(*own)),
             // We have not held the lock, so we leave by a plain deletion. Our successor then waits for its own delay.
-            (
-                Looking(own, _)
-                | Watching(own, ..)
-                | WatchingFirst(own, ..)
-                | Waiting(own, _)
-                | Delaying(own),
-                Event::GiveUp,
-            ) => Some(leave(*own, End::GivenUp)),
+            (Looking(own, ..) | Watching(own, ..) | Waiting(own, ..) | Delaying(own), Event::GiveUp) => {
+                Some(leave(*own, End::GivenUp))
+            }
 
             (Confirming(own), Event::Confirmed) => Some((Held(*own), Some(Command::Grant(*own)))),
-            (Confirming(own), Event::Unanswered) => Some(confirm(*own)),
+            (Confirming(own), Event::Unanswered | Event::Withheld) => Some(confirm(*own)),
             (Confirming(own), Event::Refused(refusal)) => Some(leave(*own, End::Refused(refusal))),
-            (Watching(..) | WatchingFirst(..) | Confirming(_), Event::OwnTouched) => {
-                Some(ended(End::NodeDeleted))
-            }
+            (Watching(..) | Confirming(_), Event::OwnTouched) => Some(ended(End::NodeDeleted)),
             // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list.
             (Confirming(own), Event::GiveUp) => Some(release(*own)),
 
@@ -232,6 +241,7 @@ impl Machine {
 
             (Releasing(_), Event::Released(true)) => Some(ended(End::Released)),
             (Releasing(_), Event::Released(false)) => Some(ended(End::NodeDeleted)),
+            (Releasing(own), Event::Withheld) => Some(release(*own)),
             // If the release took effect, another contender may have our node's name by now. So we look before we
             // write.
             (Releasing(own), Event::Unanswered) => Some((ReleaseUnknown(*own), Some(Command::Recover))),
@@ -245,6 +255,10 @@ impl Machine {
             (EnteringInVain, Event::Entered { own, .. }) => Some(leave(own, End::GivenUp)),
             (EnteringInVain, Event::Unanswered) => Some((RecoveringInVain, Some(Command::Recover))),
             (EnteringInVain, Event::NoDirectory | Event::Refused(_)) => Some(ended(End::GivenUp)),
+            // Another member of the group has an end of its own, which the caller hears of.
+            (Entering(_) | CreatingDirectory(_) | EnteringInVain, Event::Withheld) => {
+                Some(ended(End::GivenUp))
+            }
             (RecoveringInVain, Event::Recovered(Some(own))) => Some(leave(own, End::GivenUp)),
             (RecoveringInVain, Event::Recovered(None)) => Some(ended(End::GivenUp)),
             (RecoveringInVain, Event::Unanswered) => Some((RecoveringInVain, Some(Command::Recover))),
@@ -270,20 +284,25 @@ impl Machine {
 
     /// Our node exists, and the read behind its create gave `sight`. Decides what comes next.
     fn admitted(&self, own: Own, sight: Sight, arrival: Arrival) -> (State, Option<Command>) {
-        if own.sequence.is_exhausted() {
-            return leave(own, End::Exhausted(own.sequence));
+        let Place { sequence, kind } = own.place;
+        if sequence.is_exhausted() {
+            return leave(own, End::Exhausted(sequence));
         }
-        match (sight, own.sequence.previous()) {
-            (Sight::Children(children), _) => self.placed(own, standing(&children, own.sequence), arrival),
+        match (sight, sequence.previous()) {
+            (Sight::Children(children), _) => self.placed(own, standing(&children, own.place), arrival),
             // The other client may ignore our node.
             (Sight::Foreign(foreign), _) => leave(own, End::Foreign(foreign)),
             // The read came after our create in the same session, so the one child is our node.
             (Sight::Count(1), _) => self.placed(own, Standing::First, arrival),
-            // Mostly our predecessor is the node that was created just before ours. If that node is gone, we list. A
-            // `Try` must know at once, so it lists now. So do we if only one other child exists: it holds the lock, and
-            // may be gone before a watch arrives.
-            (Sight::Count(count), Some(previous)) if count > 2 && self.patience == Patience::Wait => {
-                watch(own, previous, arrival)
+            // Mostly our predecessor is the node that was created just before ours, by a contender of our kind. If that
+            // node is gone, we list. A `Try` must know at once, so it lists now. So do we if only one other child
+            // exists: it holds the lock, and may be gone before a watch arrives. A reader cannot guess the nearest
+            // writer.
+            (Sight::Count(count), Some(previous))
+                if count > 2 && self.patience == Patience::Wait && kind == Kind::Exclusive =>
+            {
+                let nearest = Place { sequence: previous, kind };
+                watch(own, Ahead { nearest, others: Others::Some(Vec::new()) }, arrival)
             }
             (Sight::Count(_), _) => look(own, arrival),
             // The read got no answer, so a predecessor may have vanished unseen.
@@ -293,21 +312,80 @@ impl Machine {
 
     /// Our place in the queue is known. Decides what comes next.
     fn placed(&self, own: Own, standing: Standing, arrival: Arrival) -> (State, Option<Command>) {
+        let delayed = self.takeover == Takeover::Delayed;
         match (standing, self.patience) {
-            (Standing::First, Patience::Wait)
-                if (arrival, self.takeover) == (Arrival::Queued, Takeover::Delayed) =>
-            {
-                delay(own)
+            (Standing::First, Patience::Wait) if delayed && arrival == Arrival::Queued => delay(own),
+            // A holder may have vanished while those behind us waited, and our release would grant them at once.
+            (Standing::First, Patience::Try) if delayed && arrival == Arrival::Queued => {
+                leave(own, End::Busy)
             }
-            (Standing::First, _) => confirm(own),
-            (Standing::Second(first), Patience::Wait) => {
-                (State::WatchingFirst(own, first, arrival), Some(Command::WatchPredecessor(first)))
+            // The readers beside us may hold the lock, or wait for the delay after a writer that vanished. Nothing shows
+            // which.
+            (Standing::Beside, Patience::Wait) if delayed => delay(own),
+            (Standing::Beside, Patience::Try) if delayed => leave(own, End::Busy),
+            (Standing::First | Standing::Beside, _) => confirm(own),
+            (Standing::Behind(mut ahead), Patience::Wait) => {
+                // Only a delay depends on how each of them went.
+                if let Others::Some(readers) = &mut ahead.others
+                    && !delayed
+                {
+                    readers.clear();
+                }
+                watch(own, ahead, arrival)
             }
-            (Standing::Behind(predecessor), Patience::Wait) => watch(own, predecessor, arrival),
-            (Standing::Second(_) | Standing::Behind(_), Patience::Try) => leave(own, End::Busy),
+            (Standing::Behind(_), Patience::Try) => leave(own, End::Busy),
             (Standing::Missing, _) => ended(End::NodeDeleted),
         }
     }
+
+    /// The predecessor has released the lock.
+    fn succeed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> (State, Option<Command>) {
+        match (ahead.nearest.kind, &ahead.others) {
+            // A writer held the lock alone, so nobody was lower than it.
+            (Kind::Exclusive | Kind::Permit(_) | Kind::Slot(_), _) => confirm(own),
+            // A reader did not: other readers may hold the lock beside it.
+            (Kind::Shared, Others::All(left)) => self.follow(own, left, arrival),
+            (Kind::Shared, Others::Some(readers)) => look_for(own, arrival, readers.clone()),
+        }
+    }
+
+    /// The predecessor is gone, and did not release the lock.
+    fn deserted(&self, own: Own, ahead: &Ahead) -> (State, Option<Command>) {
+        match (own.place.kind, &ahead.others) {
+            // All readers behind a writer hear of its end at once. None of them lists the queue.
+            (Kind::Shared, Others::All(left)) => self.follow(own, left, Arrival::Queued),
+            // An operator may have deleted our node, too, and a listing shows that.
+            _ => look(own, Arrival::Queued),
+        }
+    }
+
+    /// The predecessor was gone before we watched it.
+    fn missed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> (State, Option<Command>) {
+        // Readers release one by one, so a reader that is missing may have vanished.
+        let arrival = if ahead.nearest.kind == Kind::Shared { Arrival::Queued } else { arrival };
+        match &ahead.others {
+            Others::All(left) => self.follow(own, left, arrival),
+            Others::Some(_) => look(own, arrival),
+        }
+    }
+
+    /// The nearest of those that blocked us is gone, and these are left. Goes on to the nearest of them.
+    fn follow(&self, own: Own, left: &[Sequence], arrival: Arrival) -> (State, Option<Command>) {
+        match (left.split_last(), own.place.kind) {
+            (Some((nearest, left)), _) => {
+                let nearest = Place { sequence: *nearest, kind: Kind::Exclusive };
+                watch(own, Ahead { nearest, others: Others::All(left.to_vec()) }, arrival)
+            }
+            (None, Kind::Shared) => self.placed(own, Standing::Beside, arrival),
+            (None, _) => self.placed(own, Standing::First, arrival),
+        }
+    }
+}
+
+/// Whether each of these readers is among the children.
+fn are_there(readers: &[Sequence], children: &[String]) -> bool {
+    let places = children.iter().filter_map(|name| Place::parse(name)).collect::<BTreeSet<_>>();
+    readers.iter().all(|reader| places.contains(&Place { sequence: *reader, kind: Kind::Shared }))
 }
 
 fn enter(look: Look) -> (State, Option<Command>) {
@@ -319,11 +397,28 @@ fn create_directory(look: Look) -> (State, Option<Command>) {
 }
 
 fn look(own: Own, arrival: Arrival) -> (State, Option<Command>) {
-    (State::Looking(own, arrival), Some(Command::List))
+    look_for(own, arrival, Vec::new())
 }
 
-fn watch(own: Own, predecessor: Sequence, arrival: Arrival) -> (State, Option<Command>) {
-    (State::Watching(own, predecessor, arrival), Some(Command::WatchPredecessor(predecessor)))
+fn look_for(own: Own, arrival: Arrival, readers: Vec<Sequence>) -> (State, Option<Command>) {
+    (State::Looking(own, arrival, readers), Some(Command::List))
+}
+
+fn watch(own: Own, ahead: Ahead, arrival: Arrival) -> (State, Option<Command>) {
+    let nearest = ahead.nearest;
+    (State::Watching(own, ahead, arrival), Some(Command::WatchPredecessor(nearest)))
+}
+
+fn wait(own: Own, mut ahead: Ahead, mut arrival: Arrival) -> (State, Option<Command>) {
+    // The release of a writer settles everything. After any other end of it, somebody may have vanished, and an
+    // exclusive contender lists the queue.
+    if ahead.nearest.kind == Kind::Exclusive {
+        arrival = Arrival::Queued;
+        if own.place.kind == Kind::Exclusive {
+            ahead.others = Others::Some(Vec::new());
+        }
+    }
+    (State::Waiting(own, ahead, arrival), None)
 }
 
 fn delay(own: Own) -> (State, Option<Command>) {
@@ -335,7 +430,7 @@ fn confirm(own: Own) -> (State, Option<Command>) {
 }
 
 fn guard(own: Own) -> (State, Option<Command>) {
-    (State::Guarding(own), Some(Command::WatchOwn(own.sequence)))
+    (State::Guarding(own), Some(Command::WatchOwn(own.place)))
 }
 
 fn lose(own: Own) -> (State, Option<Command>) {
@@ -343,11 +438,11 @@ fn lose(own: Own) -> (State, Option<Command>) {
 }
 
 fn release(own: Own) -> (State, Option<Command>) {
-    (State::Releasing(own), Some(Command::Release(own.sequence)))
+    (State::Releasing(own), Some(Command::Release(own.place)))
 }
 
 fn leave(own: Own, end: End) -> (State, Option<Command>) {
-    (State::Leaving(own, end), Some(Command::Delete(own.sequence)))
+    (State::Leaving(own, end), Some(Command::Delete(own.place)))
 }
 
 fn ended(end: End) -> (State, Option<Command>) {

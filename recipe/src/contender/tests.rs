@@ -1,4 +1,4 @@
-use proptest::collection::{hash_set, vec};
+use proptest::collection::{hash_map, vec};
 use proptest::prelude::*;
 
 use super::*;
@@ -7,42 +7,82 @@ use super::*;
 fn nearly_names() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
-        "lock-.{0,14}",
-        "lock-[+-]?[0-9]{0,14}",
-        "lock-0*[0-9]{1,10}",
-        "lock-[٠-٩]{10}",
-        "(lock|lock_|LOCK-|read-|_c_[0-9a-f]{8}-lock-)[0-9]{10}",
-        any::<i64>().prop_map(|number| format!("{PREFIX}{number:010}")),
-        any::<i32>().prop_map(|number| format!("{PREFIX}{number}")),
+        "r?lock-.{0,14}",
+        "r?lock-[+-]?[0-9]{0,14}",
+        "r?lock-0*[0-9]{1,10}",
+        "r?lock-[٠-٩]{10}",
+        "(lock|lock_|LOCK-|Rlock-|rrlock-|read-|_c_[0-9a-f]{8}-r?lock-)[0-9]{10}",
+        any::<i64>().prop_map(|number| format!("lock-{number:010}")),
+        any::<i64>().prop_map(|number| format!("rlock-{number:010}")),
+        any::<i32>().prop_map(|number| format!("lock-{number}")),
+        any::<i32>().prop_map(|number| format!("rlock-{number}")),
     ]
 }
 
 /// Names that no contender has.
 fn foreign() -> impl Strategy<Value = String> {
-    nearly_names().prop_filter("a contender's name", |name| Sequence::parse(name).is_none())
+    nearly_names().prop_filter("a contender's name", |name| Place::parse(name).is_none())
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop::sample::select(Kind::ALL.to_vec())
+}
+
+fn place(numbers: impl Strategy<Value = i32>) -> impl Strategy<Value = Place> {
+    (numbers, kind()).prop_map(|(number, kind)| Place { sequence: Sequence(number), kind })
+}
+
+fn numbers() -> impl Strategy<Value = i32> {
+    prop_oneof![4 => 0..12i32, 1 => -3..3i32, 1 => i32::MAX - 3..=i32::MAX, 1 => any::<i32>()]
+}
+
+/// What sorting says: `others` are the lower ones, the lowest first.
+fn expected(lower: &[Place], own: Place) -> Standing {
+    let writers = || lower.iter().filter(|place| place.kind == Kind::Exclusive);
+    let sequences = |places: &[Place]| places.iter().map(|place| place.sequence).collect::<Vec<_>>();
+    match (own.kind, lower) {
+        (_, []) => Standing::First,
+        (Kind::Shared, _) => match writers().copied().collect::<Vec<_>>().split_last() {
+            None => Standing::Beside,
+            Some((&nearest, others)) => {
+                Standing::Behind(Ahead { nearest, others: Others::All(sequences(others)) })
+            }
+        },
+        (_, [nearest]) => Standing::Behind(Ahead { nearest: *nearest, others: Others::All(vec![]) }),
+        (_, [others @ .., nearest]) => {
+            let readers = others.iter().filter(|place| place.kind == Kind::Shared).copied();
+            let readers = sequences(&readers.collect::<Vec<_>>());
+            Standing::Behind(Ahead { nearest: *nearest, others: Others::Some(readers) })
+        }
+    }
 }
 
 proptest! {
     #[test]
-    fn every_name_is_read_back(number: i32) {
-        let sequence = Sequence(number);
-        prop_assert_eq!(Sequence::parse(&sequence.name()), Some(sequence));
-        prop_assert_eq!(sequence.name(), sequence.to_string());
+    fn every_name_is_read_back(place in place(any::<i32>())) {
+        prop_assert_eq!(Place::parse(&place.name()), Some(place));
+        prop_assert_eq!(place.name(), place.to_string());
     }
 
     #[test]
     fn nothing_but_a_name_is_read(text in nearly_names()) {
-        let number = text.strip_prefix("lock-").and_then(|digits| digits.parse::<i128>().ok());
-        let canonical = number
-            .filter(|number| (i128::from(i32::MIN)..=i128::from(i32::MAX)).contains(number))
-            .filter(|number| format!("lock-{number:010}") == text)
-            .and_then(|number| i32::try_from(number).ok());
-        prop_assert_eq!(Sequence::parse(&text), canonical.map(Sequence));
+        let of_kind = |kind: Kind, prefix: &str| {
+            let number = text.strip_prefix(prefix).and_then(|digits| digits.parse::<i128>().ok());
+            number
+                .filter(|number| (i128::from(i32::MIN)..=i128::from(i32::MAX)).contains(number))
+                .filter(|number| format!("{prefix}{number:010}") == text)
+                .and_then(|number| i32::try_from(number).ok())
+                .map(|number| Place { sequence: Sequence(number), kind })
+        };
+        let canonical = of_kind(Kind::Exclusive, "lock-").or(of_kind(Kind::Shared, "rlock-"));
+        prop_assert_eq!(Place::parse(&text), canonical);
     }
 
     #[test]
-    fn the_order_is_that_of_the_numbers(one: i32, other: i32) {
-        prop_assert_eq!(Sequence(one).cmp(&Sequence(other)), one.cmp(&other));
+    fn the_order_is_that_of_the_numbers(one in place(any::<i32>()), other in place(any::<i32>())) {
+        if one.sequence != other.sequence {
+            prop_assert_eq!(one.cmp(&other), one.sequence.0.cmp(&other.sequence.0));
+        }
     }
 
     #[test]
@@ -55,55 +95,71 @@ proptest! {
 
     #[test]
     fn standing_is_what_sorting_says(
-        numbers in vec(prop_oneof![0..12i32, -3..3i32, i32::MAX - 3..=i32::MAX, any::<i32>()], 0..12),
+        others in hash_map(numbers(), kind(), 0..12),
         foreign in vec(foreign(), 0..4),
-        own in prop_oneof![0..12i32, -3..3i32, i32::MAX - 3..=i32::MAX],
+        own in place(numbers()),
         present: bool,
         seed in any::<prop::sample::Index>(),
     ) {
-        let mut numbers = numbers;
+        // All kinds take their numbers from one counter.
+        let others = others.into_iter().map(|(number, kind)| Place { sequence: Sequence(number), kind });
+        let mut places = others.filter(|place| place.sequence != own.sequence).collect::<Vec<_>>();
+        places.sort_unstable();
+        let lower = places.partition_point(|place| *place < own);
+        let expected = if present { expected(&places[..lower], own) } else { Standing::Missing };
         if present {
-            numbers.push(own);
+            places.push(own);
         }
-        numbers.sort_unstable();
-        numbers.dedup();
-        let mut children = numbers.iter().map(|number| Sequence(*number).name()).chain(foreign).collect::<Vec<_>>();
+        let mut children = places.iter().map(|place| place.name()).chain(foreign).collect::<Vec<_>>();
         if !children.is_empty() {
             let middle = seed.index(children.len());
             children.rotate_left(middle);
         }
-
-        let expected = match numbers.iter().position(|number| *number == own) {
-            None => Standing::Missing,
-            Some(0) => Standing::First,
-            Some(1) => Standing::Second(Sequence(numbers[0])),
-            Some(place) => Standing::Behind(Sequence(numbers[place - 1])),
-        };
-        prop_assert_eq!(standing(&children, Sequence(own)), expected);
+        prop_assert_eq!(standing(&children, own), expected);
     }
 
     #[test]
     fn the_order_of_the_children_does_not_matter(
-        (sorted, shuffled) in vec(any::<i32>(), 1..12)
-            .prop_map(|numbers| numbers.into_iter().map(|number| Sequence(number).name()).collect::<Vec<_>>())
+        (sorted, shuffled) in hash_map(any::<i32>(), kind(), 1..12)
+            .prop_map(|places| {
+                let places = places.into_iter().map(|(number, kind)| Place { sequence: Sequence(number), kind });
+                places.map(Place::name).collect::<Vec<_>>()
+            })
             .prop_flat_map(|names| (Just(names.clone()), Just(names).prop_shuffle())),
         own in any::<prop::sample::Index>(),
     ) {
-        let own = Sequence::parse(&sorted[own.index(sorted.len())]).unwrap();
+        let own = Place::parse(&sorted[own.index(sorted.len())]).unwrap();
         prop_assert_eq!(standing(&sorted, own), standing(&shuffled, own));
     }
 
+    /// Nobody is passed over: each lower contender that blocks is the nearest, is among the others, or is a writer that
+    /// the next listing shows. No reader is left to that listing, which could not show how it went.
     #[test]
-    fn a_predecessor_is_the_highest_lower_child(numbers in hash_set(any::<i32>(), 1..12), own: i32) {
-        let mut children = numbers.iter().map(|number| Sequence(*number).name()).collect::<Vec<_>>();
-        children.push(Sequence(own).name());
-        let lower = numbers.iter().copied().filter(|number| *number < own);
-        let expected = match (lower.clone().count(), lower.max().map(Sequence)) {
-            (1, Some(highest)) => Standing::Second(highest),
-            (_, Some(highest)) => Standing::Behind(highest),
-            (_, None) => Standing::First,
-        };
-        prop_assert_eq!(standing(&children, Sequence(own)), expected);
+    fn everybody_who_blocks_is_known_or_a_writer_before_a_listing(
+        lower in hash_map(0..20i32, kind(), 1..12),
+        kind in kind(),
+    ) {
+        let own = Place { sequence: Sequence(20), kind };
+        let lower = lower.into_iter().map(|(number, kind)| Place { sequence: Sequence(number), kind });
+        let lower = lower.collect::<Vec<_>>();
+        let children = lower.iter().map(|place| place.name()).chain([own.name()]).collect::<Vec<_>>();
+        let blocks = |place: &Place| kind == Kind::Exclusive || place.kind == Kind::Exclusive;
+        match standing(&children, own) {
+            Standing::Behind(Ahead { nearest, others: Others::All(others) }) => {
+                for place in lower.into_iter().filter(blocks) {
+                    prop_assert!(place == nearest || others.contains(&place.sequence), "{}", place);
+                }
+            }
+            Standing::Behind(Ahead { nearest, others: Others::Some(readers) }) => {
+                prop_assert_eq!(kind, Kind::Exclusive);
+                for place in lower.into_iter().filter(|place| *place != nearest) {
+                    let known = readers.contains(&place.sequence);
+                    prop_assert_eq!(known, place.kind == Kind::Shared, "{}", place);
+                }
+            }
+            Standing::Beside => prop_assert!(!lower.iter().any(blocks)),
+            other => prop_assert!(false, "{:?}", other),
+        }
     }
 }
 
@@ -116,7 +172,8 @@ fn names_are_spelled_as_the_server_does() {
         (-1, "lock--000000001"),
         (i32::MIN, "lock--2147483648"),
     ] {
-        assert_eq!(Sequence(number).name(), name);
+        assert_eq!(Place::exclusive(number).name(), name);
+        assert_eq!(Place::shared(number).name(), format!("r{name}"));
     }
 }
 
@@ -146,17 +203,34 @@ fn other_spellings_are_no_contenders() {
         "lock0000000001",
         "/lock-0000000001",
         "0000000001",
+        "rlock-",
+        "rlock-000000001",
+        "rlock-+000000001",
+        "rrlock-0000000001",
+        "Rlock-0000000001",
+        "r-lock-0000000001",
+        "rlock-2147483648",
     ] {
-        assert_eq!(Sequence::parse(name), None, "{name:?}");
+        assert_eq!(Place::parse(name), None, "{name:?}");
     }
 }
 
 #[test]
 fn numbers_that_wrapped_come_before_those_that_did_not() {
-    let children = [i32::MAX, i32::MIN, 0].map(|number| Sequence(number).name());
-    assert_eq!(standing(&children, Sequence(i32::MIN)), Standing::First);
-    assert_eq!(standing(&children, Sequence(0)), Standing::Second(Sequence(i32::MIN)));
-    assert_eq!(standing(&children, Sequence(i32::MAX)), Standing::Behind(Sequence(0)));
+    let [last, wrapped, zero] = [i32::MAX, i32::MIN, 0].map(Place::exclusive);
+    let children = [last, wrapped, zero].map(Place::name);
+    let behind = |nearest, others| Standing::Behind(Ahead { nearest, others });
+    assert_eq!(standing(&children, wrapped), Standing::First);
+    assert_eq!(standing(&children, zero), behind(wrapped, Others::All(vec![])));
+    assert_eq!(standing(&children, last), behind(zero, Others::Some(vec![])));
+}
+
+#[test]
+fn a_place_is_of_one_kind() {
+    let children = [Place::exclusive(1), Place::shared(2)].map(Place::name);
+    for place in [Place::shared(1), Place::exclusive(2)] {
+        assert_eq!(standing(&children, place), Standing::Missing);
+    }
 }
 
 #[test]

@@ -64,6 +64,11 @@ impl Lengths {
         self.timeout.saturating_sub(self.margin)
     }
 
+    /// How long a lease must last for two heartbeats to have a chance to extend it, one of them before this margin begins.
+    pub fn ample(&self, stop_margin: Duration) -> Duration {
+        self.heartbeat.saturating_add(self.heartbeat.max(stop_margin))
+    }
+
     /// The length that a lease never falls below while the servers answer every heartbeat within a quarter of the time
     /// between two. A confirmation is up to two heartbeats behind: one for the last touch that it confirms, and one
     /// until the next confirmation. It also waits for the replies of both.

@@ -1,14 +1,14 @@
-//! What must hold in every world of a model, and how all of it is explored, or one way through it replayed.
+//! What must hold in every world of the model, and how one way through it is replayed.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use stateright::Property;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use zklock_recipe::Kind;
 
-use crate::contender::{Caller, Contender};
+use crate::contender::{Caller, Contender, Seated};
+use crate::exploration;
 use crate::findings::{Breach, Witness};
 use crate::foreigner::Foreigner;
-use crate::server::Make;
+use crate::server::{Make, Party, Target};
 use crate::setup::Setup;
 use crate::step::Step;
 use crate::world::World;
@@ -16,122 +16,168 @@ use crate::world::World;
 pub(crate) const ONE_HOLDER: &str = "at most one guard is valid";
 pub(crate) const NO_ORPHAN: &str = "no node is left without an owner";
 pub(crate) const ONE_KIND: &str = "no guard is valid while a contender of another client holds the lock";
+pub(crate) const UNASKED: &str =
+    "a writer's release grants readers without a request, and no reader lists twice";
+pub(crate) const DELAYED: &str = "nobody in front of whom a guard has vanished is granted without a delay";
+pub(crate) const IN_VAIN: &str = "nobody waits whom nobody blocks";
+pub(crate) const FIRST_IS_TOLD: &str = "a member that is first and without its node is told";
+pub(crate) const NOT_ANOTHERS: &str = "nobody removes another's node";
 pub(crate) const GRANTED: &str = "every waiter whose session lives is granted in the end";
 
-struct Contest {
-    setup: Setup,
-    witnessed: Arc<AtomicU64>,
-}
+type Contest = exploration::Contest<Setup>;
 
-impl Model for Contest {
-    type State = World;
-    type Action = Step;
+impl exploration::Setup for Setup {
+    type World = World;
+    type Step = Step;
+    type Witness = Witness;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.setup)]
+    fn first(&self) -> World {
+        let setup = Self { giving_up: true, ..self.clone() };
+        replay_timed(&setup, &setup.opening)
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(&self.setup, steps);
+    fn steps(&self, world: &World, steps: &mut Vec<Step>) {
+        world.steps(self, steps);
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let mut world = world.clone();
-        let witness = |witness| {
-            self.witnessed.fetch_or(1 << witness as u64, Ordering::Relaxed);
-        };
-        world.take(step, &self.setup, &witness);
-        Some(world)
+    fn take(&self, world: &mut World, step: Step, witness: &impl Fn(Witness)) {
+        world.take(step, self, witness);
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn properties(&self) -> Vec<Property<Contest>> {
         let mut properties = vec![
-            always(NO_ORPHAN, |_, world| {
-                let mut ours = world.server.nodes.iter().filter(|node| node.make == Make::Ours);
+            Contest::always(NO_ORPHAN, |_, world| {
+                let mut ours = world.server.nodes().filter(|node| node.make == Make::Ours);
                 ours.all(|node| {
                     let creator = &world.contenders[node.creator];
-                    !creator.machine.is_ended() || world.sessions[creator.session].over
+                    !creator.group.is_ended() || world.sessions[creator.session].over
                 })
             }),
-            always(ONE_KIND, |_, world| {
+            Contest::always(ONE_KIND, |_, world| {
                 valid_guards(world) == 0 || !world.foreigners.iter().any(Foreigner::holds)
             }),
-            always("a contender has one watch of a kind", |_, world| {
-                let follower = world.follower.iter().flat_map(|follower| &follower.server.nodes);
-                let nodes = world.server.nodes.iter().chain(follower);
-                let mut watches = nodes.flat_map(|node| &node.watches).collect::<Vec<_>>();
+            Contest::always("a contender has one watch of a kind in each queue", |_, world| {
+                let follower =
+                    world.follower.iter().flat_map(|follower| follower.server.queues.iter().enumerate());
+                let queues = world.server.queues.iter().enumerate().chain(follower);
+                let nodes =
+                    queues.flat_map(|(index, queue)| queue.nodes.iter().map(move |node| (index, node)));
+                let watches =
+                    nodes.flat_map(|(queue, node)| node.watches.iter().map(move |watch| (queue, watch)));
+                let mut watches = watches.collect::<Vec<_>>();
                 let all = watches.len();
-                watches.sort_by_key(|watch| (watch.party, watch.kind as u8));
+                watches.sort_by_key(|(queue, watch)| (*queue, watch.party, watch.target as u8));
                 watches.dedup();
                 watches.len() == all
             }),
-            always("nobody is stuck", |contest, world| {
+            Contest::always("nobody is stuck", |contest, world| {
                 if contest.setup.clock.is_some_and(|clock| clock.end == world.leader_time()) {
                     return true;
                 }
                 let is_over =
-                    |contender: &Contender| contender.caller == Caller::Idle || contender.machine.is_ended();
-                world.server.nodes.is_empty() && world.contenders.iter().all(is_over)
+                    |contender: &Contender| contender.caller == Caller::Idle || contender.group.is_ended();
+                world.server.nodes().next().is_none() && world.contenders.iter().all(is_over)
                     || !world.is_quiet(&contest.setup)
             }),
-            always("every grant has a caller", |_, world| world.breach != Some(Breach::GrantToNobody)),
-            always("no write is superseded", |_, world| world.breach != Some(Breach::SupersededWrite)),
-            sometimes("a guard is held", |_, world| valid_guards(world) == 1),
-            sometimes("it is all over", |_, world| {
-                world.contenders.iter().all(|contender| contender.machine.is_ended())
+            Contest::always("every grant has a caller", |_, world| {
+                world.breach != Some(Breach::GrantToNobody)
+            }),
+            Contest::always("no write is superseded", |_, world| {
+                world.breach != Some(Breach::SupersededWrite)
+            }),
+            Contest::sometimes("a guard is held", |_, world| valid_guards(world) > 0),
+            Contest::sometimes("it is all over", |_, world| {
+                world.contenders.iter().all(|contender| contender.group.is_ended())
             }),
         ];
         // Whoever may give up is granted or gives up, so this would say nothing; and time ends.
-        if !self.setup.giving_up && self.setup.clock.is_none() {
+        if !self.giving_up && self.clock.is_none() {
             properties.push(Property::eventually(GRANTED, |_: &Contest, world: &World| {
                 let done = |contender: &Contender| {
-                    contender.machine.is_ended() || world.sessions[contender.session].over
+                    contender.group.is_ended() || world.sessions[contender.session].over
                 };
                 world.contenders.iter().all(done) && world.foreigners.iter().all(Foreigner::is_gone)
             }));
         }
         // What an operator does is not foreseen, but by a long delay.
-        let meddled = self.setup.faults.deletions > 0 || self.setup.faults.evictions > 0;
-        if !meddled || self.setup.clock.is_some() {
-            properties.push(always(ONE_HOLDER, |_, world| valid_guards(world) <= 1));
+        let faults = self.faults;
+        let meddled = faults.deletions + faults.evictions + faults.uproots > 0;
+        if !meddled || self.clock.is_some() {
+            properties.push(Contest::always(ONE_HOLDER, |_, world| !two_hold(world)));
         }
-        if meddled || self.setup.faults.writes > 0 {
-            properties.push(always("a settled holder without a node is told", |contest, world| {
-                let mut steps = Vec::new();
-                world.steps(&contest.setup, &mut steps);
-                let to_come = |step: &Step| !step.is_voluntary(world) && !matches!(step, Step::LetGo(_));
-                steps.iter().any(to_come)
-                    || world.contenders.iter().enumerate().all(|(party, contender)| {
-                        !contender.settled
-                            || contender.caller != (Caller::Holding { valid: true })
-                            || world.server.node_of(party).is_some()
+        if meddled || faults.writes > 0 {
+            properties.push(Contest::always("a settled holder without a node is told", |contest, world| {
+                let settled = |contender: &Contender| contender.settled && contender.holds();
+                !world.contenders.iter().any(settled)
+                    || !is_calm(contest, world)
+                    || (world.contenders.iter().enumerate()).all(|(party, contender)| {
+                        !settled(contender) || has_its_nodes(world, party, |_| true)
                     })
+            }));
+        }
+        if self.is_of_a_family() {
+            properties.push(Contest::always(UNASKED, |_, world| world.breach != Some(Breach::ReaderAsks)));
+        }
+        if self.notes_delays() {
+            properties.push(Contest::always(DELAYED, |_, world| world.breach != Some(Breach::Undelayed)));
+        }
+        // With a clock, time ends while somebody waits for a delay.
+        if self.is_of_a_family() && self.clock.is_none() {
+            properties.extend([
+                Contest::always(IN_VAIN, |contest, world| {
+                    let waiting = |(party, contender): &(Party, &Contender)| {
+                        contender.caller == Caller::Waiting && is_free(world, *party)
+                    };
+                    !world.contenders.iter().enumerate().any(|it| waiting(&it)) || !is_calm(contest, world)
+                }),
+                Contest::always(FIRST_IS_TOLD, |contest, world| {
+                    let waits_for_another =
+                        |seated: &Seated| matches!(seated.watch, Some((Target::Predecessor, _)));
+                    let first = |seated: &Seated| !waits_for_another(seated);
+                    let waits = |contender: &Contender| {
+                        contender.caller == Caller::Waiting && contender.seats.iter().any(first)
+                    };
+                    !world.contenders.iter().any(waits)
+                        || !is_calm(contest, world)
+                        || (world.contenders.iter().enumerate())
+                            .all(|(party, contender)| !waits(contender) || has_its_nodes(world, party, first))
+                }),
+            ]);
+        }
+        if !meddled || faults.uproots > 0 {
+            properties.push(Contest::always(NOT_ANOTHERS, |_, world| {
+                world.breach != Some(Breach::RemovalOfAnothersNode)
             }));
         }
         if meddled {
             return properties;
         }
         properties.extend([
-            always("a valid guard's node is the first", |_, world| {
-                world.contenders.iter().enumerate().all(|(party, contender)| {
-                    contender.caller != Caller::Holding { valid: true }
-                        || world.server.nodes.first().is_some_and(|first| {
-                            first.creator == party && contender.machine.own() == Some(first.own)
+            Contest::always("nobody who blocks it is before a valid guard's node", |_, world| {
+                let mut holders =
+                    world.contenders.iter().enumerate().filter(|(_, contender)| contender.holds());
+                holders.all(|(party, contender)| {
+                    contender.places().all(|(queue, own)| {
+                        let queue = &world.server.queues[queue];
+                        queue.node_of(party).is_some_and(|node| {
+                            own == Some(node.own) && queue.blocking(node.own.place).next().is_none()
                         })
+                    })
                 })
             }),
-            always("those who wait undisturbed are granted in turn", |_, world| {
+            Contest::always("those who wait undisturbed are granted in turn", |_, world| {
                 world.breach != Some(Breach::OutOfTurn)
             }),
-            always("tokens strictly increase", |_, world| world.breach != Some(Breach::TokenNotHigher)),
-            always("released means by its own transaction", |_, world| {
+            Contest::always("tokens increase past those that a guard excludes", |_, world| {
+                world.breach != Some(Breach::TokenNotHigher)
+            }),
+            Contest::always("released means by its own transaction", |_, world| {
                 world.breach != Some(Breach::ReleasedWithoutRemoval)
             }),
-            always("only the first releases", |_, world| world.breach != Some(Breach::ReleaseBehindOthers)),
-            always("nobody removes another's node", |_, world| {
-                world.breach != Some(Breach::RemovalOfAnothersNode)
+            Contest::always("only the first releases", |_, world| {
+                world.breach != Some(Breach::ReleaseBehindOthers)
             }),
-            always("every end has its cause", |_, world| {
+            Contest::always("every end has its cause", |_, world| {
                 !matches!(world.breach, Some(Breach::UnexpectedEnd | Breach::UnfoundedLoss))
             }),
         ]);
@@ -139,40 +185,41 @@ impl Model for Contest {
     }
 }
 
-type Rule = fn(&Contest, &World) -> bool;
-
-fn always(name: &'static str, rule: Rule) -> Property<Contest> {
-    Property::always(name, rule)
-}
-
-fn sometimes(name: &'static str, rule: Rule) -> Property<Contest> {
-    Property::sometimes(name, rule)
-}
-
 pub(crate) fn valid_guards(world: &World) -> usize {
-    let valid = |contender: &&Contender| contender.caller == Caller::Holding { valid: true };
-    world.contenders.iter().filter(valid).count()
+    world.contenders.iter().filter(|contender| contender.holds()).count()
 }
 
-/// Explores all of it: the rules hold, everything listed has happened, and there are this many states.
-pub(crate) fn explore(setup: Setup, states: usize, occurrences: &[Witness]) {
-    let witnessed = Arc::new(AtomicU64::new(0));
-    let checker = Contest { setup, witnessed: witnessed.clone() }.checker().spawn_bfs().join();
-    checker.assert_properties();
-    let witnessed = witnessed.load(Ordering::Relaxed);
-    let missing = occurrences.iter().filter(|witness| witnessed & (1 << **witness as u64) == 0);
-    assert_eq!(missing.collect::<Vec<_>>(), [] as [&Witness; 0], "never happened");
-    assert_eq!(checker.unique_state_count(), states);
+/// Whether two guards are valid, at least one of which is exclusive in a queue of both.
+fn two_hold(world: &World) -> bool {
+    let seats = world.contenders.iter().filter(|contender| contender.holds()).flat_map(|it| &it.seats);
+    let mut guards = vec![(0, 0); world.server.queues.len()];
+    for Seated { seat, .. } in seats {
+        let (all, exclusive) = &mut guards[seat.queue];
+        *all += 1;
+        *exclusive += usize::from(seat.kind == Kind::Exclusive);
+    }
+    guards.into_iter().any(|(all, exclusive)| exclusive > 0 && all > 1)
 }
 
-/// Explores until `property` fails, as it must.
-pub(crate) fn refute(setup: Setup, property: &'static str) {
-    let checker = Contest { setup, witnessed: Arc::default() }
-        .checker()
-        .finish_when(HasDiscoveries::AnyOf([property].into()))
-        .spawn_bfs()
-        .join();
-    checker.assert_any_discovery(property);
+/// Nothing is under way, and only callers can do something.
+fn is_calm(contest: &Contest, world: &World) -> bool {
+    let mut steps = Vec::new();
+    world.steps(&contest.setup, &mut steps);
+    steps.iter().all(|step| step.is_voluntary(world) || matches!(step, Step::LetGo(_)))
+}
+
+/// Whether the nodes of these members are there.
+fn has_its_nodes(world: &World, party: Party, which: impl Fn(&Seated) -> bool) -> bool {
+    let seats = world.contenders[party].seats.iter().filter(|seated| which(seated));
+    seats.map(|seated| &world.server.queues[seated.seat.queue]).all(|queue| queue.node_of(party).is_some())
+}
+
+/// Whether all of a contender's nodes are there, and none is blocked.
+fn is_free(world: &World, party: Party) -> bool {
+    world.contenders[party].places().all(|(queue, _)| {
+        let queue = &world.server.queues[queue];
+        queue.node_of(party).is_some_and(|node| queue.blocking(node.own.place).next().is_none())
+    })
 }
 
 /// Takes these steps, each of which must be possible.

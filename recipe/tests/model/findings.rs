@@ -12,6 +12,8 @@ pub(crate) enum Breach {
     UnexpectedEnd,
     UnfoundedLoss,
     OutOfTurn,
+    ReaderAsks,
+    Undelayed,
 }
 
 /// What has happened in some state of a model: so that a rule which holds also had occasion to fail.
@@ -28,6 +30,8 @@ pub(crate) enum Witness {
     RecoveryFindsNode,
     RecoveryFindsNone,
     RemovalFoundDone,
+    /// A contender gave its session up, because nobody knew whose a node was.
+    SessionGivenUp,
     RemovalFoundUndone,
     GiveUpWhileEntering,
     GiveUpWhileWaiting,
@@ -62,4 +66,23 @@ pub(crate) enum Witness {
     PolledAgain,
     /// A contender looked for its node in what another one's search had found.
     SearchShared,
+    ReaderGrantedByRelease,
+    /// A guard was granted beside one that was valid.
+    GrantBesideAnother,
+    /// A member of a group was first in its queue, and watched its own node while another one waited.
+    FirstAmongWaiting,
+    /// A release found a node gone.
+    ReleaseFindsNone,
+    /// A guard vanished in front of somebody who waited.
+    GuardVanished,
+    /// A contender that was unsure of its nodes looked at them, and one was not there, or was another's.
+    LookFindsNone,
+    /// A member of a group was told that its own node was gone while another one waited.
+    ToldBeforeTheGrant,
+}
+
+impl From<Witness> for u8 {
+    fn from(witness: Witness) -> Self {
+        witness as Self
+    }
 }

@@ -3,13 +3,13 @@
 //! One stream leads from it to the leader and one back, and each takes any time. So a follower that is cut off is one
 //! whose streams stand still for long.
 
-use zklock_recipe::Sequence;
+use zklock_recipe::Place;
 
 use crate::findings::Witness;
-use crate::requests::{Change, Message, Sent};
+use crate::requests::{Address, Change, Message, Sent};
 use crate::run::Run;
 use crate::server::{Make, Party, Server};
-use crate::setup::Flaw;
+use crate::setup::{Flaw, Seat};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Follower {
@@ -46,7 +46,7 @@ pub(crate) enum Up {
 pub(crate) enum Down {
     Transaction(Effect),
     /// To what was forwarded for this session. Nothing, if a read answers it.
-    Answer(usize, Option<(Party, Message)>),
+    Answer(usize, Option<(Address, Message)>),
     /// The session may be resumed.
     Revalidated(usize),
     Ping,
@@ -55,10 +55,10 @@ pub(crate) enum Down {
 /// What a transaction changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
-    Directory(bool),
-    Created(Party, Make),
-    Written(Sequence),
-    Removed(Sequence, Change),
+    Directory(usize, bool),
+    Created(Party, Make, Vec<Seat>),
+    Written(usize, Place),
+    Removed(Vec<(usize, Place)>, Change),
     /// The session has ended, and with it the nodes of its contenders.
     Over(usize),
 }
@@ -160,23 +160,32 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn apply_effect(&mut self, effect: Effect) {
         let Some(follower) = &mut self.world.follower else { return };
         match effect {
-            Effect::Directory(there) => follower.server.directory = there.then_some(0),
-            Effect::Created(party, make) => drop(follower.server.create(party, make)),
-            Effect::Written(sequence) => {
-                let watches = follower.server.write(sequence);
-                self.notify(watches, sequence, Change::Written);
+            Effect::Directory(queue, there) => {
+                follower.server.queues[queue].directory = there.then_some(0);
             }
-            Effect::Removed(sequence, change) => {
-                let watches = follower.server.remove(sequence);
-                self.notify(watches, sequence, change);
+            Effect::Created(party, make, seats) => drop(follower.server.create(party, make, &seats)),
+            Effect::Written(queue, place) => {
+                let watches = follower.server.queues[queue].write(place);
+                self.notify(watches, queue, place, Change::Written);
+            }
+            Effect::Removed(removals, change) => {
+                let queues = &mut follower.server.queues;
+                let fired = removals.iter().map(|&(queue, place)| queues[queue].remove(place));
+                let fired = fired.collect::<Vec<_>>();
+                for ((queue, place), watches) in removals.into_iter().zip(fired) {
+                    self.notify(watches, queue, place, change);
+                }
             }
             Effect::Over(session) => {
-                for party in self.world.members(session) {
-                    while let Some(follower) = &mut self.world.follower
-                        && let Some(sequence) = follower.server.node_of(party).map(|node| node.own.sequence)
-                    {
-                        let watches = follower.server.remove(sequence);
-                        self.notify(watches, sequence, Change::Deleted);
+                for party in self.world.contenders_of(session) {
+                    for queue in 0..self.world.server.queues.len() {
+                        while let Some(follower) = &mut self.world.follower
+                            && let Some(node) = follower.server.queues[queue].node_of(party)
+                        {
+                            let place = node.own.place;
+                            let watches = follower.server.queues[queue].remove(place);
+                            self.notify(watches, queue, place, Change::Deleted);
+                        }
                     }
                 }
                 if self.world.sessions[session].follows {

@@ -5,13 +5,19 @@
 //! that nobody is lower, until its node is gone: longer than any real one. A look that shows somebody lower, and the watch
 //! that follows, change nothing for others and are no steps.
 
+use zklock_recipe::Kind;
+
 use crate::findings::Witness;
 use crate::follower::Effect;
 use crate::requests::Change;
 use crate::run::Run;
 use crate::server::{Make, Node, Party};
+use crate::setup::Seat;
 use crate::step::Step;
 use crate::world::World;
+
+/// They contend in the first queue.
+const SEAT: Seat = Seat { queue: 0, kind: Kind::Exclusive };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Foreigner {
@@ -50,10 +56,13 @@ impl World {
     pub(crate) fn foreigner_steps(&self, steps: &mut Vec<Step>) {
         for (index, foreigner) in self.foreigners.iter().enumerate() {
             match foreigner.stay {
-                Stay::Idle if self.server.directory.is_some() => steps.push(Step::ForeignerEnters(index)),
+                Stay::Idle if self.server.queues[SEAT.queue].directory.is_some() => {
+                    steps.push(Step::ForeignerEnters(index))
+                }
                 Stay::Waiting => {
                     steps.push(Step::ForeignerLeaves(index));
-                    if self.server.nodes.first().is_some_and(|first| first.creator == self.foreign(index)) {
+                    let first = self.server.queues[SEAT.queue].nodes.first();
+                    if first.is_some_and(|first| first.creator == self.foreign(index)) {
                         steps.push(Step::ForeignerHolds(index));
                     }
                 }
@@ -71,23 +80,23 @@ impl World {
 impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn foreigner_enters(&mut self, index: usize) {
         let (party, make) = (self.world.foreign(index), self.world.foreigners[index].make);
-        if self.world.server.create(party, make).is_some() {
-            self.replicate(Effect::Created(party, make));
+        if self.world.server.create(party, make, &[SEAT]).is_some() {
+            self.replicate(Effect::Created(party, make, vec![SEAT]));
         }
         self.world.foreigners[index].stay = Stay::Waiting;
     }
 
     pub(crate) fn foreigner_holds(&mut self, index: usize) {
-        if self.world.last_token > 0 {
+        if self.world.tokens[SEAT.queue].any > 0 {
             (self.witness)(Witness::ForeignerHeldNext);
         }
         self.world.foreigners[index].stay = Stay::Holding;
     }
 
     pub(crate) fn foreigner_leaves(&mut self, index: usize) {
-        let node = self.world.server.node_of(self.world.foreign(index));
+        let node = self.world.server.queues[SEAT.queue].node_of(self.world.foreign(index));
         if let Some(Node { own, .. }) = node {
-            self.remove(own.sequence, Change::Deleted);
+            self.remove(vec![(SEAT.queue, own.place)], Change::Deleted);
         }
         self.world.foreigners[index].stay = Stay::Gone;
     }

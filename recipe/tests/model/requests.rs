@@ -1,17 +1,34 @@
 //! What goes over the network, and how the server answers it.
 
-use zklock_recipe::{Event, Foreign, ForeignClient, Look, Own, Sequence, Sight};
+use zklock_recipe::{Event, Foreign, ForeignClient, Input, Look, Own, Place, Sequence, Sight};
 
 use crate::findings::{Breach, Witness};
 use crate::follower::{Down, Effect, Up};
 use crate::mutant::Mutant;
 use crate::run::Run;
-use crate::server::{Kind, Make, Node, Party, Watch};
-use crate::setup::Flaw;
+use crate::server::{Make, Node, Party, Target, Watch};
+use crate::setup::{Flaw, Seat};
+
+/// Who has asked, or is answered: one member of a contender's group, or all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Address {
+    pub(crate) party: Party,
+    pub(crate) seat: Option<usize>,
+}
+
+impl Address {
+    /// The event as the group is told of it.
+    pub(crate) fn input(self, event: Event) -> Input {
+        match self.seat {
+            None => Input::All(event),
+            Some(seat) => Input::One(seat, event),
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sent {
-    pub(crate) party: Party,
+    pub(crate) address: Address,
     pub(crate) request: Request,
     /// False once another request has taken its place.
     pub(crate) awaited: bool,
@@ -19,32 +36,43 @@ pub(crate) struct Sent {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
-    Create(Look),
-    /// The read behind a create.
-    Look(Look),
+    /// Creates the nodes of all members, but those that are there already.
+    Create(Look, Vec<Own>),
+    /// The read of one queue behind a create, with what those of other queues have shown.
+    Look(Look, Vec<Sight>),
     CreateDirectory,
     Recover,
     /// The read behind the write that a recovery begins with.
     Find,
-    /// Asks the quorum whether our own node is there.
-    Confirm(Sequence),
+    /// Asks the quorum whether all these nodes of ours are there.
+    Confirm(Vec<Place>),
     /// A heartbeat, sent then.
     Sync(u8),
     /// The second half of a heartbeat, sent then.
     Beat(u8),
     List,
     /// Reads a node, and watches its data.
-    Watch(Kind, Sequence),
+    Watch(Target, Place),
     /// The second watch on a predecessor, sent right behind the first.
-    WatchChildren(Sequence),
-    Release(Sequence),
-    Delete(Sequence),
+    WatchChildren(Place),
+    /// Of one member or of all, in one transaction.
+    Release(Vec<Place>, Certainty),
+    Delete(Place, Certainty),
+}
+
+/// How sure a contender is that the node of its node's name is its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Certainty {
+    /// Nobody has told it of anybody who touched its nodes.
+    Seen,
+    /// It looks at the node first. Here nothing comes between the look and what follows.
+    Unsure,
 }
 
 impl Request {
     /// Whether the leader has to answer.
     fn is_forwarded(&self) -> bool {
-        !matches!(self, Self::Look(_) | Self::Find | Self::List | Self::Watch(..) | Self::WatchChildren(_))
+        !matches!(self, Self::Look(..) | Self::Find | Self::List | Self::Watch(..) | Self::WatchChildren(_))
     }
 
     /// Whether it is the session's, and no contender's.
@@ -56,16 +84,20 @@ impl Request {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
     /// To the first half of an `Enter`.
-    Created(Own),
+    Created(Vec<Own>),
     /// To the second half.
-    Saw(Sight),
+    Saw(Vec<Sight>),
     Reply(Event),
+    /// To a request for all, which had no effect because of this member.
+    FailedAt(usize, Event),
     /// To a search for a lost node. Others of the session may share it on its connection: the last creation before it.
     Found(Option<Own>, Option<i64>),
-    Watched(Kind, Sequence),
+    /// Reply to `Recover`: nobody knows whose a node of this session is.
+    Unclear,
+    Watched(Target, Place),
     /// The request's connection was lost.
     Failed,
-    Changed(Kind, Sequence, Change),
+    Changed(Target, Place, Change),
     /// The watch's connection was lost.
     WatchLost,
     /// A heartbeat that was sent then.
@@ -151,120 +183,115 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// The leader does what it is asked for, or a server answers a read.
     pub(crate) fn serve(&mut self, session: usize, sent: Sent) {
-        let Sent { party, request, awaited } = sent;
+        let Sent { address, request, awaited } = sent;
         let forwarded = self.is_forwarded(&request);
-        let server = &mut self.world.server;
+        let (party, queue) = (address.party, self.queue(address));
         let message = match request {
-            Request::Create(look) => {
-                let before = self.sight(session, look);
-                let created = self.world.server.create(party, Make::Ours);
-                if created.is_some() {
-                    self.replicate(Effect::Created(party, Make::Ours));
+            Request::Create(look, owns) => return self.create(session, address, look, owns, awaited),
+            Request::Look(look, mut sights) => {
+                // One read for each queue.
+                sights.push(self.sight(session, self.world.queue(party, sights.len()), look));
+                if awaited && sights.len() < self.world.contenders[party].seats.len() {
+                    let look = Sent { address, request: Request::Look(look, sights), awaited };
+                    return self.world.sessions[session].up.insert(0, look);
                 }
-                if created.is_some_and(|own| own.sequence == Sequence(0) && own.czxid > 1) {
-                    (self.witness)(Witness::DirectoryReset);
-                }
-                match created {
-                    None => Message::Reply(Event::NoDirectory),
-                    Some(own) => {
-                        self.answer_write(session, awaited.then_some((party, Message::Created(own))));
-                        if self.setup.flaw == Some(Flaw::ReadOvertakesCreate) {
-                            self.answer_write(session, Some((party, Message::Saw(before))));
-                        } else if awaited {
-                            let look = Sent { party, request: Request::Look(look), awaited };
-                            self.world.sessions[session].up.insert(0, look);
-                        }
-                        return;
-                    }
-                }
+                Message::Saw(sights)
             }
-            Request::Look(look) => Message::Saw(self.sight(session, look)),
             Request::CreateDirectory => {
                 (self.witness)(Witness::DirectoryCreated);
-                if server.directory.is_none() {
-                    server.directory = Some(0);
-                    self.replicate(Effect::Directory(true));
+                for seat in self.seats(party) {
+                    let directory = &mut self.world.server.queues[seat.queue].directory;
+                    if directory.is_none() {
+                        *directory = Some(0);
+                        self.replicate(Effect::Directory(seat.queue, true));
+                    }
                 }
                 Message::Reply(Event::DirectoryReady)
             }
             Request::Recover if forwarded && self.world.sessions[session].follows => {
                 if awaited {
-                    let find = Sent { party, request: Request::Find, awaited };
+                    let find = Sent { address, request: Request::Find, awaited };
                     self.world.sessions[session].up.insert(0, find);
                 }
                 return self.answer_write(session, None);
             }
+            Request::Recover | Request::Find if self.is_unclear(session, address) => Message::Unclear,
             Request::Recover | Request::Find => {
-                let found = self.recover(session, party);
-                match self.world.contenders[party].machine.own() {
+                let found = self.recover(session, address);
+                match self.world.contenders[party].group.own(address.seat.unwrap_or_default()) {
                     Some(_) => Message::Reply(Event::Recovered(found)),
                     None => {
-                        let shared = self.world.members(session).count() > 1;
+                        let shared = self.world.contenders_of(session).count() > 1;
                         Message::Found(found, shared.then(|| self.world.server_of(session).last_zxid))
                     }
                 }
             }
-            Request::Confirm(sequence) => {
-                let ours = server.node(sequence).is_some_and(|node| node.creator == party);
-                Message::Reply(if ours { Event::Confirmed } else { Event::OwnTouched })
-            }
+            Request::Confirm(places) => match self.missing(address, &places) {
+                Some(seat) => Message::FailedAt(seat, Event::OwnTouched),
+                None => Message::Reply(Event::Confirmed),
+            },
             Request::Sync(sent) => Message::Synced(sent),
             Request::Beat(sent) => Message::Beaten(sent),
-            Request::List => match self.world.server_of(session) {
-                server if server.directory.is_none() => Message::Reply(Event::NoDirectory),
-                _ => Message::Reply(self.children(session).map_or_else(Event::Foreign, Event::Listed)),
+            Request::List => match &self.world.server_of(session).queues[queue] {
+                queue if queue.directory.is_none() => Message::Reply(Event::NoDirectory),
+                _ => Message::Reply(self.children(session, queue).map_or_else(Event::Foreign, Event::Listed)),
             },
             // A watch nobody awaits is removed again; that it was there for a while changes nothing.
             Request::Watch(..) | Request::WatchChildren(_) if !awaited => return,
-            Request::Watch(Kind::Own, sequence) => {
-                let server = self.world.server_of_mut(session);
+            Request::Watch(Target::Own, place) => {
+                let queue = &mut self.world.server_of_mut(session).queues[queue];
                 // A node of that name may be another contender's by now.
-                let ours = server.node(sequence).is_some_and(|node| node.creator == party);
-                if ours && server.watch(sequence, Watch { party, kind: Kind::Own }) {
-                    Message::Watched(Kind::Own, sequence)
+                let ours = queue.node(place).is_some_and(|node| node.creator == party);
+                if ours && queue.watch(place, Watch { party, target: Target::Own }) {
+                    Message::Watched(Target::Own, place)
                 } else {
                     Message::Reply(Event::OwnWatched(false))
                 }
             }
-            Request::Watch(kind, sequence) => {
-                let predecessor = self.world.server_of(session).node(sequence);
+            Request::Watch(target, place) => {
+                let predecessor = self.world.server_of(session).queues[queue].node(place);
                 let foreign = predecessor.filter(|node| node.make == Make::Lookalike).cloned();
                 if let Some(node) = foreign.filter(|_| !self.passes_over()) {
                     let answer = Message::Reply(Event::Foreign(foreign_contender(&node)));
-                    self.world.sessions[session].down.push((party, answer));
+                    self.world.sessions[session].down.push((address, answer));
                     return;
                 }
-                if self.world.server_of_mut(session).watch(sequence, Watch { party, kind }) {
-                    let children = Sent { party, request: Request::WatchChildren(sequence), awaited };
+                let queue = &mut self.world.server_of_mut(session).queues[queue];
+                if queue.watch(place, Watch { party, target }) {
+                    let children = Sent { address, request: Request::WatchChildren(place), awaited };
                     self.world.sessions[session].up.insert(0, children);
                     return;
                 }
                 Message::Reply(Event::PredecessorWatched(false))
             }
-            Request::WatchChildren(sequence) => {
-                let watch = Watch { party, kind: Kind::Children };
-                let stands = self.world.server_of_mut(session).watch(sequence, watch);
+            Request::WatchChildren(place) => {
+                let watch = Watch { party, target: Target::Children };
+                let stands = self.world.server_of_mut(session).queues[queue].watch(place, watch);
                 let down = &mut self.world.sessions[session].down;
-                down.push((party, Message::Watched(Kind::Predecessor, sequence)));
+                down.push((address, Message::Watched(Target::Predecessor, place)));
                 if !stands {
                     (self.witness)(Witness::GoneBetweenItsWatches);
-                    down.push((party, Message::Changed(Kind::Predecessor, sequence, Change::Deleted)));
+                    down.push((address, Message::Changed(Target::Predecessor, place, Change::Deleted)));
                 }
                 return;
             }
-            Request::Release(sequence) => {
-                let server = &self.world.server;
-                if server.nodes.iter().any(|node| node.own.sequence < sequence) {
-                    self.world.breach.get_or_insert(Breach::ReleaseBehindOthers);
+            Request::Release(places, certainty) => match self.release(address, &places, certainty) {
+                Some(seat) if address.seat.is_none() => Message::FailedAt(seat, Event::Released(false)),
+                missing => Message::Reply(Event::Released(missing.is_none())),
+            },
+            Request::Delete(place, certainty) => {
+                if self.finds_another(address, &[place], certainty).is_some() {
+                    let answer = awaited.then_some((address, Message::Reply(Event::Deleted)));
+                    return self.answer_write(session, answer);
                 }
-                Message::Reply(Event::Released(self.remove_for(party, sequence, Change::Released)))
-            }
-            Request::Delete(sequence) => {
-                self.remove_for(party, sequence, Change::Deleted);
+                self.see_removal(address, place, certainty);
+                if self.world.server.queues[queue].node(place).is_some() {
+                    self.remove(vec![(queue, place)], Change::Deleted);
+                }
                 Message::Reply(Event::Deleted)
             }
         };
-        let answer = awaited.then_some((party, message));
+        let answer = awaited.then_some((address, message));
         if forwarded {
             self.answer_write(session, answer);
         } else {
@@ -272,35 +299,85 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
-    fn sight(&self, session: usize, look: Look) -> Sight {
-        let server = self.world.server_of(session);
-        match look {
-            _ if server.directory.is_none() => Sight::Nothing,
-            Look::List => self.children(session).map_or_else(Sight::Foreign, Sight::Children),
-            Look::Count => Sight::Count(server.nodes.len()),
+    /// Creates a node for each member, in one transaction.
+    fn create(&mut self, session: usize, address: Address, look: Look, mut owns: Vec<Own>, awaited: bool) {
+        let party = address.party;
+        let before = self.seats(party).iter().map(|seat| self.sight(session, seat.queue, look)).collect();
+        let all = self.seats(party);
+        let seats = match self.setup.mutant {
+            Some(Mutant::EnqueuesOneByOne) => &all[owns.len()..=owns.len()],
+            _ => &all[..],
+        };
+        let Some(created) = self.world.server.create(party, Make::Ours, seats) else {
+            let answer = (address, Message::Reply(Event::NoDirectory));
+            return self.answer_write(session, awaited.then_some(answer));
+        };
+        self.replicate(Effect::Created(party, Make::Ours, seats.to_vec()));
+        if created.iter().any(|own| own.place.sequence == Sequence(0) && own.czxid > 1) {
+            (self.witness)(Witness::DirectoryReset);
+        }
+        owns.extend(created);
+        if awaited && owns.len() < all.len() {
+            let rest = Sent { address, request: Request::Create(look, owns), awaited };
+            return self.world.sessions[session].up.insert(0, rest);
+        }
+        self.answer_write(session, awaited.then_some((address, Message::Created(owns))));
+        if self.setup.flaw == Some(Flaw::ReadOvertakesCreate) {
+            self.answer_write(session, Some((address, Message::Saw(before))));
+        } else if awaited {
+            let look = Sent { address, request: Request::Look(look, Vec::new()), awaited };
+            self.world.sessions[session].up.insert(0, look);
+        }
+    }
+
+    fn sight(&self, session: usize, queue: usize, look: Look) -> Sight {
+        match (&self.world.server_of(session).queues[queue], look) {
+            (queue, _) if queue.directory.is_none() => Sight::Nothing,
+            (_, Look::List) => self.children(session, queue).map_or_else(Sight::Foreign, Sight::Children),
+            (queue, Look::Count) => Sight::Count(queue.nodes.len()),
         }
     }
 
     /// The names of a contender's rivals; or the first of them that shows by its name that it is another client's.
-    fn children(&self, session: usize) -> Result<Vec<String>, Foreign> {
-        let server = self.world.server_of(session);
-        let foreign = server.nodes.iter().find(|node| node.make == Make::Foreign && !self.passes_over());
-        foreign.map_or_else(|| Ok(server.children()), |node| Err(foreign_contender(node)))
+    fn children(&self, session: usize, queue: usize) -> Result<Vec<String>, Foreign> {
+        let queue = &self.world.server_of(session).queues[queue];
+        let foreign = queue.nodes.iter().find(|node| node.make == Make::Foreign && !self.passes_over());
+        foreign.map_or_else(|| Ok(queue.children()), |node| Err(foreign_contender(node)))
     }
 
     fn passes_over(&self) -> bool {
         self.setup.mutant == Some(Mutant::PassesForeignContendersOver)
     }
 
-    fn recover(&self, session: usize, party: Party) -> Option<Own> {
-        let removing = self.world.contenders[party].machine.own();
-        let server = self.world.server_of(session);
+    /// Whether a contender finds no node of its own, but one of its session of which nobody knows whose it is.
+    pub(crate) fn is_unclear(&self, session: usize, address: Address) -> bool {
+        let queue = self.queue(address);
+        let own = |party: Party| {
+            let contender = &self.world.contenders[party];
+            contender.group.own(contender.seat_in(queue).unwrap_or_default())
+        };
+        let nodes = &self.world.server_of(session).queues[queue].nodes;
+        let is_found = nodes.iter().any(|node| node.creator == address.party && !node.written);
+        let is_anybodys = |node: &Node| {
+            let of_session = self.world.contenders_of(session).any(|party| party == node.creator);
+            node.written && of_session && own(node.creator).is_none()
+        };
+        own(address.party).is_none()
+            && !is_found
+            && self.setup.flaw != Some(Flaw::WrittenNodesArePassedOver)
+            && nodes.iter().any(is_anybodys)
+    }
+
+    fn recover(&self, session: usize, address: Address) -> Option<Own> {
+        let removing = self.world.contenders[address.party].group.own(address.seat.unwrap_or_default());
+        let queue = &self.world.server_of(session).queues[self.queue(address)];
         let found = match (self.setup.mutant, removing) {
             (Some(Mutant::AdoptsAnothersNode), None) => {
                 let of_session = |node: &&Node| self.world.contenders[node.creator].session == session;
-                server.nodes.iter().find(of_session)
+                queue.nodes.iter().find(of_session)
             }
-            _ => server.node_of(party),
+            // Who knows its node looks it up by its name.
+            _ => queue.node_of(address.party).filter(|node| removing.is_some() || !node.written),
         };
         let found = found.map(|node| node.own);
         (self.witness)(match (removing, found) {
@@ -312,55 +389,121 @@ impl<W: Fn(Witness)> Run<'_, W> {
         found
     }
 
-    /// Removes a node on behalf of a contender; false if it was not there.
-    fn remove_for(&mut self, party: Party, sequence: Sequence, change: Change) -> bool {
-        match self.world.server.node(sequence).map(|node| node.creator) {
-            None => return false,
-            Some(creator) if creator == party => self.world.contenders[party].removed = true,
+    /// The first of these nodes that is not there, or is another contender's.
+    fn missing(&self, address: Address, places: &[Place]) -> Option<usize> {
+        let is_missing = |seat: usize, place: Place| {
+            let node = self.world.server.queues[self.world.queue(address.party, seat)].node(place);
+            node.is_none_or(|node| node.creator != address.party)
+        };
+        let first = address.seat.unwrap_or_default();
+        (0..).zip(places).find_map(|(index, place)| is_missing(first + index, *place).then_some(index))
+    }
+
+    /// What a contender that is unsure of its nodes finds when it looks at them: the first that is not its own.
+    fn finds_another(&self, address: Address, places: &[Place], certainty: Certainty) -> Option<usize> {
+        let blindly = self.setup.mutant == Some(Mutant::NamesNodesBlindly);
+        let missing =
+            (certainty == Certainty::Unsure && !blindly).then(|| self.missing(address, places))??;
+        (self.witness)(Witness::LookFindsNone);
+        Some(missing)
+    }
+
+    /// Removes nodes on behalf of a contender, all or none; the first that was not there.
+    fn release(&mut self, address: Address, places: &[Place], certainty: Certainty) -> Option<usize> {
+        if let Some(missing) = self.finds_another(address, places, certainty) {
+            return Some(missing);
+        }
+        let first = address.seat.unwrap_or_default();
+        let queues = (first..first + places.len()).map(|seat| self.world.queue(address.party, seat));
+        let removals = queues.zip(places.iter().copied()).collect::<Vec<_>>();
+        for (queue, place) in &removals {
+            if self.world.server.queues[*queue].blocking(*place).next().is_some() {
+                self.world.breach.get_or_insert(Breach::ReleaseBehindOthers);
+            }
+        }
+        let gone = |&(queue, place): &(usize, Place)| self.world.server.queues[queue].node(place).is_none();
+        if let Some(missing) = removals.iter().position(gone) {
+            (self.witness)(Witness::ReleaseFindsNone);
+            return Some(missing);
+        }
+        for (seat, place) in (first..).zip(places) {
+            self.see_removal(Address { seat: Some(seat), ..address }, *place, certainty);
+        }
+        self.remove(removals, Change::Released);
+        None
+    }
+
+    /// A contender is about to remove this node, if it is there.
+    fn see_removal(&mut self, address: Address, place: Place, certainty: Certainty) {
+        // What nobody has told it yet, it cannot know.
+        let excused = self.setup.faults.uproots > 0 && certainty == Certainty::Seen;
+        let seat = address.seat.unwrap_or_default();
+        match self.world.server.queues[self.queue(address)].node(place).map(|node| node.creator) {
+            None => {}
+            Some(creator) if creator == address.party => {
+                self.world.contenders[address.party].seats[seat].removed = true;
+            }
+            Some(_) if excused => {}
             Some(_) => {
                 self.world.breach.get_or_insert(Breach::RemovalOfAnothersNode);
             }
         }
-        self.remove(sequence, change);
-        true
     }
 
-    pub(crate) fn remove(&mut self, sequence: Sequence, change: Change) {
-        let watches = self.world.server.remove(sequence);
-        self.replicate(Effect::Removed(sequence, change));
-        self.notify(watches, sequence, change);
+    /// Removes nodes in one transaction.
+    pub(crate) fn remove(&mut self, removals: Vec<(usize, Place)>, change: Change) {
+        for (queue, place) in &removals {
+            self.see_end(*queue, *place, change);
+        }
+        let remove = |&(queue, place): &(usize, Place)| self.world.server.queues[queue].remove(place);
+        let fired = removals.iter().map(remove).collect::<Vec<_>>();
+        self.replicate(Effect::Removed(removals.clone(), change));
+        for ((queue, place), watches) in removals.into_iter().zip(fired) {
+            self.notify(watches, queue, place, change);
+        }
     }
 
     /// An operator, or another client, changes a node without removing it.
-    pub(crate) fn write(&mut self, sequence: Sequence) {
-        let watches = self.world.server.write(sequence);
-        self.replicate(Effect::Written(sequence));
-        self.notify(watches, sequence, Change::Written);
+    pub(crate) fn write(&mut self, queue: usize, place: Place) {
+        let watches = self.world.server.queues[queue].write(place);
+        self.replicate(Effect::Written(queue, place));
+        self.notify(watches, queue, place, Change::Written);
     }
 
-    pub(crate) fn notify(&mut self, watches: Vec<Watch>, sequence: Sequence, change: Change) {
-        for &Watch { party, kind } in &watches {
-            let both = watches.contains(&Watch { party, kind: Kind::Predecessor });
-            let (kind, change) = match kind {
+    pub(crate) fn notify(&mut self, watches: Vec<Watch>, queue: usize, place: Place, change: Change) {
+        for &Watch { party, target } in &watches {
+            let both = watches.contains(&Watch { party, target: Target::Predecessor });
+            let (target, change) = match target {
                 // The second watch tells of the node's end, or finds it gone.
-                Kind::Predecessor if change != Change::Written => continue,
-                Kind::Children if both => (Kind::Predecessor, change),
-                Kind::Children => (Kind::Predecessor, Change::WrittenAndDeleted),
-                kind => (kind, change),
+                Target::Predecessor if change != Change::Written => continue,
+                Target::Children if both => (Target::Predecessor, change),
+                Target::Children => (Target::Predecessor, Change::WrittenAndDeleted),
+                target => (target, change),
             };
-            let session = self.world.contenders[party].session;
-            self.world.sessions[session].down.push((party, Message::Changed(kind, sequence, change)));
+            let contender = &self.world.contenders[party];
+            let address = Address { party, seat: contender.seat_in(queue) };
+            let down = &mut self.world.sessions[contender.session].down;
+            down.push((address, Message::Changed(target, place, change)));
         }
     }
 
     /// The leader answers a write. A follower passes that on once it has applied the write itself.
-    fn answer_write(&mut self, session: usize, answer: Option<(Party, Message)>) {
+    fn answer_write(&mut self, session: usize, answer: Option<(Address, Message)>) {
         match &mut self.world.follower {
             Some(follower) if self.world.sessions[session].follows => {
                 follower.down.push(Down::Answer(session, answer));
             }
             _ => self.world.sessions[session].down.extend(answer),
         }
+    }
+
+    /// The queue of this member, or of the first.
+    fn queue(&self, address: Address) -> usize {
+        self.world.queue(address.party, address.seat.unwrap_or_default())
+    }
+
+    fn seats(&self, party: Party) -> Vec<Seat> {
+        self.world.contenders[party].seats.iter().map(|seated| seated.seat).collect()
     }
 }
 

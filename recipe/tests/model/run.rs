@@ -1,6 +1,6 @@
 //! What each step does: the choice among them, and the operator; the rest is with those who act.
 
-use zklock_recipe::{Event, SessionEnd};
+use zklock_recipe::{Event, Input, SessionEnd};
 
 use crate::contender::Caller;
 use crate::findings::Witness;
@@ -33,7 +33,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         match step {
             Step::Begin(party, look) => {
                 self.world.contenders[party].caller = Caller::Waiting;
-                self.handle(party, Event::Begin(look));
+                self.handle(party, Input::All(Event::Begin(look)));
             }
             Step::GiveUp(party) => self.give_up(party),
             Step::Neglect(party) => {
@@ -45,17 +45,17 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::LetGo(party) => self.let_go(party),
             Step::Settle(party) => {
                 self.world.contenders[party].settled = true;
-                self.handle(party, Event::Settled);
+                self.handle(party, Input::All(Event::Settled));
             }
-            Step::DelayOver(party) => {
-                self.world.contenders[party].pending = None;
-                self.handle(party, Event::Delayed);
+            Step::DelayOver(party, seat) => {
+                self.world.contenders[party].seats[seat].pending = None;
+                self.handle(party, Input::One(seat, Event::Delayed));
             }
             Step::Apply(session) => self.apply(session),
             Step::Doubt(session) => self.doubt(session),
             Step::ApplyStray(session) => {
                 let stray = self.world.sessions[session].strays.remove(0);
-                if matches!(stray.request, Request::Create(_)) {
+                if matches!(stray.request, Request::Create(..)) {
                     (self.witness)(Witness::StrayCreate);
                 }
                 self.serve(session, stray);
@@ -95,7 +95,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Step::Renew(session) => {
                 self.world.sessions[session].assurance = Assurance::Given(true);
-                for party in self.world.members(session) {
+                for party in self.world.contenders_of(session) {
                     if self.world.is_assured(party) && !self.world.contenders[party].neglected {
                         self.renewed(party);
                     }
@@ -120,20 +120,33 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::ForeignerEnters(index) => self.foreigner_enters(index),
             Step::ForeignerHolds(index) => self.foreigner_holds(index),
             Step::ForeignerLeaves(index) => self.foreigner_leaves(index),
-            Step::Reap => {
+            Step::Reap(queue) => {
                 self.world.faults.reaps -= 1;
-                self.world.server.directory = None;
-                self.replicate(Effect::Directory(false));
+                self.remove_directory(queue);
             }
-            Step::OperatorDeletes(sequence) => {
+            Step::Uproot => {
+                self.world.faults.uproots -= 1;
+                for queue in 0..self.world.server.queues.len() {
+                    let nodes = self.world.server.queues[queue].nodes.iter();
+                    let nodes = nodes.map(|node| (queue, node.own.place)).collect();
+                    self.remove(nodes, Change::Deleted);
+                    self.remove_directory(queue);
+                }
+            }
+            Step::OperatorDeletes(queue, place) => {
                 self.world.faults.deletions -= 1;
-                self.remove(sequence, Change::Deleted);
+                self.remove(vec![(queue, place)], Change::Deleted);
             }
-            Step::Write(sequence) => {
+            Step::Write(queue, place) => {
                 self.world.faults.writes -= 1;
-                self.write(sequence);
+                self.write(queue, place);
             }
         }
+    }
+
+    fn remove_directory(&mut self, queue: usize) {
+        self.world.server.queues[queue].directory = None;
+        self.replicate(Effect::Directory(queue, false));
     }
 
     fn tick(&mut self) {

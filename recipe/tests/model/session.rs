@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use zklock_recipe::{Event, SessionEnd};
+use zklock_recipe::{Event, Input, SessionEnd};
 use zklock_recipe::{Lease, Moment, Reckoning, Term};
 
 use crate::contender::{Caller, Pending};
 use crate::findings::Witness;
 use crate::follower::{Effect, Up};
-use crate::requests::{Change, Message, Request, Sent};
+use crate::requests::{Address, Change, Message, Request, Sent};
 use crate::run::Run;
-use crate::server::Party;
 use crate::setup::{Clock, Flaw, Setup};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +35,7 @@ pub(crate) struct Session {
     /// Writes under way on connections before, which the client knows nothing of any more.
     pub(crate) strays: Vec<Sent>,
     /// Replies and changes under way, in order.
-    pub(crate) down: Vec<(Party, Message)>,
+    pub(crate) down: Vec<(Address, Message)>,
 }
 
 /// What a guard's validity rests on.
@@ -118,27 +117,33 @@ impl<W: Fn(Witness)> Run<'_, W> {
     /// The client tells its contenders that the connection was lost: requests that were not answered fail, and watches
     /// that stood are lost.
     fn fail(&mut self, session: usize) {
-        for party in self.world.members(session) {
+        for party in self.world.contenders_of(session) {
             let contender = &self.world.contenders[party];
-            let asked = matches!(contender.pending, Some(Pending::Request | Pending::Created(_)));
+            let seats = contender.seats.iter().enumerate();
+            let each = seats.map(|(seat, seated)| (Some(seat), &seated.pending, seated.watch.is_some()));
             let down = &mut self.world.sessions[session].down;
-            let answered = down.iter().any(|(to, message)| {
-                *to == party && !matches!(message, Message::Created(_)) && !message.is_of_a_watch()
-            });
-            let watched =
-                |(to, message): &(Party, Message)| *to == party && matches!(message, Message::Watched(..));
-            let lost = contender.watch.is_some() || down.iter().any(watched);
-            if asked && !answered {
-                down.push((party, Message::Failed));
-            }
-            if lost && self.setup.flaw != Some(Flaw::WatchesAreForgotten) {
-                down.push((party, Message::WatchLost));
+            for (seat, pending, watches) in [(None, &contender.joint, false)].into_iter().chain(each) {
+                let address = Address { party, seat };
+                let asked = matches!(pending, Some(Pending::Request | Pending::Created(_)));
+                let answered = down.iter().any(|(to, message)| {
+                    *to == address && !matches!(message, Message::Created(_)) && !message.is_of_a_watch()
+                });
+                let watched = |(to, message): &(Address, Message)| {
+                    *to == address && matches!(message, Message::Watched(..))
+                };
+                let lost = watches || down.iter().any(watched);
+                if asked && !answered {
+                    down.push((address, Message::Failed));
+                }
+                if lost && self.setup.flaw != Some(Flaw::WatchesAreForgotten) {
+                    down.push((address, Message::WatchLost));
+                }
             }
         }
     }
 
     pub(crate) fn disconnect(&mut self, session: usize) {
-        for party in self.world.members(session) {
+        for party in self.world.contenders_of(session) {
             self.world.server_of_mut(session).forget_watches(party);
         }
         if let Some(follower) = self.world.follower.as_mut().filter(|_| self.world.sessions[session].follows)
@@ -160,7 +165,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         session.strays.retain(|sent| {
             matches!(
                 sent.request,
-                Request::Create(_) | Request::CreateDirectory | Request::Release(_) | Request::Delete(_)
+                Request::Create(..) | Request::CreateDirectory | Request::Release(..) | Request::Delete(..)
             )
         });
         session.strays.iter_mut().for_each(|stray| stray.awaited = false);
@@ -253,8 +258,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// Sends a heartbeat, or its second half.
     pub(crate) fn beat(&mut self, session: usize, request: Request) {
-        let Some(party) = self.world.members(session).next() else { return };
-        self.world.sessions[session].up.push(Sent { party, request, awaited: true });
+        let Some(party) = self.world.contenders_of(session).next() else { return };
+        let address = Address { party, seat: None };
+        self.world.sessions[session].up.push(Sent { address, request, awaited: true });
     }
 
     /// Loss is final: a guard that is lost here stays lost when the lease comes back.
@@ -274,10 +280,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn invalidate(&mut self, session: usize, lasts: impl Fn(Term) -> bool) {
-        for party in self.world.members(session) {
+        for party in self.world.contenders_of(session) {
             let contender = &mut self.world.contenders[party];
             let lasts = contender.term.is_some_and(&lasts);
-            if contender.caller == (Caller::Holding { valid: true }) && !lasts {
+            if contender.holds() && !lasts {
                 (self.witness)(Witness::GuardLost);
                 contender.caller = Caller::Holding { valid: false };
             }
@@ -293,11 +299,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.sessions[session].taken = None;
         self.world.sessions[session].half = false;
         self.world.sessions[session].strays.clear();
-        for party in self.world.members(session) {
-            while let Some(node) = self.world.server.node_of(party) {
-                let sequence = node.own.sequence;
-                let watches = self.world.server.remove(sequence);
-                self.notify(watches, sequence, Change::Deleted);
+        for party in self.world.contenders_of(session) {
+            for queue in 0..self.world.server.queues.len() {
+                while let Some(node) = self.world.server.queues[queue].node_of(party) {
+                    let place = node.own.place;
+                    self.see_end(queue, place, Change::Deleted);
+                    let watches = self.world.server.queues[queue].remove(place);
+                    self.notify(watches, queue, place, Change::Deleted);
+                }
             }
         }
         self.replicate(Effect::Over(session));
@@ -310,9 +319,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
         session.up.clear();
         session.assurance.end(end);
         self.invalidate(index, |_| false);
-        for party in self.world.members(index) {
+        for party in self.world.contenders_of(index) {
             if self.world.contenders[party].caller != Caller::Idle {
-                self.handle(party, Event::SessionOver(end));
+                self.handle(party, Input::All(Event::SessionOver(end)));
             }
         }
     }

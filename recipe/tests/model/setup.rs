@@ -1,20 +1,20 @@
 //! What a model consists of, what may go wrong in it, and which rule of the world or of the machine is broken on purpose.
 
-use zklock_recipe::{Look, Patience, Takeover};
+use zklock_recipe::{Kind, Look, Patience, Takeover};
 
 use crate::mutant::Mutant;
 use crate::server::Make;
+use crate::step::Step;
 
 /// What a model consists of, and how much may go wrong in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// Each contender's session, and whether it waits.
-    pub(crate) contenders: Vec<(usize, Patience)>,
-    /// Contenders of another client.
+    pub(crate) contenders: Vec<Actor>,
+    /// Contenders of another client, in the first queue.
     pub(crate) foreigners: Vec<Make>,
     pub(crate) takeover: Takeover,
     pub(crate) looks: Vec<Look>,
-    /// Whether the directory is there from the beginning.
+    /// Whether the directories are there from the beginning.
     pub(crate) directory: bool,
     /// The sessions that begin at a follower; there is one if there are any.
     pub(crate) following: Vec<usize>,
@@ -22,9 +22,26 @@ pub(crate) struct Setup {
     pub(crate) clock: Option<Clock>,
     pub(crate) settling: bool,
     pub(crate) giving_up: bool,
+    /// How each way through the model begins. Here anybody may give up.
+    pub(crate) opening: Vec<Step>,
     pub(crate) faults: Faults,
     pub(crate) flaw: Option<Flaw>,
     pub(crate) mutant: Option<Mutant>,
+}
+
+/// One contender: its session, whether it waits, and the queues that it joins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Actor {
+    pub(crate) session: usize,
+    pub(crate) patience: Patience,
+    pub(crate) seats: Vec<Seat>,
+}
+
+/// A queue that a contender joins, and as what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Seat {
+    pub(crate) queue: usize,
+    pub(crate) kind: Kind,
 }
 
 /// Model time, and what depends on it.
@@ -69,6 +86,8 @@ pub(crate) struct Faults {
     pub(crate) reaps: u8,
     /// Nodes that an operator deletes.
     pub(crate) deletions: u8,
+    /// Removals of all directories at once, with all nodes in them, by an operator.
+    pub(crate) uproots: u8,
     /// Writes to nodes, whosever they are, by somebody who is no contender.
     pub(crate) writes: u8,
     /// Creates that the server carries out, and answers by an error that does not say so.
@@ -82,7 +101,7 @@ pub(crate) struct Faults {
 impl Faults {
     /// Whether anybody but its contender deletes a node, or writes to it.
     pub(crate) fn touch_nodes(&self) -> bool {
-        self.deletions + self.writes > 0
+        self.deletions + self.writes + self.uproots > 0
     }
 }
 
@@ -115,16 +134,71 @@ pub(crate) enum Flaw {
     DoubtIsIgnored,
     /// An acquisition that nobody polls keeps its place.
     NobodyIsEvicted,
+    /// A contender that does not find its node does not mind a node of its session that somebody has written to.
+    WrittenNodesArePassedOver,
     /// A contender that looks for its node shares a search that was answered before its create.
     SearchesAreOld,
     /// A search is shared on a later connection than its own.
     SearchesOutliveConnections,
 }
 
+impl Setup {
+    /// The number of queues.
+    pub(crate) fn queues(&self) -> usize {
+        let seats = self.contenders.iter().flat_map(|actor| &actor.seats);
+        seats.map(|seat| seat.queue + 1).max().unwrap_or(1)
+    }
+
+    /// Whether it is noted who has to wait for a takeover delay. With a clock, guards show by themselves who should have.
+    pub(crate) fn notes_delays(&self) -> bool {
+        self.takeover == Takeover::Delayed && self.clock.is_none() && self.is_of_a_family()
+    }
+
+    /// Whether there are contenders of a kind that is not exclusive, or of several queues.
+    pub(crate) fn is_of_a_family(&self) -> bool {
+        self.contenders
+            .iter()
+            .any(|actor| *actor != Actor { patience: actor.patience, ..waits(actor.session) })
+    }
+}
+
+/// One that waits for the lock of the first queue.
+pub(crate) fn waits(session: usize) -> Actor {
+    waits_for(session, &[writer(0)])
+}
+
+/// One that takes that lock only if it is free.
+pub(crate) fn tries(session: usize) -> Actor {
+    Actor { patience: Patience::Try, ..waits(session) }
+}
+
+/// One that waits to read in the first queue.
+pub(crate) fn reads(session: usize) -> Actor {
+    waits_for(session, &[reader(0)])
+}
+
+/// One that waits for all of these.
+pub(crate) fn waits_for(session: usize, seats: &[Seat]) -> Actor {
+    Actor { session, patience: Patience::Wait, seats: seats.to_vec() }
+}
+
+pub(crate) fn writer(queue: usize) -> Seat {
+    Seat { queue, kind: Kind::Exclusive }
+}
+
+pub(crate) fn reader(queue: usize) -> Seat {
+    Seat { queue, kind: Kind::Shared }
+}
+
+/// These contenders, for locks that nobody has used yet.
+pub(crate) fn of(contenders: Vec<Actor>) -> Setup {
+    Setup { contenders, ..waiters(0) }
+}
+
 /// Contenders that wait, each in a session of its own, for a lock that nobody has used yet.
 pub(crate) fn waiters(number: usize) -> Setup {
     Setup {
-        contenders: (0..number).map(|session| (session, Patience::Wait)).collect(),
+        contenders: (0..number).map(waits).collect(),
         foreigners: Vec::new(),
         takeover: Takeover::AtOnce,
         looks: vec![Look::List, Look::Count],
@@ -133,6 +207,7 @@ pub(crate) fn waiters(number: usize) -> Setup {
         clock: None,
         settling: false,
         giving_up: true,
+        opening: Vec::new(),
         faults: Faults::default(),
         flaw: None,
         mutant: None,
@@ -159,4 +234,16 @@ pub(crate) fn weakened(flaw: Flaw, setup: Setup) -> Setup {
 
 pub(crate) fn mutated(mutant: Mutant, setup: Setup) -> Setup {
     Setup { mutant: Some(mutant), ..setup }
+}
+
+/// A client that honours our nodes is there, too, under names of its own or under names like ours. It may come first, in
+/// between and last. Each of ours that sees it leaves.
+pub(crate) fn mixed(make: Make, faults: Faults) -> Setup {
+    with(faults, Setup { foreigners: vec![make], giving_up: false, ..waiters(2) })
+}
+
+/// Two contenders with a clock, one of them at a follower.
+pub(crate) fn timed(end: u8, faults: Faults) -> Setup {
+    let clock = Clock { end, timeout: 4, lower: 4, drift_ppm: 0 };
+    with(faults, Setup { clock: Some(clock), following: vec![0], ..patient(waiters(2)) })
 }

@@ -1,8 +1,8 @@
 //! Every step that the world can take, and which of them it can take now.
 
-use zklock_recipe::{Look, Sequence};
+use zklock_recipe::{Kind, Look, Place};
 
-use crate::contender::{Caller, Contender, Pending};
+use crate::contender::{Caller, Contender, Pending, Seated};
 use crate::follower::{Down, Streams, Up};
 use crate::requests::{Request, Sent};
 use crate::server::Party;
@@ -24,8 +24,8 @@ pub(crate) enum Step {
     /// The holder is done, or drops a guard that it has lost.
     LetGo(Party),
     Settle(Party),
-    /// The takeover delay is over.
-    DelayOver(Party),
+    /// The takeover delay of this member is over.
+    DelayOver(Party, usize),
     /// The server applies the session's next request.
     Apply(usize),
     /// As `Apply` with a create, whose answer says nothing.
@@ -72,10 +72,14 @@ pub(crate) enum Step {
     ForeignerEnters(usize),
     ForeignerHolds(usize),
     ForeignerLeaves(usize),
-    Reap,
-    OperatorDeletes(Sequence),
+    /// The directory of a queue is removed.
+    Reap(usize),
+    /// An operator deletes a node in a queue.
+    OperatorDeletes(usize, Place),
+    /// An operator removes all directories, with what is in them.
+    Uproot,
     /// Somebody writes to a node.
-    Write(Sequence),
+    Write(usize, Place),
 }
 
 impl Step {
@@ -100,15 +104,16 @@ impl Step {
             | Self::Evict(_)
             | Self::Close(_)
             | Self::ForeignerEnters(_)
-            | Self::Reap
-            | Self::OperatorDeletes(_)
-            | Self::Write(_) => true,
+            | Self::Reap(_)
+            | Self::OperatorDeletes(..)
+            | Self::Uproot
+            | Self::Write(..) => true,
             Self::Expire(session) => !world.sessions[session].over,
             Self::ForeignerLeaves(index) => !world.foreigners[index].holds(),
             Self::LetGo(_)
             | Self::Overdue(_)
             | Self::ForeignerHolds(_)
-            | Self::DelayOver(_)
+            | Self::DelayOver(..)
             | Self::Apply(_)
             | Self::Deliver(_)
             | Self::Reconnect(_)
@@ -147,11 +152,11 @@ impl World {
                 }
                 Caller::Idle | Caller::Waiting | Caller::Gone => {}
             }
-            let delayed = contender.pending == Some(Pending::Delay) && self.is_delay_over(contender, setup);
-            let hears = session.down.iter().any(|(to, _)| *to == party);
+            let delayed = || self.delays_over(contender, setup);
+            let hears = session.down.iter().any(|(to, _)| to.party == party);
             if contender.neglected {
                 steps.extend((self.faults.returns > 0).then_some(Step::Poll(party)));
-                let asks = delayed || hears || self.is_assured(party);
+                let asks = delayed().next().is_some() || hears || self.is_assured(party);
                 if asks && setup.flaw != Some(Flaw::NobodyIsEvicted) {
                     steps.push(Step::Overdue(party));
                 }
@@ -160,9 +165,7 @@ impl World {
             if self.faults.neglects > 0 && contender.caller == Caller::Waiting {
                 steps.push(Step::Neglect(party));
             }
-            if delayed {
-                steps.push(Step::DelayOver(party));
-            }
+            steps.extend(delayed().map(|seat| Step::DelayOver(party, seat)));
             if hears {
                 steps.push(Step::Deliver(party));
             }
@@ -178,29 +181,50 @@ impl World {
         if let Some(clock) = setup.clock {
             self.clock_steps(clock, steps);
         }
-        if self.faults.reaps > 0 && self.server.nodes.is_empty() && self.server.directory > Some(0) {
-            steps.push(Step::Reap);
+        if self.faults.uproots > 0 && self.server.nodes().next().is_some() {
+            steps.push(Step::Uproot);
         }
-        let nodes = || self.server.nodes.iter().map(|node| node.own.sequence);
-        if self.faults.deletions > 0 {
-            steps.extend(nodes().map(Step::OperatorDeletes));
-        }
-        if self.faults.writes > 0 {
-            steps.extend(nodes().map(Step::Write));
+        for (index, queue) in self.server.queues.iter().enumerate() {
+            if self.faults.reaps > 0 && queue.nodes.is_empty() && queue.directory > Some(0) {
+                steps.push(Step::Reap(index));
+            }
+            let places = || queue.nodes.iter().map(|node| node.own.place);
+            if self.faults.deletions > 0 {
+                steps.extend(places().map(|place| Step::OperatorDeletes(index, place)));
+            }
+            if self.faults.writes > 0 {
+                steps.extend(places().map(|place| Step::Write(index, place)));
+            }
         }
     }
 
-    /// Whether everybody in other sessions waits in the queue: a takeover delay covers nobody who comes later.
+    /// Whether everybody in other sessions waits in the queue, reads already, comes behind somebody who waits, or has left
+    /// the queue to such: a takeover delay covers nobody else. With more than two contenders, only guards count whose lease is kept by the
+    /// clock: nothing else ends before the delay.
     fn others_wait(&self, index: usize) -> bool {
-        self.contenders.iter().all(|contender| contender.session == index || contender.watch.is_some())
+        let others = || self.contenders.iter().filter(|contender| contender.session != index);
+        let kept = matches!(self.sessions[index].assurance, Assurance::Kept(_));
+        let reads = |contender: &Contender| {
+            contender.holds() && contender.seats.iter().all(|seated| seated.seat.kind == Kind::Shared)
+        };
+        let outside = |contender: &Contender| contender.caller == Caller::Idle || contender.group.is_ended();
+        let leaves_it = |contender: &Contender| outside(contender) && others().any(Contender::watches);
+        let covered =
+            |contender: &Contender| contender.watches() || kept && (reads(contender) || leaves_it(contender));
+        (kept || others().count() == 1) && others().all(covered)
     }
 
-    /// With a clock, the delay is a session timeout; without, it may take any time.
-    fn is_delay_over(&self, contender: &Contender, setup: &Setup) -> bool {
-        setup.clock.is_none_or(|clock| {
-            let shorter = if setup.flaw == Some(Flaw::DelayIsTooShort) { 1 } else { 0 };
-            self.now >= contender.asked + clock.timeout - shorter
-        })
+    /// The members whose delay is over. With a clock, it is a session timeout; without, it may take any time.
+    fn delays_over(&self, contender: &Contender, setup: &Setup) -> impl Iterator<Item = usize> {
+        let is_over = move |seated: &Seated| {
+            setup.clock.is_none_or(|clock| {
+                let shorter = if setup.flaw == Some(Flaw::DelayIsTooShort) { 1 } else { 0 };
+                self.now >= seated.asked + clock.timeout - shorter
+            })
+        };
+        let seats = contender.seats.iter().enumerate();
+        let over = seats.filter(move |(_, seated)| seated.pending == Some(Pending::Delay) && is_over(seated));
+        over.map(|(seat, _)| seat)
     }
 
     fn session_steps(&self, index: usize, session: &Session, setup: &Setup, steps: &mut Vec<Step>) {
@@ -220,13 +244,13 @@ impl World {
             return;
         }
         // What happens to a session that nobody uses is of no interest.
-        let busy = self.members(index).any(|party| {
-            self.contenders[party].caller != Caller::Idle && !self.contenders[party].machine.is_ended()
+        let busy = self.contenders_of(index).any(|party| {
+            self.contenders[party].caller != Caller::Idle && !self.contenders[party].group.is_ended()
         });
         if session.connected {
             if !session.up.is_empty() && !self.waits(index) {
                 steps.push(Step::Apply(index));
-                let creates = |sent: &Sent| sent.awaited && matches!(sent.request, Request::Create(_));
+                let creates = |sent: &Sent| sent.awaited && matches!(sent.request, Request::Create(..));
                 if self.faults.doubts > 0 && creates(&session.up[0]) {
                     steps.push(Step::Doubt(index));
                 }
@@ -299,7 +323,7 @@ impl World {
         };
         let arrives = |party: &usize| {
             let session = &self.sessions[self.contenders[*party].session];
-            session.down.iter().any(|(to, _)| to == party)
+            session.down.iter().any(|(to, _)| to.party == *party)
         };
         let applied = (0..self.sessions.len()).find(reaches).map(Step::Apply);
         applied.or_else(|| (0..self.contenders.len()).find(arrives).map(Step::Deliver))
@@ -361,9 +385,10 @@ impl World {
     fn has_idle_twin_before(&self, party: Party) -> bool {
         let Some(before) = party.checked_sub(1) else { return false };
         let (one, other) = (&self.contenders[before], &self.contenders[party]);
-        let alone = |contender: &Contender| self.members(contender.session).count() == 1;
+        let alone = |contender: &Contender| self.contenders_of(contender.session).count() == 1;
         one.caller == Caller::Idle
             && one.patience == other.patience
+            && one.seats == other.seats
             && (one.session == other.session || (alone(one) && alone(other)))
     }
 }

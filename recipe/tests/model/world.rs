@@ -23,27 +23,34 @@ pub(crate) struct World {
     pub(crate) contenders: Vec<Contender>,
     pub(crate) foreigners: Vec<Foreigner>,
     pub(crate) faults: Faults,
-    /// The highest token granted so far.
-    pub(crate) last_token: i64,
+    /// The highest tokens granted so far, in each queue.
+    pub(crate) tokens: Vec<Tokens>,
     /// The first rule that a step has broken.
     pub(crate) breach: Option<Breach>,
 }
 
+/// The highest token granted so far: to anybody, and to an exclusive contender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Tokens {
+    pub(crate) any: i64,
+    pub(crate) exclusive: i64,
+}
+
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let sessions = setup.contenders.iter().map(|(session, _)| session + 1).max().unwrap_or(0);
-        let contender = |&(session, patience)| Contender::new(session, patience, setup.takeover);
+        let sessions = setup.contenders.iter().map(|actor| actor.session + 1).max().unwrap_or(0);
+        let server = Server::new(setup.directory, setup.queues());
         Self {
-            server: Server::new(setup.directory),
-            follower: (!setup.following.is_empty()).then(|| Follower::new(Server::new(setup.directory))),
+            follower: (!setup.following.is_empty()).then(|| Follower::new(server.clone())),
             now: 0,
             ahead: 0,
             pinged: 0,
             sessions: (0..sessions).map(|session| Session::new(setup, session)).collect(),
-            contenders: setup.contenders.iter().map(contender).collect(),
+            contenders: setup.contenders.iter().map(|actor| Contender::new(actor, setup.takeover)).collect(),
             foreigners: setup.foreigners.iter().copied().map(Foreigner::new).collect(),
             faults: setup.faults,
-            last_token: 0,
+            tokens: vec![Tokens::default(); server.queues.len()],
+            server,
             breach: None,
         }
     }
@@ -71,13 +78,18 @@ impl World {
     /// Whether the lease is there that the contender waits for.
     pub(crate) fn is_assured(&self, party: Party) -> bool {
         let contender = &self.contenders[party];
-        contender.pending == Some(Pending::Lease)
+        contender.joint == Some(Pending::Lease)
             && self.sessions[contender.session].assurance.is_valid(self.now)
     }
 
-    pub(crate) fn members(&self, session: usize) -> impl Iterator<Item = Party> + use<> {
-        let members =
+    pub(crate) fn contenders_of(&self, session: usize) -> impl Iterator<Item = Party> + use<> {
+        let of_session =
             self.contenders.iter().enumerate().filter(move |(_, contender)| contender.session == session);
-        members.map(|(party, _)| party).collect::<Vec<_>>().into_iter()
+        of_session.map(|(party, _)| party).collect::<Vec<_>>().into_iter()
+    }
+
+    /// The queue of a contender's seat.
+    pub(crate) fn queue(&self, party: Party, seat: usize) -> usize {
+        self.contenders[party].seats[seat].seat.queue
     }
 }

@@ -1,0 +1,281 @@
+//! The contenders of one acquisition: one in each queue that it joins.
+//!
+//! A lock has a group of one. A multi-lock has one member in each of its queues. Members wait for their turns by
+//! themselves. They act together where it matters: one transaction creates all their nodes, one look at the lease
+//! confirms them all, and one transaction releases them all. So all nodes of a group have one `czxid`, and each
+//! contender that a group waits for has a lower one. No circle of groups that enqueue once can wait for each other, in
+//! whatever order they name their queues.
+//!
+//! ```text
+//!   caller  --- All(Begin) -->  +-------+  --- All(Enter) ----------->  one transaction for all
+//!   driver  --- Entered([..]) > | Group |  --- One(1, WatchPredecessor) -->  a request of one member
+//!           --- One(1, ..) -->  +-------+  --- Grant, Lose, End ----->  caller
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. No member asks for its create, its directory or its grant alone. Such a command is *parked* until each member
+//!    has given it.
+//! 2. A member that is first in its queue while another one waits watches its own node. If that node is gone, the
+//!    group ends.
+//! 3. If a member leaves its queue or ends before the grant, the others give up at once, and the group ends as that
+//!    member did.
+//! 4. If a joint transaction fails because of one member's node, it had no effect on the others. They remove their nodes
+//!    one by one. So an operator who deletes one node leaves no other behind.
+
+use alloc::vec::Vec;
+
+use crate::command::{Command, End};
+use crate::contender::Own;
+use crate::event::{Event, Sight};
+use crate::machine::Machine;
+
+/// The contenders of one acquisition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    members: Vec<Member>,
+    phase: Phase,
+    /// How the group ends: as the first member that ended in a way for which the caller did not ask, or else as the
+    /// first member.
+    end: Option<(usize, End)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Member {
+    machine: Machine,
+    parked: Option<Parked>,
+}
+
+/// A command that one member has given, and that waits for the others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Parked {
+    command: Command,
+    /// Whether the member watches its own node meanwhile, or has asked to.
+    watches: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    /// The caller waits for the grant.
+    Contending,
+    /// As `Contending`, and `Confirm` is out for all.
+    Confirming,
+    /// The caller has the guard.
+    Held,
+    /// The caller has the guard, and the guard is lost.
+    Lost,
+    /// The caller has gone or lets go, or a member has ended before the grant.
+    Leaving,
+}
+
+/// One input of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// An event for each member: from the caller, or the reply to a request for all.
+    All(Event),
+    /// Reply to `Enter` for all: each member's node, and the result of the read that followed the create.
+    Entered(Vec<(Own, Sight)>),
+    /// Reply to a request for all: it had no effect, because of this member. The event says why.
+    Failed(usize, Event),
+    /// An event for one member: the reply to its request, or what its watch shows.
+    One(usize, Event),
+}
+
+/// One output of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Send one request for all members: `Enter`, `CreateDirectory`, `Confirm`, or `Release`, whose place is the first
+    /// member's.
+    All(Command),
+    /// Send a request for one member.
+    One(usize, Command),
+    /// The group holds its locks: give the guard to the caller.
+    Grant(Vec<Own>),
+    /// The guard is lost: tell the holder, and then give up.
+    Lose,
+    /// The group has ended, and gives no further output. The number is that of the member whose end it is.
+    End(usize, End),
+}
+
+impl Group {
+    /// Makes the group of these contenders, which have not begun.
+    pub fn new(machines: impl IntoIterator<Item = Machine>) -> Self {
+        let member = |machine| Member { machine, parked: None };
+        Self { members: machines.into_iter().map(member).collect(), phase: Phase::Contending, end: None }
+    }
+
+    /// Returns a member's own node, once it is known and until it is gone.
+    pub fn own(&self, member: usize) -> Option<Own> {
+        self.members.get(member)?.machine.own()
+    }
+
+    /// Returns true once the group has nothing more to do.
+    pub fn is_ended(&self) -> bool {
+        self.members.iter().all(|member| member.machine.is_ended())
+    }
+
+    /// Takes in one input, and returns the outputs that follow from it. A request for all takes the place of every
+    /// earlier request, and a request for one takes the place of its earlier one, and of one for all.
+    pub fn handle(&mut self, input: Input) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        if self.is_ended() {
+            return outputs;
+        }
+        let commands = match input {
+            Input::All(Event::GiveUp) => self.give_up(),
+            Input::All(event) => {
+                if let Event::Release | Event::Forfeit = event {
+                    self.phase = Phase::Leaving;
+                }
+                self.each(|_| Some(event.clone()))
+            }
+            Input::Entered(nodes) => {
+                let mut nodes = nodes.into_iter();
+                self.each(|_| nodes.next().map(|(own, sight)| Event::Entered { own, sight }))
+            }
+            Input::Failed(failed, event) => {
+                self.each(|index| Some(if index == failed { event.clone() } else { Event::Withheld }))
+            }
+            Input::One(index, event) => self.one(index, event).into_iter().collect(),
+        };
+        self.take_in(commands, &mut outputs);
+        if self.is_broken() {
+            let commands = self.give_up();
+            // What these members have asked for just now is not sent.
+            let revoked = |member: &usize| commands.iter().any(|(index, _)| index == member);
+            outputs.retain(|output| !matches!(output, Output::One(member, _) if revoked(member)));
+            self.take_in(commands, &mut outputs);
+        }
+        self.send_parked(&mut outputs);
+        if self.is_ended() {
+            self.phase = Phase::Leaving;
+            outputs.extend(self.end.take().map(|(member, end)| Output::End(member, end)));
+        }
+        outputs
+    }
+
+    /// Gives each member an event, and returns the commands that follow.
+    fn each(&mut self, mut event: impl FnMut(usize) -> Option<Event>) -> Vec<(usize, Command)> {
+        let members = self.members.iter_mut().enumerate();
+        let commands = members.filter_map(|(index, member)| {
+            let event = event(index)?;
+            member.parked = None;
+            Some((index, member.machine.handle(event)?))
+        });
+        commands.collect()
+    }
+
+    /// Gives one member an event, and returns the command that follows.
+    fn one(&mut self, index: usize, event: Event) -> Option<(usize, Command)> {
+        let member = self.members.get_mut(index)?;
+        let waits = member.parked.as_ref().is_some_and(|parked| parked.command == Command::Confirm);
+        let event = match event {
+            // The member is first in its queue and watches its own node. A node that was only written to still exists,
+            // so the member looks again.
+            Event::OwnTouched | Event::WatchLost | Event::Unanswered if waits => {
+                return Some((index, Command::WatchOwn(member.machine.own()?.place)));
+            }
+            Event::OwnWatched(false) if waits => Event::OwnTouched,
+            // The node exists, or the server refuses the watch.
+            Event::OwnWatched(true) | Event::Refused(_) if waits => return None,
+            // The confirmation is out, and shows more.
+            Event::OwnTouched | Event::OwnWatched(_) if self.phase == Phase::Confirming => return None,
+            event => event,
+        };
+        member.parked = None;
+        Some((index, member.machine.handle(event)?))
+    }
+
+    /// Makes each member leave its queue.
+    fn give_up(&mut self) -> Vec<(usize, Command)> {
+        self.phase = Phase::Leaving;
+        let members = self.members.iter_mut().enumerate();
+        let commands = members.filter_map(|(index, member)| {
+            let command = member.machine.handle(Event::GiveUp);
+            // A create that is parked was not sent, so nobody answers it.
+            let unsent = member.parked.take().map(|_| Event::Withheld);
+            Some((index, command.or_else(|| member.machine.handle(unsent?))?))
+        });
+        commands.collect()
+    }
+
+    /// Whether the group can no longer be granted: a member leaves, or somebody has deleted the node of one. One
+    /// transaction creates all nodes or none. So if one member finds its node after a lost reply, and another one does
+    /// not, somebody has deleted that node.
+    fn is_broken(&mut self) -> bool {
+        if !matches!(self.phase, Phase::Contending | Phase::Confirming) {
+            return false;
+        }
+        let entering = |member: &Member| matches!(&member.parked, Some(parked) if matches!(parked.command, Command::Enter(_)));
+        let missing = self.members.iter().position(entering);
+        let missing = missing.filter(|_| self.members.iter().any(|member| member.machine.own().is_some()));
+        if let Some(missing) = missing {
+            self.ends(missing, End::NodeDeleted);
+        }
+        missing.is_some() || self.members.iter().any(|member| member.machine.is_leaving())
+    }
+
+    /// Notes how a member ends.
+    fn ends(&mut self, index: usize, end: End) {
+        let asked_for = |end: &End| matches!(end, End::GivenUp | End::Released);
+        let open = self.end.as_ref().is_none_or(|(_, end)| asked_for(end));
+        // A node that the server refuses to delete stays, and the caller must learn of that.
+        let stays = self.phase == Phase::Leaving && matches!(end, End::Refused(_));
+        if stays || open && (index == 0 || !asked_for(&end)) {
+            self.end = Some((index, end));
+        }
+    }
+
+    /// Takes in the members' commands: parks some, and passes the others on.
+    fn take_in(&mut self, commands: Vec<(usize, Command)>, outputs: &mut Vec<Output>) {
+        let is_release = |(_, command): &(usize, Command)| matches!(command, Command::Release(_));
+        let together = commands.len() == self.members.len() && commands.iter().all(is_release);
+        let mut granted = Vec::new();
+        for (index, command) in commands {
+            match command {
+                Command::Enter(_) | Command::CreateDirectory | Command::Confirm => {
+                    self.members[index].parked = Some(Parked { command, watches: false });
+                }
+                Command::Grant(own) => granted.push(own),
+                Command::Lose if self.phase == Phase::Held => {
+                    self.phase = Phase::Lost;
+                    outputs.push(Output::Lose);
+                }
+                Command::Lose => {}
+                Command::End(end) => self.ends(index, end),
+                Command::Release(_) if together && index > 0 => {}
+                Command::Release(_) if together => outputs.push(Output::All(command)),
+                request => outputs.push(Output::One(index, request)),
+            }
+        }
+        if !granted.is_empty() {
+            self.phase = Phase::Held;
+            outputs.push(Output::Grant(granted));
+        }
+    }
+
+    /// Sends a command that every member has given. Otherwise, members that are first in their queues begin to watch
+    /// their own nodes.
+    fn send_parked(&mut self, outputs: &mut Vec<Output>) {
+        let parked = self.members.iter().filter_map(|member| Some(&member.parked.as_ref()?.command));
+        let parked = parked.collect::<Vec<_>>();
+        let Some(command) = parked.first().map(|command| Command::clone(command)) else { return };
+        if parked.len() == self.members.len() && parked.iter().all(|other| **other == command) {
+            self.phase = if command == Command::Confirm { Phase::Confirming } else { Phase::Contending };
+            self.members.iter_mut().for_each(|member| member.parked = None);
+            outputs.push(Output::All(command));
+            return;
+        }
+        self.phase = Phase::Contending;
+        for (index, member) in self.members.iter_mut().enumerate() {
+            if let (Some(parked), Some(own)) = (&mut member.parked, member.machine.own())
+                && !core::mem::replace(&mut parked.watches, true)
+            {
+                outputs.push(Output::One(index, Command::WatchOwn(own.place)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! Exact outputs: what a group parks, what it sends for all, and how it ends.
+
+use alloc::vec;
+
+use super::Input::*;
+use super::Output as O;
+use super::*;
+use crate::command::Command as C;
+use crate::contender::{Place, Sequence};
+use crate::event::Event as E;
+use crate::event::{Look, Refusal, SessionEnd};
+use crate::foreign::{Foreign, ForeignClient};
+use crate::machine::{Arrival, Patience, Takeover};
+
+mod leaving;
+mod whole;
+
+const CZXID: i64 = 70;
+const REFUSAL: Refusal = Refusal::NotAuthorized;
+
+/// The first member's node: alone in its queue, when it enters.
+const FIRST: Own = Own { place: Place::exclusive(6), czxid: CZXID };
+/// The second member's node: behind one other contender.
+const SECOND: Own = Own { place: Place::exclusive(5), czxid: CZXID };
+const AHEAD: Place = Place::exclusive(4);
+
+fn group(patience: [Patience; 2]) -> Group {
+    Group::new(patience.map(|patience| Machine::new(patience, Takeover::AtOnce, Arrival::New)))
+}
+
+fn pair() -> Group {
+    group([Patience::Wait; 2])
+}
+
+/// What the inputs lead to, each with its outputs.
+fn after(mut group: Group, inputs: Vec<Input>) -> Group {
+    inputs.into_iter().for_each(|input| drop(group.handle(input)));
+    group
+}
+
+fn begin() -> Input {
+    All(E::Begin(Look::List))
+}
+
+fn alone(own: Own) -> (Own, Sight) {
+    (own, Sight::Children(vec![own.place.name()]))
+}
+
+fn behind(own: Own) -> (Own, Sight) {
+    (own, Sight::Children(vec![AHEAD.name(), own.place.name()]))
+}
+
+fn watch_own(member: usize, own: Own) -> Output {
+    O::One(member, C::WatchOwn(own.place))
+}
+
+fn watch_ahead(member: usize) -> Output {
+    O::One(member, C::WatchPredecessor(AHEAD))
+}
+
+fn delete(member: usize, own: Own) -> Output {
+    O::One(member, C::Delete(own.place))
+}
+
+fn release(member: usize, own: Own) -> Output {
+    O::One(member, C::Release(own.place))
+}
+
+fn recover(member: usize) -> Output {
+    O::One(member, C::Recover)
+}
+
+fn enter() -> Output {
+    O::All(C::Enter(Look::List))
+}
+
+/// `Enter` is out for both.
+fn entering() -> Group {
+    after(pair(), vec![begin()])
+}
+
+/// The first member is first in its queue and watches its own node, the second one waits.
+fn half() -> Group {
+    let entered = Entered(vec![alone(FIRST), behind(SECOND)]);
+    after(entering(), vec![entered, One(0, E::OwnWatched(true)), One(1, E::PredecessorWatched(true))])
+}
+
+/// `Confirm` is out for both.
+fn confirming() -> Group {
+    after(entering(), vec![Entered(vec![alone(FIRST), alone(SECOND)])])
+}
+
+fn held() -> Group {
+    after(confirming(), vec![All(E::Confirmed)])
+}
+
+/// `Release` is out for both.
+fn releasing() -> Group {
+    after(held(), vec![All(E::Release)])
+}
+
+fn stranger() -> Foreign {
+    Foreign { name: "x-1-0000000003".into(), client: ForeignClient::WriteLock, session: Some(1) }
+}
+
+#[test]
+fn a_group_enters_is_confirmed_and_is_released_in_one_request_each() {
+    let mut group = pair();
+    assert_eq!(group.handle(begin()), [enter()]);
+    assert_eq!(group.own(0), None);
+    assert_eq!(group.handle(Entered(vec![alone(FIRST), alone(SECOND)])), [O::All(C::Confirm)]);
+    assert_eq!((group.own(0), group.own(1), group.own(2)), (Some(FIRST), Some(SECOND), None));
+    assert_eq!(group.handle(All(E::Confirmed)), [O::Grant(vec![FIRST, SECOND])]);
+    assert_eq!(group.handle(All(E::Settled)), [watch_own(0, FIRST), watch_own(1, SECOND)]);
+    assert_eq!(group.handle(One(1, E::OwnWatched(true))), []);
+    assert_eq!(group.handle(One(0, E::OwnWatched(true))), []);
+    assert_eq!(group.handle(All(E::Release)), [O::All(C::Release(FIRST.place))]);
+    assert!(!group.is_ended());
+    assert_eq!(group.handle(All(E::Released(true))), [O::End(0, End::Released)]);
+    assert!(group.is_ended());
+    assert_eq!(group.handle(All(E::GiveUp)), []);
+}
+
+/// Each member waits by itself, and the last one's turn is the turn of all.
+#[test]
+fn a_member_that_is_first_waits_for_the_others() {
+    let mut group = entering();
+    let entered = Entered(vec![behind(FIRST), behind(SECOND)]);
+    assert_eq!(group.handle(entered), [watch_ahead(0), watch_ahead(1)]);
+    assert_eq!(group.handle(One(1, E::PredecessorWatched(true))), []);
+    assert_eq!(group.handle(One(1, E::PredecessorReleased)), [watch_own(1, SECOND)]);
+    assert_eq!(group.handle(One(1, E::OwnWatched(true))), []);
+    assert_eq!(group.handle(One(0, E::PredecessorWatched(true))), []);
+    assert_eq!(group.handle(One(0, E::PredecessorReleased)), [O::All(C::Confirm)]);
+}
+
+#[test]
+fn a_member_that_lists_or_waits_out_a_delay_does_so_alone() {
+    let delayed = |_| Machine::new(Patience::Wait, Takeover::Delayed, Arrival::New);
+    let mut group = after(Group::new([0, 1].map(delayed)), vec![begin()]);
+    let entered = Entered(vec![(FIRST, Sight::Nothing), alone(SECOND)]);
+    assert_eq!(group.handle(entered), [O::One(0, C::List), watch_own(1, SECOND)]);
+    let listed = One(0, E::Listed(vec![FIRST.place.name()]));
+    assert_eq!(group.handle(listed), [O::One(0, C::Delay)]);
+    assert_eq!(group.handle(One(0, E::Delayed)), [O::All(C::Confirm)]);
+}
+
+#[test]
+fn directories_are_created_for_all_and_then_all_enter_again() {
+    let mut group = entering();
+    assert_eq!(group.handle(All(E::NoDirectory)), [O::All(C::CreateDirectory)]);
+    assert_eq!(group.handle(All(E::Unanswered)), [O::All(C::CreateDirectory)]);
+    assert_eq!(group.handle(All(E::DirectoryReady)), [enter()]);
+}
+
+#[test]
+fn a_lease_that_lapsed_has_all_confirmed_again() {
+    assert_eq!(confirming().handle(All(E::Unanswered)), [O::All(C::Confirm)]);
+}
+
+#[test]
+fn an_own_watch_is_asked_for_once_and_again_whenever_it_says_nothing() {
+    let mut group = half();
+    for event in [E::WatchLost, E::Unanswered, E::OwnTouched] {
+        assert_eq!(group.handle(One(0, event)), [watch_own(0, FIRST)]);
+        // It was only written to, or was not touched at all.
+        assert_eq!(group.handle(One(0, E::OwnWatched(true))), []);
+    }
+    // The confirmation will show whether the node exists.
+    assert_eq!(group.handle(One(0, E::Refused(REFUSAL))), []);
+    // Other members' news change nothing for it.
+    assert_eq!(group.handle(One(1, E::WatchLost)), [watch_ahead(1)]);
+    assert_eq!(group.handle(One(1, E::PredecessorWatched(true))), []);
+    assert_eq!(group.handle(One(1, E::PredecessorReleased)), [O::All(C::Confirm)]);
+}
+
+/// The request for all has taken the place of the watch, and shows more.
+#[test]
+fn news_of_own_nodes_are_passed_over_while_all_are_confirmed() {
+    for event in [E::OwnTouched, E::OwnWatched(true), E::OwnWatched(false), E::WatchLost] {
+        let mut group = confirming();
+        assert_eq!(group.handle(One(0, event)), []);
+        assert_eq!(group.handle(All(E::Confirmed)), [O::Grant(vec![FIRST, SECOND])]);
+    }
+}
+
+#[test]
+fn a_member_that_is_alone_in_its_group_does_not_watch_its_node_before_the_grant() {
+    let delayed = Machine::new(Patience::Wait, Takeover::AtOnce, Arrival::New);
+    let mut group = Group::new([delayed]);
+    assert_eq!(group.handle(begin()), [enter()]);
+    assert_eq!(group.handle(Entered(vec![behind(SECOND)])), [watch_ahead(0)]);
+    assert_eq!(group.handle(One(0, E::PredecessorWatched(true))), []);
+    assert_eq!(group.handle(One(0, E::PredecessorReleased)), [O::All(C::Confirm)]);
+    assert_eq!(group.handle(All(E::Confirmed)), [O::Grant(vec![SECOND])]);
+}
+
+/// A guard of several locks is lost once.
+#[test]
+fn a_guard_is_lost_with_its_first_node() {
+    let guarded = vec![All(E::Settled), One(0, E::OwnWatched(true)), One(1, E::OwnWatched(true))];
+    let mut group = after(held(), guarded);
+    assert_eq!(group.handle(One(1, E::OwnTouched)), [O::Lose]);
+    assert_eq!(group.handle(One(0, E::OwnTouched)), []);
+    assert_eq!(group.handle(All(E::Forfeit)), [recover(0), recover(1)]);
+    assert_eq!(group.handle(One(1, E::Recovered(None))), []);
+    assert_eq!(group.handle(One(0, E::Recovered(Some(FIRST)))), [delete(0, FIRST)]);
+    assert_eq!(group.handle(One(0, E::Deleted)), [O::End(1, End::NodeDeleted)]);
+}
+
+#[test]
+fn the_end_of_the_session_is_that_of_all() {
+    for group in [pair(), entering(), half(), confirming(), held(), releasing()] {
+        let mut group = after(group, vec![]);
+        let over = E::SessionOver(SessionEnd::Expired);
+        let end = End::SessionOver(SessionEnd::Expired);
+        assert_eq!(group.handle(All(over)), [O::End(0, end)]);
+        assert!(group.is_ended());
+    }
+}

@@ -1,0 +1,184 @@
+//! What an observer of a leader, or of a lock's holder, is told, and when it looks.
+//!
+//! ```text
+//!                Connected                Seen
+//!   Away ----------------------> Looking ------> Watching
+//!    ^                           ^  |  ^            |
+//!    |                           |  |  +- Changed --+
+//!    +------ Disconnected -------+--+   Doubted
+//! ```
+//!
+//! Four rules make up what an observer is told:
+//!
+//! 1. A look sets its watch before it reads, so no change falls between the two. A change that the watch reports while a
+//!    look is under way leads to another look, unless that change is the one that the look was sent for.
+//! 2. A watch ends with its connection. On the next connection a look sets another one.
+//! 3. The stamps of those who are told never go back. A lower stamp counts as nobody: the server that showed it is behind,
+//!    or somebody put an old node back.
+//! 4. If the same is seen again, nobody is told again.
+
+use alloc::{vec, vec::Vec};
+
+/// When something came to lead: first the token, and then the transaction that made it known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp {
+    /// The fencing token.
+    pub token: i64,
+    /// The `czxid` of the node that was read. One leader may announce itself several times.
+    pub zxid: i64,
+}
+
+impl Stamp {
+    const LOWEST: Self = Self { token: i64::MIN, zxid: i64::MIN };
+}
+
+/// One input of the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Observation<T> {
+    /// Requests can be sent, or wait for a connection from here on.
+    Connected,
+    /// Reply to `Look`: who leads, if anybody does. The watch stands.
+    Seen(Option<(Stamp, T)>),
+    /// The watch reports a change, by the transaction with this zxid. Servers before 3.9 do not name it.
+    Changed(Option<i64>),
+    /// Nothing was heard for a long time. A server withholds events from a session that may no longer read the node.
+    Doubted,
+    /// The server refused the look.
+    Refused,
+    /// A server gave no answer to the look.
+    Unanswered,
+    /// The connection was lost, and the watch with it.
+    Disconnected,
+}
+
+/// One output of the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Instruction<T> {
+    /// Look who leads.
+    Look(Footing),
+    /// Tell the observer who leads, if anybody does.
+    Tell(Option<T>),
+}
+
+/// Whether a look must set a watch before it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Footing {
+    /// No watch stands, or the watch is in doubt.
+    Unwatched,
+    /// A watch of this connection stands, if it is one that stays.
+    Watched,
+}
+
+/// One observer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Observer<T> {
+    state: State,
+    /// The highest stamp seen so far.
+    highest: Stamp,
+    /// What the observer was told last.
+    told: Option<Option<T>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// No connection.
+    Away,
+    /// A look is under way.
+    Looking {
+        /// The change that the look was sent for, if the server has named it.
+        cause: Option<i64>,
+        /// Whether another change was reported since.
+        outdated: bool,
+    },
+    /// A watch stands, and nothing is under way.
+    Watching,
+    /// The server has refused to say who leads.
+    Refused,
+}
+
+impl<T> Default for Observer<T> {
+    fn default() -> Self {
+        Self { state: State::Away, highest: Stamp::LOWEST, told: None }
+    }
+}
+
+impl<T: Clone + PartialEq> Observer<T> {
+    /// Makes an observer that was told nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in an event. Returns what to do, in this order.
+    pub fn handle(&mut self, event: Observation<T>) -> Vec<Instruction<T>> {
+        use Observation as E;
+        match (self.state, event) {
+            (State::Away, E::Connected)
+            | (State::Looking { .. }, E::Unanswered)
+            | (State::Watching | State::Refused, E::Doubted) => self.look(None, Footing::Unwatched),
+            (State::Watching | State::Refused, E::Changed(cause)) => self.look(cause, Footing::Watched),
+            (State::Looking { cause, outdated }, E::Changed(change)) => {
+                // All events of the transaction that the look was sent for are behind us: the look was sent after it.
+                let covered = change.is_some() && change == cause;
+                self.state = State::Looking { cause, outdated: outdated || !covered };
+                Vec::new()
+            }
+            (State::Looking { outdated, .. }, E::Seen(seen)) => {
+                let mut instructions = self.tell(seen);
+                if outdated {
+                    instructions.extend(self.look(None, Footing::Watched));
+                } else {
+                    self.state = State::Watching;
+                }
+                instructions
+            }
+            // The change that came meanwhile may have made what may be read.
+            (State::Looking { outdated: true, .. }, E::Refused) => self.look(None, Footing::Watched),
+            (State::Looking { .. }, E::Refused) => {
+                self.state = State::Refused;
+                Vec::new()
+            }
+            (_, E::Disconnected) => {
+                self.state = State::Away;
+                Vec::new()
+            }
+            (_, E::Connected | E::Seen(_) | E::Changed(_) | E::Doubted | E::Refused | E::Unanswered) => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// Whether a watch stands, and nothing is under way. So what was told last holds until the watch reports a change.
+    pub fn is_watching(&self) -> bool {
+        self.state == State::Watching
+    }
+
+    /// Whether somebody with a higher stamp was seen before. Nobody is told of one with this stamp.
+    pub fn is_past(&self, stamp: Stamp) -> bool {
+        stamp < self.highest
+    }
+
+    /// Returns what the observer was told last; `None` if it was told nothing yet.
+    pub fn told(&self) -> Option<&Option<T>> {
+        self.told.as_ref()
+    }
+
+    fn look(&mut self, cause: Option<i64>, footing: Footing) -> Vec<Instruction<T>> {
+        self.state = State::Looking { cause, outdated: false };
+        vec![Instruction::Look(footing)]
+    }
+
+    fn tell(&mut self, seen: Option<(Stamp, T)>) -> Vec<Instruction<T>> {
+        let now = seen.filter(|(stamp, _)| !self.is_past(*stamp)).map(|(stamp, what)| {
+            self.highest = stamp;
+            what
+        });
+        if self.told.as_ref() == Some(&now) {
+            return Vec::new();
+        }
+        self.told = Some(now.clone());
+        vec![Instruction::Tell(now)]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! What must hold in every state of the model.
+
+use stateright::Property;
+
+use crate::candidate::{Keeper, Leaving};
+use crate::exploration;
+use crate::onlooker::Onlooker;
+use crate::run::Step;
+use crate::world::{Announcement, Breach, Mutant, Setup, Witness, World};
+
+pub(crate) const SOUND: &str = "only leaders announce themselves, one at a time";
+pub(crate) const OWN: &str = "nobody takes another's announcement along";
+pub(crate) const FORWARD: &str = "the tokens that the observer is told never go back";
+pub(crate) const GENUINE: &str = "what the observer is told was announced by that leader";
+pub(crate) const TRUE: &str = "an observer with a connection has been told the truth in the end";
+pub(crate) const CLEAN: &str = "no announcement is left without a leader";
+pub(crate) const SHOWN: &str = "a leader is announced in the end";
+
+type Contest = exploration::Contest<Setup>;
+
+impl exploration::Setup for Setup {
+    type World = World;
+    type Step = Step;
+    type Witness = Witness;
+
+    fn first(&self) -> World {
+        let mut world = World::new(self);
+        if self.mutant == Some(Mutant::ReadsBeforeItWatches) {
+            world.onlooker = Onlooker::new().swap_first();
+        }
+        world
+    }
+
+    fn steps(&self, world: &World, steps: &mut Vec<Step>) {
+        if world.breach.is_none() {
+            world.steps(steps);
+        }
+    }
+
+    fn take(&self, world: &mut World, step: Step, witness: &impl Fn(Witness)) {
+        world.take(step, self, witness);
+    }
+
+    fn properties(&self) -> Vec<Property<Contest>> {
+        vec![
+            Contest::always(SOUND, |_, world| {
+                !matches!(world.breach, Some(Breach::AnnouncedWithoutLeading | Breach::TwoLeaders))
+            }),
+            Contest::always(OWN, |_, world| world.breach != Some(Breach::TookAnothersAnnouncement)),
+            Contest::always(FORWARD, |_, world| world.breach != Some(Breach::ToldALowerToken)),
+            Contest::always(GENUINE, |_, world| world.breach != Some(Breach::ToldAForgery)),
+            Contest::always(TRUE, |_, world| {
+                let truth = world.announcement.and_then(Announcement::read).map(|(_, told)| told);
+                !world.onlooker.is_there || world.onlooker.told == Some(truth) || goes_on(world)
+            }),
+            Contest::always(CLEAN, |_, world| {
+                let maker = world.announcement.and_then(|found| found.maker);
+                maker.is_none_or(|maker| world.node(maker).is_some()) || goes_on(world)
+            }),
+            Contest::always(SHOWN, |_, world| {
+                let mut leaders =
+                    world.candidates.iter().enumerate().filter(|(_, candidate)| candidate.leads());
+                let shown = leaders.all(|(party, leader)| {
+                    let (maker, value) = (Some(party), leader.value);
+                    world.announcement.is_some_and(|it| (it.maker, it.value, it.version) == (maker, value, 0))
+                });
+                shown || goes_on(world)
+            }),
+            Contest::always("nobody is stuck", |_, world| {
+                let done = world.candidates.iter().all(|candidate| {
+                    matches!(candidate.leaving, Leaving::No | Leaving::Done)
+                        && !matches!(candidate.keeper, Keeper::Announcing { .. } | Keeper::Looking)
+                });
+                done || goes_on(world)
+            }),
+            Contest::sometimes("a leader is announced", |_, world| !world.announced.is_empty()),
+        ]
+    }
+}
+
+/// Whether something is under way, or a rule is broken, so that nothing follows.
+fn goes_on(world: &World) -> bool {
+    world.breach.is_some() || !world.is_quiet()
+}

@@ -1,0 +1,121 @@
+//! Every order in which a few candidates, an operator, and an observer at a server that lags can act, with the production
+//! [`Observer`](zklock_recipe::Observer) in the middle.
+//!
+//! A candidate is granted once its node is the first and its lease is valid: the other model shows that. Here it announces
+//! itself, looks after its announcement, and takes it back. As in the other model, each exploration ends, the number of its
+//! states is pinned, and each rule is broken once, to see the model fail.
+
+#[path = "../exploration/mod.rs"]
+mod exploration;
+
+mod candidate;
+mod contest;
+mod onlooker;
+mod run;
+mod world;
+
+use contest::{CLEAN, FORWARD, GENUINE, OWN, SHOWN, SOUND, TRUE};
+use exploration::{explore, refute};
+use world::{Faults, Mutant, Setup, Witness::*};
+
+fn setup(candidates: usize, faults: Faults) -> Setup {
+    Setup { candidates, observed: true, prompt: true, named: true, faults, mutant: None }
+}
+
+/// Without an observer, and with answers that take their time.
+fn slow(setup: Setup) -> Setup {
+    Setup { observed: false, prompt: false, ..setup }
+}
+
+fn mutated(mutant: Mutant, setup: Setup) -> Setup {
+    Setup { mutant: Some(mutant), ..setup }
+}
+
+#[test]
+fn two_candidates_follow_each_other() {
+    let occurrences =
+        [Announced, ToldSomebody, ToldNobody, ToldTheNext, ResignedWithAnnouncement, ResignedBare];
+    explore(setup(2, Faults::default()), 32_528, &occurrences);
+}
+
+#[test]
+fn a_leader_proclaims() {
+    let setup = setup(1, Faults { proclamations: 2, ..Faults::default() });
+    explore(Setup { named: false, ..setup.clone() }, 5_154, &[Proclaimed, LookedAgain]);
+    explore(setup, 6_215, &[Proclaimed, Coalesced, LookedAgain, EventOvertookTheAnswer, ReadFromThePast]);
+}
+
+#[test]
+fn connections_of_candidates_break() {
+    let setup = slow(setup(2, Faults { breaks: 1, ..Faults::default() }));
+    explore(setup, 16_425, &[StrayApplied, AnnouncedAgain, ReleaseFoundDone]);
+}
+
+#[test]
+fn sessions_of_leaders_end() {
+    let setup = setup(2, Faults { lapses: 1, ..Faults::default() });
+    explore(setup.clone(), 161_754, &[Expired, ToldTheNext]);
+    let faults = Faults { lapses: 1, breaks: 1, ..Faults::default() };
+    explore(slow(Setup { faults, ..setup }), 54_949, &[Expired, StrayApplied]);
+}
+
+#[test]
+fn the_observer_loses_its_connection() {
+    let setup = setup(2, Faults { outages: 1, ..Faults::default() });
+    explore(setup, 77_843, &[ToldTheNext, LookedAgain]);
+}
+
+/// The server of the next connection is behind, as if no write had opened it.
+#[test]
+fn the_observer_asks_a_server_that_is_behind() {
+    let setup = setup(2, Faults { outages: 1, rewinds: 1, ..Faults::default() });
+    explore(setup, 151_331, &[ServerBehindWasAsked]);
+}
+
+#[test]
+fn an_operator_touches_the_announcement() {
+    let faults = Faults { deletions: 1, ..Faults::default() };
+    explore(setup(1, faults), 2_822, &[AnnouncedAgain, LookedAgain]);
+    let faults = Faults { writes: 1, evictions: 1, ..Faults::default() };
+    explore(setup(1, faults), 10_427, &[AnnouncedAgain, Retracted]);
+    let faults = Faults { forgeries: 1, proclamations: 1, ..Faults::default() };
+    explore(setup(1, faults), 11_458, &[LeftoverReplaced]);
+}
+
+#[test]
+fn an_operator_deletes_candidates() {
+    let setup = setup(2, Faults { evictions: 1, ..Faults::default() });
+    explore(setup.clone(), 470_854, &[Retracted, RetractedAnothers, AnnouncedAgain]);
+    for faults in [Faults { breaks: 1, ..setup.faults }, Faults { lapses: 1, ..setup.faults }] {
+        let setup = slow(Setup { faults, ..setup.clone() });
+        explore(setup, if faults.breaks > 0 { 177_145 } else { 80_079 }, &[Retracted, AnnouncedAgain]);
+    }
+}
+
+/// Each with a setup in which it must be caught, and the rule that it breaks.
+#[test]
+fn each_mutant_is_caught() {
+    let none = Faults::default();
+    let cases = [
+        (Mutant::AnnouncesWithoutTheCheck, setup(1, Faults { evictions: 1, ..none }), SOUND),
+        (Mutant::LeavesItsAnnouncement, setup(1, none), CLEAN),
+        (Mutant::IsStoppedByALeftover, setup(1, Faults { forgeries: 1, ..none }), SHOWN),
+        (Mutant::IgnoresItsAnnouncement, setup(1, Faults { deletions: 1, ..none }), SHOWN),
+        (Mutant::ForgetsItsAnnouncement, setup(1, Faults { evictions: 1, ..none }), CLEAN),
+        (
+            Mutant::TakesAMissingNodeForAResignation,
+            slow(setup(1, Faults { evictions: 1, breaks: 1, ..none })),
+            CLEAN,
+        ),
+        (Mutant::TakesAnothersAnnouncement, setup(2, none), OWN),
+        (Mutant::ReadsBeforeItWatches, setup(1, none), TRUE),
+        (Mutant::TakesALowerToken, setup(2, Faults { outages: 1, rewinds: 1, ..none }), FORWARD),
+        (Mutant::IgnoresChangesDuringALook, setup(1, Faults { proclamations: 1, ..none }), TRUE),
+        (Mutant::ForgetsThatItsWatchIsLost, setup(1, Faults { outages: 1, ..none }), TRUE),
+        (Mutant::TakesAnythingForAnAnnouncement, setup(1, Faults { writes: 1, ..none }), GENUINE),
+    ];
+    for (mutant, setup, rule) in cases {
+        println!("{mutant:?}: {rule}");
+        refute(mutated(mutant, setup), rule);
+    }
+}

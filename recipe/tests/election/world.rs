@@ -1,0 +1,206 @@
+//! The candidates, the servers and an observer.
+
+use crate::candidate::Candidate;
+use crate::onlooker::Onlooker;
+
+/// A candidate, by its index in the world.
+pub(crate) type Party = usize;
+
+/// What a model consists of, and what is broken on purpose.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) candidates: usize,
+    /// Whether an observer is there.
+    pub(crate) observed: bool,
+    /// Whether candidates hear an answer at once. Their connections do not break then.
+    pub(crate) prompt: bool,
+    /// Whether events name their transactions, as from ZooKeeper 3.9 on.
+    pub(crate) named: bool,
+    pub(crate) faults: Faults,
+    pub(crate) mutant: Option<Mutant>,
+}
+
+/// How often each may still happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
+    /// Connections of candidates that break.
+    pub(crate) breaks: u8,
+    /// Connections or sessions of the observer that end.
+    pub(crate) outages: u8,
+    /// New connections of the observer to a server that is further behind, whose reads are answered before it has caught up.
+    pub(crate) rewinds: u8,
+    /// Leases that lapse. Their sessions may expire from then on.
+    pub(crate) lapses: u8,
+    /// Values that a leader proclaims after the first one.
+    pub(crate) proclamations: u8,
+    /// Candidates that an operator deletes from the queue.
+    pub(crate) evictions: u8,
+    /// Announcements that an operator deletes.
+    pub(crate) deletions: u8,
+    /// Announcements that an operator writes to.
+    pub(crate) writes: u8,
+    /// Announcements that an operator makes.
+    pub(crate) forgeries: u8,
+}
+
+/// A rule that a candidate or the observer breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    /// Announces itself without a check of its own node.
+    AnnouncesWithoutTheCheck,
+    /// Leaves its announcement behind when it resigns.
+    LeavesItsAnnouncement,
+    /// Takes an announcement that is there for a reason not to announce itself.
+    IsStoppedByALeftover,
+    /// Does not look after its announcement.
+    IgnoresItsAnnouncement,
+    /// Does not take its announcement back when its own node was deleted.
+    ForgetsItsAnnouncement,
+    /// Does not look for its announcement when it finds its node gone after a release whose reply was lost.
+    TakesAMissingNodeForAResignation,
+    /// Takes the announcement along when it gives up, though it is another's.
+    TakesAnothersAnnouncement,
+    /// An observer that reads before it watches.
+    ReadsBeforeItWatches,
+    /// An observer that takes a lower token after a higher one.
+    TakesALowerToken,
+    /// An observer that takes a change during a look for one that the look shows.
+    IgnoresChangesDuringALook,
+    /// An observer that does not watch again on the next connection.
+    ForgetsThatItsWatchIsLost,
+    /// An observer that takes whatever is there for an announcement.
+    TakesAnythingForAnAnnouncement,
+}
+
+/// What no step may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Breach {
+    /// A candidate announced itself that did not lead.
+    AnnouncedWithoutLeading,
+    /// A candidate announced itself while another one's guard was valid.
+    TwoLeaders,
+    /// A candidate that gave up, or resigned, took another's announcement along.
+    TookAnothersAnnouncement,
+    /// The observer was told a token that is lower than one before.
+    ToldALowerToken,
+    /// The observer was told what no leader has announced.
+    ToldAForgery,
+}
+
+/// What has happened in some state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Witness {
+    Announced,
+    Proclaimed,
+    LeftoverReplaced,
+    AnnouncedAgain,
+    ResignedWithAnnouncement,
+    ResignedBare,
+    Retracted,
+    /// A candidate took back what another one had announced by then, and that one announced itself again.
+    RetractedAnothers,
+    AnnouncementRefusedByTheCheck,
+    StrayApplied,
+    ReleaseFoundDone,
+    Expired,
+    ToldSomebody,
+    ToldNobody,
+    ToldTheNext,
+    /// Two events of one transaction led to one look.
+    Coalesced,
+    LookedAgain,
+    ReadFromThePast,
+    EventOvertookTheAnswer,
+    ServerBehindWasAsked,
+}
+
+impl From<Witness> for u8 {
+    fn from(witness: Witness) -> Self {
+        witness as Self
+    }
+}
+
+/// An announcement, or what stands in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Announcement {
+    pub(crate) token: i64,
+    pub(crate) value: u8,
+    pub(crate) zxid: i64,
+    pub(crate) version: u8,
+    /// Who made it; `None` if that was an operator.
+    pub(crate) maker: Option<Party>,
+}
+
+impl Announcement {
+    /// What an observer is to take it for.
+    pub(crate) fn read(self) -> Option<(zklock_recipe::Stamp, Told)> {
+        (self.version == 0 && self.maker.is_some()).then_some(self.taken())
+    }
+
+    pub(crate) fn taken(self) -> (zklock_recipe::Stamp, Told) {
+        (zklock_recipe::Stamp { token: self.token, zxid: self.zxid }, (self.token, self.value))
+    }
+}
+
+/// A token, and the value that was announced with it.
+pub(crate) type Told = (i64, u8);
+
+/// One transaction, as far as the announcement goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Change {
+    pub(crate) zxid: i64,
+    /// How many events it fires.
+    pub(crate) events: u8,
+    pub(crate) before: Option<Announcement>,
+    pub(crate) after: Option<Announcement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    pub(crate) zxid: i64,
+    /// The candidates' nodes, the first one first, with their tokens.
+    pub(crate) queue: Vec<(Party, i64)>,
+    pub(crate) announcement: Option<Announcement>,
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) onlooker: Onlooker,
+    /// What leaders have announced.
+    pub(crate) announced: Vec<Told>,
+    pub(crate) faults: Faults,
+    pub(crate) breach: Option<Breach>,
+}
+
+impl World {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        Self {
+            zxid: 0,
+            queue: Vec::new(),
+            announcement: None,
+            candidates: vec![Candidate::default(); setup.candidates],
+            onlooker: if setup.observed { Onlooker::new() } else { Onlooker::nobody() },
+            announced: Vec::new(),
+            faults: setup.faults,
+            breach: None,
+        }
+    }
+
+    pub(crate) fn node(&self, party: Party) -> Option<i64> {
+        self.queue.iter().find(|(owner, _)| *owner == party).map(|(_, token)| *token)
+    }
+
+    /// Changes the announcement, in a transaction that has begun.
+    pub(crate) fn change(&mut self, after: Option<Announcement>, events: u8) {
+        let before = std::mem::replace(&mut self.announcement, after);
+        let change = Change { zxid: self.zxid, events, before, after };
+        if self.onlooker.is_there {
+            self.onlooker.pending.push(change);
+        }
+        for candidate in &mut self.candidates {
+            candidate.dirty |= candidate.watches;
+        }
+    }
+
+    pub(crate) fn breach(&mut self, breach: Breach) {
+        self.breach = self.breach.or(Some(breach));
+    }
+}

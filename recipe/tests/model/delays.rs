@@ -1,0 +1,69 @@
+//! Who has to wait for a takeover delay, whatever its machine remembers.
+//!
+//! A guard vanishes if its contender was granted, and its node goes in another way than by its release. Everybody who waits
+//! behind it, and whom it blocked, owes a delay from then on. The debt ends with a delay, or with the release of a
+//! contender that was granted later: of any one if the guard was a writer's, and of a writer if it was a reader's. Such a
+//! contender had come later than the one that vanished, and the rule is about itself as well. Nobody may be granted with a
+//! debt.
+//!
+//! A contender that has not waited for anybody yet owes nothing: no delay covers it.
+
+use zklock_recipe::{Event, Input, Kind, Place};
+
+use crate::findings::{Breach, Witness};
+use crate::requests::Change;
+use crate::run::Run;
+use crate::server::{Party, exclude_each_other};
+
+impl<W: Fn(Witness)> Run<'_, W> {
+    /// A contender has been granted.
+    pub(crate) fn see_grant(&mut self, party: Party) {
+        if !self.setup.notes_delays() {
+            return;
+        }
+        if self.world.contenders[party].seats.iter().any(|seated| !seated.owes.is_empty()) {
+            self.world.breach.get_or_insert(Breach::Undelayed);
+        }
+        for queue in &mut self.world.server.queues {
+            queue.nodes.iter_mut().filter(|node| node.creator == party).for_each(|node| node.held = true);
+        }
+    }
+
+    /// A contender hears something.
+    pub(crate) fn see_input(&mut self, party: Party, input: &Input) {
+        let Input::One(seat, event) = input else { return };
+        let seated = &mut self.world.contenders[party].seats[*seat];
+        match event {
+            Event::PredecessorWatched(true) => seated.waited = self.setup.notes_delays(),
+            Event::Delayed => seated.owes.clear(),
+            _ => {}
+        }
+    }
+
+    /// A contender hears of the release of this one.
+    pub(crate) fn see_release(&mut self, party: Party, seat: usize, predecessor: Place) {
+        let owes = &mut self.world.contenders[party].seats[seat].owes;
+        owes.retain(|vanished| predecessor.kind == Kind::Shared && *vanished == Kind::Shared);
+    }
+
+    /// A node is about to go.
+    pub(crate) fn see_end(&mut self, queue: usize, place: Place, change: Change) {
+        let node = self.world.server.queues[queue].node(place);
+        if change == Change::Released || !node.is_some_and(|node| node.held) {
+            return;
+        }
+        for (party, contender) in self.world.contenders.iter_mut().enumerate() {
+            let own = self.world.server.queues[queue].node_of(party).map(|node| node.own.place);
+            let behind =
+                |own: Place| place.sequence < own.sequence && exclude_each_other(place.kind, own.kind);
+            if !own.is_some_and(behind) {
+                continue;
+            }
+            let seats = contender.seats.iter_mut();
+            for seated in seats.filter(|seated| seated.seat.queue == queue && seated.waited) {
+                (self.witness)(Witness::GuardVanished);
+                seated.owes.insert(place.kind);
+            }
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Two processes with their tasks, ZooKeeper's queue, and a contender of another client.
+
+use zklock_recipe::{HoldNumber, Stage, Ticket};
+
+/// A process, by its index in the world.
+pub(crate) type Process = usize;
+
+/// A task, by its index in the world.
+pub(crate) type Party = usize;
+
+/// What a model consists of, and what is broken on purpose.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// How many tasks each process has.
+    pub(crate) tasks: Vec<usize>,
+    /// How often each task wants the lock.
+    pub(crate) comings: u8,
+    /// How often the remote contender wants it.
+    pub(crate) remote: u8,
+    pub(crate) budget: u32,
+    pub(crate) faults: Faults,
+    pub(crate) mutant: Option<Mutant>,
+}
+
+/// How often each may still happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
+    /// Tasks that try, and do not wait.
+    pub(crate) tries: u8,
+    /// Tasks that give up.
+    pub(crate) departures: u8,
+    /// Tasks that are passed over because they were not polled. As long as one may be, a woken task may be left unpolled.
+    pub(crate) absences: u8,
+    /// Leases that lapse. Each is renewed, or its session expires.
+    pub(crate) lapses: u8,
+    /// Nodes that an operator deletes.
+    pub(crate) deletions: u8,
+    /// Acquisitions that fail.
+    pub(crate) failures: u8,
+    /// Holds that time, or their lease, forbids to pass on.
+    pub(crate) refusals: u8,
+}
+
+/// A rule that the stage, or the library around it, breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    /// Ends a turn after the hold was passed on.
+    EndsTheTurnTooLate,
+    /// Passes a hold on that was lost before.
+    PassesALostHold,
+    /// Takes each hold that is passed for the present one.
+    IgnoresTheHoldNumber,
+    IgnoresTheBudget,
+    /// Passes a hold on though time or its lease forbids it.
+    IgnoresTheRefusal,
+    /// Counts the budget anew at each offer.
+    CountsTheBudgetAnew,
+    /// Takes the place of its last contender when it contends again.
+    KeepsItsPlace,
+    /// Never passes a hold on.
+    NeverPassesOn,
+    /// A task that gives up keeps what it was offered from the others.
+    KeepsTheOffer,
+    /// Does not look at the task that the hold is offered to.
+    NeverLooks,
+    /// Takes a task for absent at the first look.
+    LooksOnce,
+    /// Does not contend again for those that wait when a hold is over.
+    ForgetsToContendAgain,
+    /// Leaves ZooKeeper's queue though somebody is wanted by then.
+    RetiresThoughWanted,
+    /// Tries though somebody waits, or holds the lock.
+    TriesBesideTheLine,
+    /// Wakes only the first task when an acquisition has failed.
+    WakesOnlyTheFirst,
+    /// Takes a hold without a check whether it is lost.
+    TakesALostHold,
+    /// Puts a task back at the end of the line.
+    PutsBackAtTheEnd,
+    /// A task whose hold was lost as it took it waits, and is not in line.
+    ForgetsToPutBack,
+    /// Does not contend for a task that was put back.
+    ForgetsToContendForThePutBack,
+    /// Does not hear of a task that was passed over, and is polled again.
+    ForgetsTheAbsent,
+    /// Wakes a task by the waker that it had at first.
+    KeepsTheFirstWaker,
+    /// Contends for each task that arrives.
+    ContendsForEach,
+    /// Does not drop the guard that is offered when its hold is lost.
+    KeepsALostOffer,
+    /// Does not delete the node of a hold that is lost.
+    LeavesTheNodeOfALostHold,
+    /// Does not leave ZooKeeper's queue when nobody is wanted any more.
+    NeverRetires,
+}
+
+impl Mutant {
+    pub(crate) const COUNT: usize = Self::NeverRetires as usize + 1;
+}
+
+/// What no step may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Breach {
+    /// A hold was passed on more often than the budget allows, or though time or its lease forbids it.
+    OverBudget,
+    /// More turns came before a contender than those in front of it could have.
+    Overtaken,
+    /// A task was offered a turn, and one that came before it and was not absent was not.
+    OutOfOrder,
+    /// A task tried while somebody waited, or held the lock.
+    TriedBesideOthers,
+    /// A task was passed over at the first look.
+    PassedOverAtOnce,
+    /// A hold was released, though it might have been passed on.
+    ReleasedTooSoon,
+    /// A process contended twice at once.
+    ContendedTwice,
+    /// A process left the queue while a task waited.
+    LeftThoughWanted,
+    /// A hold that was known to be lost was passed on, or a task got one.
+    LostHoldPassed,
+    /// A task was offered what is not the process's present hold, or had its turn without an offer.
+    NotTheHold,
+}
+
+/// What has happened in some state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Witness {
+    PassedOn,
+    /// A hold was released because of its budget, though a task waited.
+    BudgetEnded,
+    PassingRefused,
+    PassedOver,
+    /// A task was passed over when no time was left for the next one.
+    PassingOverRefused,
+    /// Nobody was there any more to take the hold.
+    AllPassedOver,
+    CameBack,
+    /// A task that was passed over came back, and the process was to contend for it.
+    CameBackAlone,
+    LeftWhileOffered,
+    LeftWhileOfferedToTheLast,
+    LostWhileOffered,
+    LostWhileTaken,
+    /// A hold was lost between the end of a turn and its passing on.
+    LostWhilePassed,
+    /// A hold was passed on after it was over.
+    LatePass,
+    /// As that, while a later hold was taken.
+    LatePassBesideATurn,
+    Retired,
+    /// Somebody arrived before the process had left the queue.
+    RetireRaced,
+    GrantedToNobody,
+    ContendedAgain,
+    TrySucceeded,
+    TryFailed,
+    TryRefused,
+    TryDropped,
+    /// Somebody came during the try, so the process contends.
+    TrySucceededBesideOthers,
+    PutBack,
+    /// The process was to contend for a task that was put back.
+    PutBackAlone,
+    /// A task was put back while a later hold was offered or taken.
+    PutBackBesideAHold,
+    Failed,
+    /// A process contended again behind the remote contender.
+    WentBehindTheRemote,
+    /// A process waited behind its own lost hold.
+    WaitedBehindItself,
+}
+
+impl From<Witness> for u8 {
+    fn from(witness: Witness) -> Self {
+        witness as Self
+    }
+}
+
+/// How a task is woken. A task that is polled again has another waker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Caller {
+    pub(crate) party: Party,
+    pub(crate) moved: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Task {
+    pub(crate) process: Process,
+    /// How often it may still come.
+    pub(crate) comings: u8,
+    pub(crate) doing: Doing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Doing {
+    Away,
+    InLine(Place),
+    /// It has taken what was offered, and has not checked it.
+    Took(Place, HoldNumber),
+    Holding(HoldNumber),
+    /// Its turn is over; `lost` says whether the hold was lost by then.
+    Passing {
+        hold: HoldNumber,
+        lost: bool,
+    },
+    /// The hold is passed on, but the turn is not over. Only a mutant's is not.
+    Lingering(HoldNumber),
+    Trying,
+}
+
+/// A task's place in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) ticket: Ticket,
+    /// How many tasks of its process came before.
+    pub(crate) since: u8,
+    pub(crate) caller: Caller,
+    pub(crate) woken: bool,
+    pub(crate) standing: Standing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Standing {
+    Present,
+    /// It was passed over, and has not been polled since.
+    Absent,
+    /// The acquisition failed, and it has not been polled since.
+    Failed,
+}
+
+/// What the tasks of one process share.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Local {
+    pub(crate) stage: Stage<Caller>,
+    pub(crate) background: Background,
+    /// The background task was told that nobody may be wanted.
+    pub(crate) nudged: bool,
+    /// The guard that is offered.
+    pub(crate) offer: Option<Offer>,
+    pub(crate) arrived: u8,
+    /// The lease has lapsed, and the session has neither expired nor been heard of since.
+    pub(crate) lapsed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Background {
+    None,
+    Acquiring,
+    Watching(Hold),
+}
+
+/// The present hold of a process. The earlier ones are lost or released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Hold {
+    pub(crate) number: HoldNumber,
+    pub(crate) fate: Fate,
+    /// How often it was passed on.
+    pub(crate) passed: u32,
+    /// How many turns have begun.
+    pub(crate) turns: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fate {
+    Valid,
+    Released,
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Offer {
+    pub(crate) hold: HoldNumber,
+    pub(crate) to: Party,
+    pub(crate) looks: u8,
+}
+
+/// A node in ZooKeeper's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Node {
+    /// It waits; at most so many turns may come before its grant.
+    Waiting(Owner, u32),
+    Held(Process, HoldNumber),
+    HeldRemotely,
+    /// It is about to be deleted.
+    Leaving(Process),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Owner {
+    Local(Process),
+    Remote,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    pub(crate) queue: Vec<Node>,
+    pub(crate) locals: Vec<Local>,
+    pub(crate) tasks: Vec<Task>,
+    /// How often the remote contender may still come.
+    pub(crate) remote: u8,
+    pub(crate) faults: Faults,
+    pub(crate) breach: Option<Breach>,
+}
+
+impl World {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let budget = match setup.mutant {
+            Some(Mutant::IgnoresTheBudget) => u32::MAX,
+            Some(Mutant::CountsTheBudgetAnew) if setup.budget > 0 => u32::MAX,
+            Some(Mutant::NeverPassesOn) => 0,
+            _ => setup.budget,
+        };
+        let local = Local {
+            stage: Stage::new(budget),
+            background: Background::None,
+            nudged: false,
+            offer: None,
+            arrived: 0,
+            lapsed: false,
+        };
+        let tasks = setup.tasks.iter().enumerate().flat_map(|(process, count)| {
+            std::iter::repeat_n(Task { process, comings: setup.comings, doing: Doing::Away }, *count)
+        });
+        Self {
+            queue: Vec::new(),
+            locals: vec![local; setup.tasks.len()],
+            tasks: tasks.collect(),
+            remote: setup.remote,
+            faults: setup.faults,
+            breach: None,
+        }
+    }
+
+    pub(crate) fn breach(&mut self, breach: Breach) {
+        self.breach = self.breach.or(Some(breach));
+    }
+
+    /// The process's present hold.
+    pub(crate) fn hold(&mut self, process: Process) -> Option<&mut Hold> {
+        match &mut self.locals[process].background {
+            Background::Watching(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_valid(&self, process: Process, number: HoldNumber) -> bool {
+        matches!(self.locals[process].background,
+            Background::Watching(hold) if hold.number == number && hold.fate == Fate::Valid)
+    }
+
+    /// How many guards are valid.
+    pub(crate) fn valid_guards(&self) -> usize {
+        let local = self.tasks.iter().filter(|task| match task.doing {
+            Doing::Took(_, hold) | Doing::Holding(hold) | Doing::Lingering(hold) => {
+                self.is_valid(task.process, hold)
+            }
+            _ => false,
+        });
+        local.count() + self.queue.iter().filter(|node| **node == Node::HeldRemotely).count()
+    }
+
+    /// The tasks of a process that are in line.
+    pub(crate) fn line(&self, process: Process) -> impl Iterator<Item = (Party, Place)> {
+        self.tasks.iter().enumerate().filter_map(move |(party, task)| match task.doing {
+            Doing::InLine(place) if task.process == process => Some((party, place)),
+            _ => None,
+        })
+    }
+
+    /// The first task in line that is not absent.
+    pub(crate) fn next(&self, process: Process) -> Option<Party> {
+        let present = self.line(process).filter(|(_, place)| place.standing == Standing::Present);
+        present.min_by_key(|(_, place)| place.since).map(|(party, _)| party)
+    }
+
+    pub(crate) fn node(&self, owner: Owner) -> Option<usize> {
+        self.queue.iter().position(|node| matches!(node, Node::Waiting(it, _) if *it == owner))
+    }
+}
