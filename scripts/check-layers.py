@@ -54,15 +54,17 @@ def leaves(tree, prefix=()):
 LAYERS = {
     "src": [
         "session",
+        "once locks",
+        "election semaphore",
         "lock",
-        "guard",
+        "guard observe",
         "contender",
         "zk",
         "requests",
         "settings",
         "fence node",
         "path",
-        "acl clock",
+        "acl clock joint",
     ]
 }
 

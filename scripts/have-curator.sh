@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes sure that a test can have a real Curator mutex: the distribution's package and a Java compiler, and our small
-# program, compiled.
+# Makes sure that tests and benchmarks can have a real Curator: the distribution's package and a Java compiler, and our
+# small programs, compiled.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -8,7 +8,6 @@ say() { echo "curator: $*"; }
 
 jars=/usr/share/java
 class_path="$jars/curator-recipes.jar:$jars/curator-framework.jar:$jars/zookeeper.jar"
-source=tests/curator/Peer.java
 classes=target/curator
 
 if [ ! -e "$jars/curator-recipes.jar" ] || ! command -v javac >/dev/null; then
@@ -27,7 +26,10 @@ if [ ! -e "$jars/curator-recipes.jar" ] || ! command -v javac >/dev/null; then
     $as_root apt-get update -qq
     $as_root apt-get install -y -qq --no-install-recommends libcurator-recipes-java default-jdk-headless >/dev/null
 fi
-if [ ! "$classes/Peer.class" -nt "$source" ]; then
-    say "compiling $source"
-    javac -d "$classes" -cp "$class_path" "$source"
-fi
+for source in tests/curator/Peer.java bench/curator/Permits.java; do
+    class="$classes/$(basename "$source" .java).class"
+    if [ ! "$class" -nt "$source" ]; then
+        say "compiling $source"
+        javac -d "$classes" -cp "$class_path" "$source"
+    fi
+done

@@ -75,6 +75,12 @@ impl Acl {
         self
     }
 
+    /// How many bytes the ACL takes in a request.
+    pub(crate) fn encoded_length(&self) -> usize {
+        // A number for the entries; and for each, its permissions and two lengths.
+        4 + self.entries.iter().map(|entry| 12 + entry.scheme.len() + entry.id.len()).sum::<usize>()
+    }
+
     /// Converts the ACL for zookeeper-client.
     pub(crate) fn to_client(&self) -> Vec<zk::Acl> {
         let all = [

@@ -2,15 +2,21 @@
 //!
 //! # What it does
 //!
-//! A contender that acquires a lock gets a [`Guard`]. At any instant, at most one guard of a lock, among all machines, says that
-//! the lock is held. This holds through crashes, partitions of clients *and of ZooKeeper servers*, lost replies and paused
-//! servers, within [limits](#what-it-cannot-do). A guard is valid until its *lease* ends, and only a quorum's
-//! confirmations extend a lease. So a server that is partitioned from its ensemble cannot keep a guard valid. A guard compares
-//! its lease with two clocks whenever it is asked, and needs no background task for that. `CLOCK_BOOTTIME` goes on while the
-//! machine is suspended. NTP does not slew `CLOCK_MONOTONIC_RAW`.
+//! A contender that acquires a lock gets a [`Guard`]. At any instant, at most one guard of a lock, among all machines,
+//! says that the lock is held, but for [shares](Guard::share) of it. Readers of a [`RwLock`] hold it together, and no writer
+//! beside them. This is true through crashes, partitions of clients *and of ZooKeeper servers*, lost replies and paused servers, within
+//! [limits](#what-it-cannot-do). A guard is valid until its *lease* ends, and only a quorum's confirmations extend a
+//! lease. So a server that is partitioned from its ensemble cannot keep a guard valid. A guard compares its lease with
+//! two clocks whenever it is asked, and needs no background task for that. `CLOCK_BOOTTIME` goes on while the machine
+//! is suspended. NTP does not slew `CLOCK_MONOTONIC_RAW`.
 //!
-//! * Contenders are served in the order in which they come. A waiter watches only its predecessor, so nobody polls, and a
-//!   release wakes one waiter.
+//! * A [`Lock`] has one holder. A [`RwLock`] has one writer or many readers. A [`MultiLock`] is several locks that are
+//!   acquired at once, without deadlock. All of them are equally strict, and contend with each other at the same paths.
+//! * A [`Semaphore`] lets several in at once: it grants no permit with which the weights would exceed its capacity. [`Slots`] are
+//!   places with an index, for worker ids and shards. Both are served strictly in order.
+//! * [`Locks`] are locks by key. The tasks of one process that want the same key hand its lock to each other.
+//! * Contenders are served in the order in which they come. A waiter watches only its predecessor, so nobody polls. A
+//!   release wakes one waiter, or the readers that wait for that writer.
 //! * To acquire a free lock takes one round trip. The first acquisition through a [`Lock`] may take two. A missing directory
 //!   makes it three, and each missing ancestor adds two. The release itself grants the next waiter, which does not read the
 //!   queue again.
@@ -21,8 +27,12 @@
 //!   end. Guards of the old session are lost for good.
 //! * Every future may be dropped at any point. A dropped acquisition deletes its node and does not block the queue. The ACLs must
 //!   permit that.
-//! * Every guard has a [`FencingToken`]. Tokens increase in the order of the grants; they are not consecutive. Writes to
-//!   ZooKeeper itself can depend on the lock ([`Guard::transaction`]). A service can check that its caller still holds the lock
+//! * An [`Election`] is a lock whose holder announces itself. [`Election::observe`] tells everybody else who leads, and
+//!   [`Lock::holders`] who holds a lock, at the cost of one watch.
+//! * A lock serialises, and does not deduplicate. A [`Once`] remembers which slots, such as days, have run.
+//! * Every guard has a [`FencingToken`]. A token is higher than that of each earlier grant that it excludes. Readers
+//!   that hold the lock together are granted in any order. Tokens are not consecutive. Writes to ZooKeeper itself can
+//!   depend on the lock ([`Guard::transaction`]). A service can check that its caller still holds the lock
 //!   ([`Session::verify_sequencer`]).
 //!
 //! # What it cannot do
@@ -53,6 +63,9 @@
 //! contenders any more. So it does not notice a client that ignores zklock's nodes and comes later; kazoo is one. Use one
 //! kind of client at a path.
 //!
+//! **A lock serialises, and does not deduplicate.** Three machines that do a job under one lock do it three times, one after
+//! the other. A [`Once`] lets one of them do it.
+//!
 //! # Quick start
 //!
 //! ```no_run
@@ -73,11 +86,20 @@
 //!
 //! # In ZooKeeper
 //!
-//! A lock is a directory, a [container node](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#Container+Nodes)
-//! that ZooKeeper removes once it is empty. Each contender is an ephemeral, sequential child `lock-0000000042`. The lowest
-//! number holds the lock. The data of a contender is a small JSON object with its `owner` and `since`, for operators who look
-//! with `zkCli`. A directory without data, when a lock first sees it, becomes zklock's own: zklock overwrites data that others write
-//! to it later. `docs/DESIGN.md` argues the whole layout and the protocol.
+//! A lock is a directory, a
+//! [container node](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#Container+Nodes) that ZooKeeper
+//! removes once it is empty. Each contender is an ephemeral, sequential child `lock-0000000042`. The lowest number
+//! holds the lock. A reader's child is `rlock-0000000043`; it holds the lock if no `lock-` child is lower. The data of
+//! a contender is a small JSON object with its `owner` and `since`, for operators who look with `zkCli`. A directory
+//! without data, when a lock first sees it, becomes zklock's own: zklock overwrites data that others write to it later.
+//! `docs/DESIGN.md` argues the whole layout and the protocol.
+//!
+//! An election is such a lock at `PATH/queue`, and an ephemeral node `PATH/leader`: the announcement of the candidate that
+//! holds the lock.
+//!
+//! A semaphore is such a lock at `PATH/queue`, its turnstile, and a persistent node `PATH/permits`, whose data is the capacity
+//! and whose ephemeral children are the permits. Slots are the same, with children `slot-INDEX-N`. The records of a [`Once`]
+//! are persistent nodes below `PATH.once`.
 //!
 //! The heartbeat interval is `(session timeout - 3/4 tick) / 4`: 2.1 seconds by default. At each heartbeat a session sends one
 //! `sync`, for all its guards and waiters. While it has a guard, it sends a quorum write, too. A server without a leader answers
@@ -86,20 +108,36 @@
 //!
 //! # How long a call takes
 //!
-//! [`Lock::acquire`] has no time limit. Every other call that asks ZooKeeper has one, and its error says that the answer did not
-//! come.
+//! [`Lock::acquire`], [`Locks::lock`], [`RwLock::read`], [`RwLock::write`], [`MultiLock::acquire`], [`Election::campaign`],
+//! [`Semaphore::acquire`], [`Semaphore::acquire_many`], [`Slots::claim`], [`Slots::claim_preferring`], [`Once::claim`] and
+//! [`Once::run`] have no time limit. Every other call that asks ZooKeeper has one, and its error
+//! says that the answer did not come.
 //!
 //! | call | returns at the latest | if ZooKeeper has not answered |
 //! |---|---|---|
 //! | [`Session::connect`] | after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the session timeout | [`ConnectError::Unreachable`] or [`ReadOnly`](ConnectError::ReadOnly) |
-//! | [`Lock::acquire`] | when the lock is held, or when it can no longer be acquired; drop the future to stop waiting | waits |
-//! | [`Lock::acquire_timeout`] | after its `timeout` argument | `None` |
-//! | [`Lock::try_acquire`] | after half a session timeout | [`AcquireError::Unanswered`] |
-//! | [`Lock::contenders`], [`Lock::foreign_contenders`], each request of [`Session::locks_below`] | after half a session timeout | [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
+//! | [`Lock::acquire`], [`RwLock::read`], [`RwLock::write`], [`MultiLock::acquire`] | when the lock is held, or when it can no longer be acquired; drop the future to stop waiting | waits |
+//! | [`Lock::acquire_timeout`], [`RwLock::read_timeout`], [`RwLock::write_timeout`], [`MultiLock::acquire_timeout`] | after its `timeout` argument | `None` |
+//! | [`Lock::try_acquire`], [`RwLock::try_read`], [`RwLock::try_write`], [`MultiLock::try_acquire`] | after half a session timeout | [`AcquireError::Unanswered`] |
+//! | [`Locks::lock`], [`Locks::lock_timeout`], [`Locks::try_lock`] | as [`Lock::acquire`], `acquire_timeout` and `try_acquire` | as these |
+//! | [`Semaphore::acquire`], [`Semaphore::acquire_many`], [`Slots::claim`], [`Slots::claim_preferring`] | when the permit or slot is held, or when it can no longer be acquired; drop the future to stop waiting | waits |
+//! | [`Semaphore::acquire_timeout`], [`Semaphore::acquire_many_timeout`], [`Slots::claim_timeout`] | after its `timeout` argument | `None` |
+//! | [`Semaphore::try_acquire`], [`Semaphore::try_acquire_many`], [`Slots::try_claim`], [`Slots::try_claim_preferring`], [`Semaphore::set_capacity`], [`Slots::set_count`] | after half a session timeout | [`AcquireError::Unanswered`], in [`SemaphoreError::Acquire`] |
+//! | [`Election::campaign`] | when the candidate leads, or when it can no longer lead; drop the future to stop waiting | waits |
+//! | [`Election::campaign_timeout`] | after its `timeout` argument | `None` |
+//! | [`Election::try_campaign`] | after half a session timeout | [`AcquireError::Unanswered`], in [`CampaignError::Acquire`] |
+//! | [`Lock::contenders`], [`Lock::holder`], [`Lock::foreign_contenders`], [`Election::leader`], [`Election::candidates`], [`Semaphore::permits`], [`Slots::slots`], [`RwLock::contenders`], [`RwLock::foreign_contenders`], each request of [`Session::locks_below`] | after half a session timeout | [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
+//! | [`Once::claim`], [`Once::claim_timeout`], [`Once::try_claim`] | as [`Lock::acquire`], `acquire_timeout` and `try_acquire`; after each grant, at the end of that guard's lease | acquires the lock again: `claim_timeout` within what is left of its `timeout`, the others as before |
+//! | [`Once::run`] | as `claim`, then as long as its work takes, then as [`Turn::complete`] or `fail` | as these |
+//! | [`Once::period_slot`], [`Once::records`] | after half a session timeout | [`ClaimError::Unanswered`]; [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
+//! | [`Turn::complete`], [`Turn::fail`], [`Turn::record`] | at the end of the guard's lease | [`TurnError::Unconfirmed`] if the record was sent, else [`TurnError::Lost`] |
 //! | [`Session::verify_sequencer`] | after half a session timeout | [`SequencerError::Unanswered`], or [`Disconnected`](SequencerError::Disconnected) before that |
 //! | [`Guard::verify`], and a [`Transaction`]'s `commit` | at the end of the guard's lease | `verify`: [`Lost`]; `commit`: [`TransactionError::Unknown`] if the transaction was sent, else [`TransactionError::Lost`] |
-//! | [`Guard::release`], [`Guard::release_shared`] | at the end of the guard's lease | [`ReleaseError::Unconfirmed`]; the release goes on in the background |
+//! | [`Leadership::proclaim`] | at the end of the guard's lease | [`ProclaimError::Lost`]; ZooKeeper may have announced the value |
+//! | [`Guard::release`], [`Guard::release_shared`], [`Leadership::resign`] | at the end of the guard's lease | [`ReleaseError::Unconfirmed`]; the release goes on in the background |
 //! | [`Session::close`] | at the end of the lease or after two fifths of the session timeout, whichever is later | [`CloseError::Unconfirmed`]; zklock goes on to close the session in the background |
+//!
+//! The `next` of an [`Observer`] and of [`SessionEvents`] waits for a change, for as long as that takes; [`Observer::latest`] sends nothing.
 //!
 //! The session timeout is [`Session::timeout`]. The lease ends after [`Guard::remaining`]. [`Guard::run`] takes as long as
 //! its future, and [`Guard::lost`] as long as the guard is held. All other functions return at once, because they send nothing.
@@ -128,35 +166,61 @@
 mod acl;
 mod clock;
 mod contender;
+mod election;
 mod fence;
 mod guard;
+mod joint;
 mod lock;
+mod locks;
 mod node;
+mod observe;
+mod once;
 mod path;
 mod requests;
+mod semaphore;
 mod session;
 mod settings;
 mod zk;
 
 pub use acl::{Acl, Permissions};
+pub use election::Election;
+pub use election::error::{AnnounceError, CampaignError, ProclaimError};
+pub use election::leader::Leader;
+pub use election::leadership::Leadership;
 pub use fence::{FenceGate, FencingToken, InvalidSequencer, Sequencer, StaleToken};
-pub use guard::Guard;
 pub use guard::lost::{Lost, LostReason, ReleaseError};
+pub use guard::mode::{Exclusive, Indexed, OneLock, Several, Shared, Weighted};
 pub use guard::operation::{Applied, NodeOptions};
 pub use guard::transaction::Transaction;
 pub use guard::transaction_error::{ConditionProblem, TransactionError};
+pub use guard::{Guard, MultiGuard, Permit, ReadGuard, Slot};
 pub use lock::Lock;
 pub use lock::contender::{Contender, ForeignContender};
 pub use lock::error::{AcquireError, InvalidLock, QueryError};
+pub use lock::multi_lock::{Access, MultiLock};
 pub use lock::options::LockOptions;
+pub use lock::rw_lock::RwLock;
+pub use locks::Locks;
+pub use locks::options::LocksOptions;
+pub use observe::{Latest, Observer};
+pub use once::claim::Claim;
+pub use once::error::{ClaimError, InvalidOnce, RunError, TurnError};
+pub use once::options::OnceOptions;
+pub use once::record::{Record, RecordState};
+pub use once::slot::SlotProblem;
+pub use once::turn::{RunEnd, Turn};
+pub use once::{Once, Ran};
 pub use path::PathProblem;
+pub use semaphore::error::SemaphoreError;
+pub use semaphore::slots::{Slots, SlotsHeld};
+pub use semaphore::{PermitsHeld, Semaphore};
 pub use session::Session;
 pub use session::builder::SessionBuilder;
 pub use session::error::{CloseError, SequencerError};
-pub use session::locks::{HeldLock, LocksBelow};
+pub use session::locks::{HeldLock, HeldPool, LocksBelow};
 pub use zk::{ConnectError, ServerFailure, ServerProblem, SessionEvent, SessionEvents, SessionState};
 #[doc(inline)]
-pub use zklock_recipe::ForeignClient;
+pub use zklock_recipe::{ForeignClient, Kind};
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 #[doc(no_inline)]
 pub use zookeeper_client::SaslOptions;

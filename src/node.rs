@@ -1,9 +1,10 @@
-//! The data in a contender's znode.
+//! The data in the znodes of contenders and of leaders.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+use zklock_recipe::Stock;
 
 /// The data of a contender's node: a small JSON object. Operators read it, and zklock finds its own node again by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,19 +25,12 @@ pub(crate) struct NodeData {
 impl NodeData {
     /// Makes the data of a contender that enters now.
     pub(crate) fn new(id: Uuid, owner: &str, data: Option<&str>) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Self {
-            id,
-            owner: owner.to_owned(),
-            since: since.as_millis().try_into().unwrap_or(u64::MAX),
-            data: data.map(str::to_owned),
-        }
+        Self { id, owner: owner.to_owned(), since: milliseconds(), data: data.map(str::to_owned) }
     }
 
     /// Returns the bytes that are written to the node.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // A struct of strings and numbers has no key or value that JSON cannot write, so this is never empty.
-        serde_json::to_vec(self).unwrap_or_default()
+        written(self)
     }
 
     /// Reads the data from a node's bytes; `None` if the node is no contender of ours, or has a layout that this
@@ -47,8 +41,92 @@ impl NodeData {
 
     /// Returns `since` as a point in time.
     pub(crate) fn since(&self) -> Option<SystemTime> {
-        UNIX_EPOCH.checked_add(Duration::from_millis(self.since))
+        time(self.since)
     }
+}
+
+/// The data of an election's announcement: a small JSON object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeaderData {
+    /// The leader's fencing token.
+    pub(crate) token: i64,
+    /// The owner text of the leader.
+    #[serde(default)]
+    pub(crate) owner: String,
+    /// What the leader announces.
+    pub(crate) value: String,
+    /// When the leader announced that, by the wall clock of its machine: milliseconds since the Unix epoch.
+    #[serde(default)]
+    pub(crate) since: u64,
+}
+
+impl LeaderData {
+    /// Makes the announcement that a leader makes now.
+    pub(crate) fn new(token: i64, owner: &str, value: &str) -> Self {
+        Self { token, owner: owner.to_owned(), value: value.to_owned(), since: milliseconds() }
+    }
+
+    /// Returns the bytes that are written to the node.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        written(self)
+    }
+
+    /// Reads the data from a node's bytes; `None` if it is no announcement, or has a layout that this version does not
+    /// know.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// Returns `since` as a point in time.
+    pub(crate) fn since(&self) -> Option<SystemTime> {
+        time(self.since)
+    }
+}
+
+/// The data of a pool's directory: how much it has, as a small JSON object such as `{"permits":8}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PoolData {
+    /// A semaphore with this capacity.
+    Permits(u32),
+    /// So many slots.
+    Slots(u32),
+}
+
+impl PoolData {
+    /// Returns the bytes that are written to the directory.
+    pub(crate) fn encode(stock: Stock) -> Vec<u8> {
+        let data = match stock {
+            Stock::Permits(capacity) => Self::Permits(capacity),
+            Stock::Slots(count) => Self::Slots(count),
+        };
+        written(&data)
+    }
+
+    /// Reads the data from the directory's bytes; `None` if it is no pool's, or has a layout that this version does not
+    /// know. Nothing is passed over: a later version may have added a rule.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Stock> {
+        match serde_json::from_slice(bytes).ok()? {
+            Self::Permits(capacity) => Some(Stock::Permits(capacity)),
+            Self::Slots(count) => Some(Stock::Slots(count)),
+        }
+    }
+}
+
+/// The bytes of a node's data. A type of strings and numbers has no key or value that JSON cannot write, so there are some.
+fn written(data: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(data).unwrap_or_default()
+}
+
+/// A number of milliseconds since the Unix epoch, as a point in time.
+fn time(milliseconds: u64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds))
+}
+
+/// The present time by the wall clock, in milliseconds since the Unix epoch.
+fn milliseconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    since.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -59,6 +137,27 @@ mod tests {
     fn data_survives_the_way_through_a_node() {
         let data = NodeData::new(Uuid::new_v4(), "host:7 \"quoted\"", Some("extra"));
         assert_eq!(NodeData::decode(&data.encode()), Some(data));
+    }
+
+    #[test]
+    fn announcements_survive_the_way_through_a_node() {
+        let data = LeaderData::new(7, "host:7", "10.0.0.1:80 \"quoted\"");
+        assert_eq!(LeaderData::decode(&data.encode()), Some(data));
+        assert_eq!(LeaderData::decode(b"10.0.0.1:80"), None);
+        assert_eq!(NodeData::decode(&LeaderData::new(7, "host:7", "").encode()), None);
+    }
+
+    #[test]
+    fn a_pool_says_what_it_has_and_nothing_else() {
+        assert_eq!(PoolData::encode(Stock::Permits(8)), br#"{"permits":8}"#);
+        for stock in [Stock::Permits(8), Stock::Slots(1024)] {
+            assert_eq!(PoolData::decode(&PoolData::encode(stock)), Some(stock));
+        }
+        for bytes in
+            ["", "8", "{}", r#"{"permits":-1}"#, r#"{"permits":8,"slots":8}"#, r#"{"permits":8,"burst":2}"#]
+        {
+            assert_eq!(PoolData::decode(bytes.as_bytes()), None, "{bytes}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zklock_recipe::{PREFIX, Sequence};
+use zklock_recipe::{Kind, Place};
 
 /// The absolute path of a lock's directory. ZooKeeper and zklock accept it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +39,9 @@ pub enum PathProblem {
     /// The path is `/zookeeper`, or is below it.
     #[error("it is inside /zookeeper, which belongs to the servers; use another path")]
     Reserved,
+    /// The path's last name ends with `.once`: the records of [slots that run once](crate::Once) are in such a directory.
+    #[error("it ends with .once, which is where the records of slots are kept; use another name")]
+    Records,
     /// One of the path's names is a contender's name: the lock would stand in the queue of another lock.
     #[error("it contains the name of a contender, and would queue for the lock above it; use another name")]
     Contender,
@@ -57,7 +60,10 @@ impl LockPath {
         if is_reserved(&absolute) {
             return Err(PathProblem::Reserved);
         }
-        if absolute.split('/').any(|name| Sequence::parse(name).is_some()) {
+        if path.ends_with(".once") {
+            return Err(PathProblem::Records);
+        }
+        if absolute.split('/').any(|name| Place::parse(name).is_some()) {
             return Err(PathProblem::Contender);
         }
         Ok(Self(path.to_owned()))
@@ -78,14 +84,19 @@ impl LockPath {
         self.0.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
     }
 
-    /// Returns the path for a sequential create. The server appends the number.
-    pub(crate) fn prefix(&self) -> String {
-        format!("{}/{PREFIX}", self.0)
+    /// Returns the path for the sequential create of a contender of this kind. The server appends the number.
+    pub(crate) fn prefix(&self, kind: Kind) -> String {
+        format!("{}/{}", self.0, kind.prefix())
     }
 
     /// Returns the path of a contender's node.
-    pub(crate) fn contender(&self, sequence: Sequence) -> String {
-        format!("{}/{sequence}", self.0)
+    pub(crate) fn contender(&self, place: Place) -> String {
+        format!("{}/{place}", self.0)
+    }
+
+    /// Returns the path of a lock in this directory. The name must be one that a lock can have.
+    pub(crate) fn lock_below(&self, name: &str) -> Self {
+        Self(self.of_child(name))
     }
 
     /// Returns the path of the child with this name.
@@ -130,8 +141,9 @@ pub(crate) fn is_reserved(absolute: &str) -> bool {
     absolute.strip_prefix("/zookeeper").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn is_allowed(character: char) -> bool {
-    !matches!(character, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}')
+/// Whether ZooKeeper allows this character in a path. It checks the UTF-16 form, and refuses surrogates.
+pub(crate) fn is_allowed(character: char) -> bool {
+    !matches!(character, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
 #[cfg(test)]
@@ -161,6 +173,8 @@ mod tests {
             ("/zookeeper", PathProblem::Reserved),
             ("/zookeeper/quota", PathProblem::Reserved),
             ("/lock/a/lock-0000000001", PathProblem::Contender),
+            ("/lock/a/rlock-0000000001", PathProblem::Contender),
+            ("/lock/a.once", PathProblem::Records),
             ("/lock/a/lock-0000000001/b", PathProblem::Contender),
         ] {
             assert_eq!(LockPath::parse(path, ""), Err(problem), "{path:?}");

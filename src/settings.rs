@@ -1,9 +1,11 @@
 //! What all acquisitions of a lock share: its options, and what they have seen of its directory.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use zklock_recipe::Look;
+use zklock_recipe::{Kind, Look, Place};
 
 use crate::acl::Acl;
 use crate::path::LockPath;
@@ -21,6 +23,83 @@ pub(crate) struct Settings {
     pub(crate) stop_margin: Duration,
     pub(crate) takeover_delay: Duration,
     pub(crate) hints: Hints,
+    /// The announcement of those who hold the lock, if it is an election's.
+    pub(crate) announcement: Option<Announcement>,
+    /// Whether the parent of the directory belongs to the lock, too: other nodes of an election or of a pool are there.
+    pub(crate) owns_parent: bool,
+    /// The path of the pool, if the directory is that of a pool's permits. Then it has no queue.
+    pub(crate) pool: Option<LockPath>,
+}
+
+impl Settings {
+    /// The path by which the caller knows it.
+    pub(crate) fn name(&self) -> &str {
+        self.pool.as_ref().unwrap_or(&self.path).as_str()
+    }
+
+    /// Reads the place from the name of a node in the directory.
+    pub(crate) fn place(&self, name: &str) -> Option<Place> {
+        if self.pool.is_some() { Place::parse_permit(name) } else { Place::parse(name) }
+    }
+
+    /// The same options for a lock at another path, of which nothing is known yet.
+    pub(crate) fn at(&self, path: LockPath) -> Self {
+        Self {
+            path,
+            owner: self.owner.clone(),
+            data: self.data.clone(),
+            acl: self.acl.clone(),
+            ancestors_acl: self.ancestors_acl.clone(),
+            stop_margin: self.stop_margin,
+            takeover_delay: self.takeover_delay,
+            hints: Hints::default(),
+            announcement: None,
+            owns_parent: false,
+            pool: None,
+        }
+    }
+}
+
+/// An election's announcement, and which contenders may have made it.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    pub(crate) path: String,
+    /// The tokens of the contenders that have announced themselves, or have tried to.
+    made: Mutex<HashSet<i64>>,
+}
+
+impl Announcement {
+    pub(crate) fn new(path: String) -> Self {
+        Self { path, made: Mutex::default() }
+    }
+
+    /// Remembers that the contender with this token is about to announce itself.
+    pub(crate) fn begun(&self, token: i64) {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(token);
+    }
+
+    /// Whether the contender with this token may have announced itself. A waiter has not: the announcement is another
+    /// contender's.
+    pub(crate) fn is_begun(&self, token: i64) -> bool {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(&token)
+    }
+
+    /// Forgets a contender that has no node and no announcement any more.
+    pub(crate) fn ended(&self, token: i64) {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
+    }
+}
+
+/// A queue that an acquisition joins, and the kind of its contender there.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) lock: Arc<Settings>,
+    pub(crate) kind: Kind,
+}
+
+/// The paths of these locks, for messages.
+pub(crate) fn paths<'a>(locks: impl Iterator<Item = &'a Arc<Settings>>) -> String {
+    locks.map(|lock| lock.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// What the acquisitions of a lock last saw of its directory.
@@ -58,6 +137,11 @@ impl Hints {
         } else {
             self.must_not_write_directory();
         }
+    }
+
+    /// Whether the directory's data is not known yet.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.directory.load(Ordering::Relaxed) == UNKNOWN
     }
 
     /// Whether writing nothing to the directory certainly changes nothing.

@@ -53,7 +53,7 @@ impl Contender {
                 self.recorder.say(Event::Connected { session: id })?;
             }
             let guard = self.acquire(lock, last).await?;
-            last = guard.token().as_i64();
+            last = guard.token().zxid();
             match self.increment(&guard).await? {
                 Ok(()) => {
                     done += 1;
@@ -84,14 +84,14 @@ impl Contender {
                 acquired.await?
             }
         };
-        self.recorder.say(Event::Entered { token: guard.token().as_i64() })?;
+        self.recorder.say(Event::Entered { token: guard.token().zxid() })?;
         Ok(guard)
     }
 
     /// Reads, sleeps, writes. A holder that loses the lock stops, and does not write.
     async fn increment(&mut self, guard: &Guard) -> anyhow::Result<Result<(), Lost>> {
         let value = self.counter.read()?;
-        self.recorder.say(Event::Read { token: guard.token().as_i64(), value })?;
+        self.recorder.say(Event::Read { token: guard.token().zxid(), value })?;
         if let Err(lost) = guard.run(sleep(self.part.hold)).await {
             return Ok(Err(lost));
         }
@@ -117,7 +117,7 @@ async fn place(lock: &Lock, owner: &str, last: i64) -> i64 {
         let queue = lock.contenders().await.unwrap_or_default();
         let ours = queue.iter().filter(|it| it.position > 0 && it.owner.as_deref() == Some(owner));
         if let Some(token) =
-            ours.filter_map(|it| it.token).map(FencingToken::as_i64).find(|token| *token > last)
+            ours.filter_map(|it| it.token).map(FencingToken::zxid).find(|token| *token > last)
         {
             return token;
         }

@@ -1,10 +1,10 @@
-//! A driver under way, and the caller who should poll it.
+//! Work under way, and the caller who should poll it.
 //!
 //! A driver has no task of its own, so a reply wakes the caller directly. The price: a caller may keep the future and
 //! not poll it. Then the driver does not go on, while the session's heartbeats keep its node alive, and nobody else
-//! would acquire the lock. So the session looks at its drivers now and then. If a driver has asked to be polled, and
-//! was not polled for half a session timeout, it is finished in the background: an acquisition gives up its place, and
-//! a release goes on.
+//! would acquire the lock. So the session looks at such work now and then. If work has asked to be polled, and was not
+//! polled for half a session timeout, it is abandoned: an acquisition gives up its place, and a release goes on in the
+//! background.
 //!
 //! A waiter that hears nothing for a long time looks again: if an ACL has taken the permission to read a node from a
 //! session since the session watched it, the server withholds the node's end.
@@ -17,12 +17,11 @@ use std::task::{Context, Poll, Wake};
 
 use futures::task::AtomicWaker;
 use tracing::warn;
-use zklock_recipe::{End, Own, Term};
 
 use super::driver::{Driver, Outcome};
-use crate::zk::{LOOKS, Looked};
+use crate::zk::{LOOKS, Looked, ZkSession};
 
-/// The number of looks after which a driver that asks to be polled is overdue: half a session timeout. The session
+/// The number of looks after which work that asks to be polled is overdue: half a session timeout. The session
 /// counts looks and not time, because a blocked runtime polls nobody.
 const LOOKS_UNTIL_OVERDUE: u32 = LOOKS / 2;
 
@@ -32,111 +31,169 @@ const LOOKS_UNTIL_STALE: u32 = LOOKS * 10;
 /// The number of looks over which waiters that heard the last news together are spread.
 const SPREAD: u32 = LOOKS * 2;
 
-/// A driver with a caller. If the caller goes, the driver goes on in the background until its node is gone.
-pub(crate) struct Attended {
-    shared: Arc<Shared>,
+/// What goes on only while its caller polls it.
+pub(crate) trait Work: Send + 'static {
+    type Output;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Self::Output>;
+
+    /// Nobody polls it any more.
+    fn abandon(self);
+
+    /// It has heard nothing for a long time.
+    fn doubt(&mut self);
+
+    /// The paths of its locks, for messages.
+    fn paths(&self) -> String;
 }
 
-/// The outcome of a driver with a caller.
-pub(crate) enum Finish {
-    /// The lock is granted, in this term of the lease.
-    Granted(Driver, Own, Term),
-    /// The contender has ended.
-    Ended(End),
-    /// The caller did not poll the driver when it should have, so the driver is finished in the background.
-    Unpolled,
+impl Work for Driver {
+    type Output = Outcome;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        Self::poll(self, cx)
+    }
+
+    /// It goes on in the background until its node is gone.
+    fn abandon(self) {
+        Self::abandon(self);
+    }
+
+    fn doubt(&mut self) {
+        Self::doubt(self);
+    }
+
+    fn paths(&self) -> String {
+        Self::paths(self)
+    }
 }
 
-struct Shared {
-    /// The driver; `None` once it has ended, or is finished in the background.
-    driver: Mutex<Option<Driver>>,
+/// Work with a caller. It resolves to `None` if the caller did not poll it when it should have, so that it is abandoned;
+/// else to the work, and what that came to.
+pub(crate) struct Attended<W: Work> {
+    shared: Arc<Shared<W>>,
+}
+
+struct Shared<W> {
+    /// `None` once it has ended, or is abandoned.
+    work: Mutex<Option<W>>,
     alarm: Arc<Alarm>,
     /// The number of looks since the last poll, and a random number more.
     quiet: AtomicU32,
 }
 
-/// Remembers whether the driver has asked to be polled.
+/// Remembers whether the work has asked to be polled.
 #[derive(Default)]
 struct Alarm {
     caller: AtomicWaker,
-    /// Zero if the driver has not asked since its last poll. Otherwise one, and one more for each look since it asked.
+    /// Zero if it has not asked since its last poll. Otherwise one, and one more for each look since it asked.
     looks: AtomicU32,
 }
 
-impl Attended {
-    pub(crate) fn new(driver: Driver) -> Self {
-        let session = driver.session().clone();
-        let (driver, quiet) = (Mutex::new(Some(driver)), AtomicU32::new(0));
-        let shared = Arc::new(Shared { driver, alarm: Arc::default(), quiet });
+impl<W: Work> Attended<W> {
+    /// Has this session look at the work now and then.
+    pub(crate) fn new(session: &ZkSession, work: W) -> Self {
+        let (work, quiet) = (Mutex::new(Some(work)), AtomicU32::new(0));
+        let shared = Arc::new(Shared { work, alarm: Arc::default(), quiet });
         let weak = Arc::downgrade(&shared);
         session.look_after(weak);
         Self { shared }
     }
 }
 
-impl Future for Attended {
-    type Output = Finish;
+impl<W: Work> Future for Attended<W> {
+    type Output = Option<(W, W::Output)>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Finish> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Shared { alarm, quiet, .. } = self.shared.as_ref();
-        alarm.caller.register(cx.waker());
-        let mut slot = self.shared.driver();
-        let Some(driver) = slot.as_mut() else { return Poll::Ready(Finish::Unpolled) };
-        // From here on the driver may ask again.
-        alarm.looks.store(0, Ordering::Relaxed);
+        alarm.register(cx);
+        let mut slot = self.shared.work();
+        let Some(work) = slot.as_mut() else { return Poll::Ready(None) };
+        alarm.calm();
         quiet.store(fastrand::u32(..SPREAD), Ordering::Relaxed);
         let waker = alarm.clone().into();
-        let outcome = std::task::ready!(driver.poll(&mut Context::from_waker(&waker)));
-        match (outcome, slot.take()) {
-            (Outcome::Granted(own, term), Some(driver)) => Poll::Ready(Finish::Granted(driver, own, term)),
-            (Outcome::Ended(end), _) => Poll::Ready(Finish::Ended(end)),
-            (Outcome::Granted(..) | Outcome::Lost, _) => Poll::Pending,
-        }
+        let output = std::task::ready!(work.poll(&mut Context::from_waker(&waker)));
+        Poll::Ready(slot.take().map(|work| (work, output)))
     }
 }
 
-impl Drop for Attended {
+impl<W: Work> Drop for Attended<W> {
     fn drop(&mut self) {
-        let driver = self.shared.driver().take();
-        driver.into_iter().for_each(Driver::abandon);
+        self.shared.abandon();
     }
 }
 
-impl Shared {
-    fn driver(&self) -> MutexGuard<'_, Option<Driver>> {
-        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
+impl<W: Work> Shared<W> {
+    fn work(&self) -> MutexGuard<'_, Option<W>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Work may end guards and wake tasks, so it is abandoned outside the mutex.
+    fn abandon(&self) {
+        let work = self.work().take();
+        work.into_iter().for_each(W::abandon);
     }
 }
 
-impl Looked for Shared {
+impl<W: Work> Looked for Shared<W> {
     fn look(&self) -> bool {
-        // A look counts only if the driver asked before it.
-        let asked = self.alarm.looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looks| {
-            (looks > 0).then(|| looks.saturating_add(1))
-        });
-        let mut slot = self.driver();
-        // A poll takes this mutex, too. So a poll has either gone on by now, or will find no driver.
-        let overdue = self.alarm.looks.load(Ordering::Relaxed) > LOOKS_UNTIL_OVERDUE;
-        let stale = asked.is_err() && self.quiet.fetch_add(1, Ordering::Relaxed) >= LOOKS_UNTIL_STALE;
-        if overdue && let Some(driver) = slot.take() {
-            warn!(
-                path = %driver.lock().path,
-                "the caller does not poll an acquisition or a release that could go on; zklock finishes it in the background"
-            );
-            driver.abandon();
+        let asked = self.alarm.look();
+        let mut slot = self.work();
+        // A poll takes this mutex, too. So a poll has either gone on by now, or will find no work.
+        if self.alarm.is_overdue() {
+            let abandoned = slot.take();
+            // The caller's waker is foreign code, so it runs outside the mutex, too.
+            drop(slot);
+            if let Some(work) = abandoned {
+                warn!(
+                    paths = %work.paths(),
+                    "the caller does not poll an acquisition or a release that could go on; zklock gives the acquisition up, or finishes the release in the background"
+                );
+                work.abandon();
+                self.alarm.wake_caller();
+            }
+            return false;
         }
-        if stale && let Some(driver) = slot.as_mut() {
-            driver.doubt();
+        let stale = !asked && self.quiet.fetch_add(1, Ordering::Relaxed) >= LOOKS_UNTIL_STALE;
+        if stale && let Some(work) = slot.as_mut() {
+            work.doubt();
         }
         let lives = slot.is_some();
-        // The caller's waker is foreign code, so it runs outside the mutex.
         drop(slot);
-        if overdue {
-            self.alarm.caller.wake();
-        } else if stale {
+        if stale {
             self.alarm.wake_by_ref();
         }
         lives
+    }
+}
+
+impl Alarm {
+    /// Remembers the caller's task.
+    fn register(&self, cx: &Context<'_>) {
+        self.caller.register(cx.waker());
+    }
+
+    /// Forgets that the work has asked to be polled: it is polled now. From here on it may ask again.
+    fn calm(&self) {
+        self.looks.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts a look. A look counts only if the work asked before it. Returns whether it did.
+    fn look(&self) -> bool {
+        let counted = self.looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looks| {
+            (looks > 0).then(|| looks.saturating_add(1))
+        });
+        counted.is_ok()
+    }
+
+    /// Whether the work should have been polled long ago.
+    fn is_overdue(&self) -> bool {
+        self.looks.load(Ordering::Relaxed) > LOOKS_UNTIL_OVERDUE
+    }
+
+    /// Wakes the caller's task.
+    fn wake_caller(&self) {
+        self.caller.wake();
     }
 }
 

@@ -1,391 +1,541 @@
-//! Runs one [`Machine`]: turns its commands into requests, and their replies into its events.
+//! Runs one [`Group`]: turns its outputs into requests, and their replies into its inputs.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, OptionFuture};
 use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::{
-    Arrival, Command, End, Event, Machine, Own, Patience, SessionEnd, Sight, Takeover, Term,
+    Arrival, Command, End, Event, Group, Input, Machine, Output, Own, Patience, SessionEnd, Takeover, Term,
 };
 use zookeeper_client::Client;
 
+use super::member::{Heard, Member, Tries};
+use super::retract::retract;
 use crate::node::NodeData;
-use crate::requests::{self, Certainty, Reply, Search};
-use crate::settings::Settings;
-use crate::zk::{Answer, Revocable, SETTLING, Sent, Wire, ZkSession};
+use crate::requests::{self, Certainty, OwnNode, Reply, Search};
+use crate::settings::{Entry, Settings, paths};
+use crate::zk::{Answer, Sent, Wire, ZkSession};
 
-/// The longest pause before a request is repeated.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// One contender under way. It has no task of its own: its owner polls it. An owner that drops it early gives it to the
-/// session's background task with [`Driver::abandon`].
+/// The contenders of one acquisition under way. They have no task of their own: their owner polls them. An owner that
+/// drops them early gives them to the session's background task with [`Driver::abandon`].
 pub(crate) struct Driver {
-    machine: Machine,
+    group: Group,
     session: Arc<ZkSession>,
-    lock: Arc<Settings>,
+    members: Vec<Member>,
     /// The `id` in the data of the last create.
     id: Uuid,
-    /// The reply that the machine waits for.
-    pending: Option<BoxFuture<'static, Heard>>,
-    /// The change that the machine waits for. It resolves to `None` if the connection is lost before the change.
-    watch: Option<Revocable<Event>>,
+    /// The reply to a request for all members.
+    joint: Option<BoxFuture<'static, JointHeard>>,
+    tries: Tries,
     /// The lease's term at the last `Confirmed`.
     term: Option<Term>,
-    /// The connection on which our node was last seen.
-    seen: Option<u64>,
-    /// The instant at which our node became known.
-    entered: Option<Instant>,
-    /// The number of requests in a row that were not answered.
-    unanswered: u32,
-    /// Whether the watch is in doubt, because nothing was heard of the change for a long time.
-    doubted: bool,
-    /// Whether the last request was lost with its connection.
-    lost: bool,
-    /// Whether the contender is looking for its node, which may exist.
-    recovering: bool,
 }
 
-/// The result of the machine's last request.
-enum Heard {
-    /// A reply, with the watch that the connection keeps, if any.
-    Reply { event: Event, watch: Option<Revocable<Event>>, sent: Sent },
+/// The result of the last request for all members.
+enum JointHeard {
+    Reply(Input, Sent),
+    /// A quorum has confirmed the lease.
+    LeaseConfirmed,
     /// The connection was lost before the reply.
     Nothing,
-    /// The takeover delay is over.
-    Delayed,
     /// The session is over.
     Over(SessionEnd),
 }
 
-/// The number of unanswered requests that leads to a pause of 40 to 80 ms.
-const STEADY: u32 = 3;
-
 /// The outcome of a driver.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The lock is granted, in this term of the lease.
-    Granted(Own, Term),
-    /// The lock was held, and the guard is lost while the session lives. The driver's owner then gives up.
+    /// Every lock is granted, in this term of the lease.
+    Granted(Vec<Own>, Term),
+    /// The locks were held, and the guard is lost while the session lives. The driver's owner then gives up.
     Lost,
-    /// The contender has ended.
-    Ended(End),
+    /// The contenders have ended. The number is that of the queue in which this happened first.
+    Ended(usize, End),
 }
 
 impl Driver {
-    /// Makes a contender for `lock` that has not begun.
+    /// Makes the contenders for these queues, of which there is at least one. They have not begun.
     pub(crate) fn new(
         session: Arc<ZkSession>,
-        lock: Arc<Settings>,
+        entries: &[Entry],
         patience: Patience,
         arrival: Arrival,
     ) -> Self {
-        let takeover = if lock.takeover_delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
+        let machine = |entry: &Entry| {
+            let takeover =
+                if entry.lock.takeover_delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
+            Machine::new(patience, takeover, arrival)
+        };
         Self {
-            machine: Machine::new(patience, takeover, arrival),
+            group: Group::new(entries.iter().map(machine)),
             session,
-            lock,
+            members: entries.iter().cloned().map(Member::new).collect(),
             id: Uuid::nil(),
-            pending: None,
-            watch: None,
+            joint: None,
+            tries: Tries::default(),
             term: None,
-            seen: None,
-            entered: None,
-            unanswered: 0,
-            doubted: false,
-            lost: false,
-            recovering: false,
         }
     }
 
-    /// The session in which this contender lives.
+    /// Makes a contender that needs no queue: a transaction on this connection has created its node, and that alone has
+    /// granted it. It asks for confirmation once it begins.
+    pub(crate) fn admitted(session: Arc<ZkSession>, entry: Entry, own: Own, connection: Option<u64>) -> Self {
+        let mut member = Member::new(entry);
+        member.admitted(&session, own, connection);
+        Self {
+            group: Group::new([Machine::of_admitted(own)]),
+            session,
+            members: vec![member],
+            id: Uuid::nil(),
+            joint: None,
+            tries: Tries::default(),
+            term: None,
+        }
+    }
+
+    /// Whether a predecessor may have vanished since the contenders came: one had a predecessor, or was without an
+    /// answer.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.members.iter().any(|member| member.waited)
+    }
+
+    /// The session in which these contenders live.
     pub(crate) fn session(&self) -> &Arc<ZkSession> {
         &self.session
     }
 
-    /// The lock for which it contends.
-    pub(crate) fn lock(&self) -> &Arc<Settings> {
-        &self.lock
+    /// The locks for which they contend.
+    pub(crate) fn locks(&self) -> impl Iterator<Item = &Arc<Settings>> {
+        self.members.iter().map(|member| &member.entry.lock)
+    }
+
+    /// The paths of these locks, for messages.
+    pub(crate) fn paths(&self) -> String {
+        paths(self.locks())
     }
 
     /// How long before the end of the lease the holder is told. It is no longer than this session allows, because a
     /// session may have been granted a shorter timeout than the one before.
     pub(crate) fn stop_margin(&self) -> Duration {
-        self.lock.stop_margin.min(self.session.lengths().longest_stop_margin())
+        let margin = self.locks().map(|lock| lock.stop_margin).max().unwrap_or_default();
+        margin.min(self.session.lengths().longest_stop_margin())
     }
 
-    /// Returns true once the node is old enough for its holder to watch it.
+    /// Returns true once the nodes are old enough for their holder to watch them.
     pub(crate) fn is_settled(&self) -> bool {
-        self.entered.is_none_or(|entered| entered.elapsed() >= SETTLING)
+        self.members.iter().all(Member::is_settled)
     }
 
-    /// Goes on as far as possible. It resolves once when the lock is granted, once if the guard is lost, and once when
-    /// the contender has ended.
+    /// Goes on as far as possible. It resolves once when the locks are granted, once if the guard is lost, and once when
+    /// the contenders have ended.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            let event = match (self.poll_pending(cx), &mut self.watch) {
-                (Poll::Ready(event), _) => event,
-                (Poll::Pending, Some(watch)) => match watch.poll_unpin(cx) {
-                    Poll::Ready(change) => {
-                        (self.watch, self.doubted) = (None, false);
-                        change.unwrap_or(Event::WatchLost)
-                    }
-                    // The watch stays until another one takes its place.
-                    Poll::Pending if std::mem::take(&mut self.doubted) => Event::WatchLost,
-                    Poll::Pending => return Poll::Pending,
-                },
-                (Poll::Pending, None) => return Poll::Pending,
-            };
-            if let Some(outcome) = self.handle(event) {
+            let input = std::task::ready!(self.poll_input(cx));
+            if let Some(outcome) = self.take_in(input) {
                 return Poll::Ready(outcome);
             }
         }
     }
 
-    /// Makes the next poll look again at the node that the contender watches, as if the watch were lost.
-    pub(crate) fn doubt(&mut self) {
-        self.doubted = self.watch.is_some() && self.pending.is_none();
-    }
-
-    /// Takes in an event. The command that follows from it, if any, is sent at the next poll.
-    pub(crate) fn handle(&mut self, event: Event) -> Option<Outcome> {
-        let event = match (event, self.session.lease().end()) {
-            (Event::Refused(refusal), None) if self.recovering => {
-                // A node that nobody can identify would keep the lock from everybody for as long as the session lives.
-                warn!(
-                    path = %self.lock.path, %refusal,
-                    "a contender cannot look for its node; zklock gives up the ZooKeeper session, so that the node goes with it"
-                );
-                self.session.close();
-                Event::SessionOver(SessionEnd::Closed)
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<Input> {
+        if let Some(joint) = &mut self.joint
+            && let Poll::Ready(heard) = joint.poll_unpin(cx)
+        {
+            self.joint = None;
+            return Poll::Ready(self.heard(heard));
+        }
+        for (index, member) in self.members.iter_mut().enumerate() {
+            if let Poll::Ready(event) = member.poll(cx) {
+                return Poll::Ready(Input::One(index, event));
             }
-            // No answer comes any more in this session, however often the contender asks.
-            (Event::Unanswered | Event::WatchLost, Some(end)) => Event::SessionOver(end),
-            (event, _) => event,
-        };
-        self.observe(&event);
-        let command = self.machine.handle(event)?;
-        debug!(path = %self.lock.path, ?command);
-        self.execute(command)
+        }
+        Poll::Pending
     }
 
-    /// Resolves when the contender has ended.
+    /// Makes the next poll look again at the nodes that the contenders watch, as if the watches were lost.
+    pub(crate) fn doubt(&mut self) {
+        self.members.iter_mut().for_each(Member::doubt);
+    }
+
+    /// Takes in an event from the caller. The requests that follow from it, if any, are sent at the next poll.
+    pub(crate) fn handle(&mut self, event: Event) -> Option<Outcome> {
+        self.take_in(Input::All(event))
+    }
+
+    fn take_in(&mut self, input: Input) -> Option<Outcome> {
+        let input = match (input, self.session.lease().end()) {
+            (Input::One(index, Event::Refused(refusal)), end) if self.members[index].recovering => {
+                // A node that nobody can identify would keep the lock from everybody for as long as the session lives. Another
+                // contender may have given the session up by now.
+                let end = end.unwrap_or_else(|| {
+                    warn!(
+                        path = %self.members[index].entry.lock.path, %refusal,
+                        "a contender cannot tell which node is its own; zklock gives up the ZooKeeper session, so that the node goes with it"
+                    );
+                    self.session.close();
+                    SessionEnd::Closed
+                });
+                Input::All(Event::SessionOver(end))
+            }
+            // No answer comes any more in this session, however often the contenders ask.
+            (
+                Input::All(Event::Unanswered) | Input::One(_, Event::Unanswered | Event::WatchLost),
+                Some(end),
+            ) => Input::All(Event::SessionOver(end)),
+            // A session ends for all.
+            (Input::One(_, Event::SessionOver(end)), _) => Input::All(Event::SessionOver(end)),
+            (input, _) => input,
+        };
+        self.observe(&input);
+        let removed = matches!(
+            input,
+            Input::All(Event::Released(true) | Event::SessionOver(_))
+                | Input::One(_, Event::Released(true) | Event::Deleted)
+        );
+        // A member that does not find its node, while another one does, has had it deleted.
+        let missing = matches!(input, Input::One(_, Event::Recovered(None)));
+        let before = self.known();
+        let outputs = self.group.handle(input);
+        // Somebody else has deleted one of our nodes, or has written to it. If a common ancestor of the queues was
+        // removed, other contenders may have the names of the other nodes by now.
+        if missing || outputs.contains(&Output::Lose) || (self.known() < before && !removed) {
+            self.forget();
+        }
+        let mut outcome = None;
+        for output in outputs {
+            debug!(paths = %self.paths(), ?output);
+            outcome = self.execute(output).or(outcome);
+        }
+        outcome
+    }
+
+    fn observe(&mut self, input: &Input) {
+        match input {
+            // The reply may say so before the connection's client knows.
+            Input::All(Event::SessionOver(end)) => self.session.lease().ended(*end),
+            Input::All(event) => {
+                self.tries.observe(event);
+                let unanswered = *event == Event::Unanswered;
+                self.members.iter_mut().for_each(|member| member.waited |= unanswered);
+            }
+            Input::Failed(_, event) => self.tries.observe(event),
+            Input::Entered(nodes) => {
+                self.tries = Tries::default();
+                for (member, (own, sight)) in self.members.iter_mut().zip(nodes) {
+                    member.know(&self.session, *own);
+                    member.observe(&Event::Entered { own: *own, sight: sight.clone() });
+                }
+            }
+            Input::One(index, event) => {
+                if *event == Event::Recovered(None) && self.group.own(*index).is_none() {
+                    self.session.expect_late(self.members[*index].entry.lock.clone(), self.id);
+                }
+                let member = &mut self.members[*index];
+                if let Event::Recovered(Some(own)) = event {
+                    member.know(&self.session, *own);
+                }
+                member.observe(event);
+            }
+        }
+    }
+
+    /// Resolves when the contenders have ended.
     pub(crate) async fn ended(mut self) -> End {
         loop {
             match std::future::poll_fn(|cx| self.poll(cx)).await {
-                Outcome::Ended(end) => return end,
-                // The caller no longer wants the lock.
+                Outcome::Ended(_, end) => return end,
+                // The caller no longer wants the locks.
                 Outcome::Granted(..) | Outcome::Lost => drop(self.handle(Event::GiveUp)),
             }
         }
     }
 
-    /// Leaves the queue, or releases the lock, in the background.
+    /// Leaves the queues, or releases the locks, in the background.
     pub(crate) fn abandon(self) {
         self.finish_by(Event::GiveUp);
     }
 
-    /// Leaves a lock whose guard was lost, in the background. The successor observes its takeover delay.
+    /// Leaves locks whose guard was lost, in the background. The successors observe their takeover delays.
     pub(crate) fn forfeit(self) {
         self.finish_by(Event::Forfeit);
     }
 
     fn finish_by(mut self, event: Event) {
-        if let Some(Outcome::Ended(_)) = self.handle(event) {
+        if let Some(Outcome::Ended(..)) = self.handle(event) {
             return;
         }
-        if !self.machine.is_ended() {
-            let session = self.session.clone();
-            let path = self.lock.path.clone();
+        if !self.group.is_ended() {
+            let (session, paths) = (self.session.clone(), self.paths());
             let finish = self.ended().map(move |end| match end {
                 End::Refused(refusal) => {
-                    warn!(%path, ?refusal, "the server refuses to delete a contender's node; the node stays until its session ends");
+                    warn!(%paths, ?refusal, "the server refuses to delete a contender's node; the node stays until its session ends");
                 }
-                end => debug!(%path, ?end, "a contender without a caller has ended"),
+                end => debug!(%paths, ?end, "an acquisition without a caller has ended"),
             });
             session.finish(finish.boxed());
         }
     }
 
-    fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        let Some(request) = &mut self.pending else { return Poll::Pending };
-        let heard = std::task::ready!(request.poll_unpin(cx));
-        self.pending = None;
-        self.lost = false;
-        Poll::Ready(match heard {
-            Heard::Reply { event, watch, sent } => {
-                // A reply without a watch keeps the earlier watch: the one on our own node, while we release.
-                if watch.is_some() {
-                    self.watch = watch;
-                }
-                self.weigh(event, sent)
-            }
-            Heard::Nothing => {
-                self.lost = true;
-                Event::Unanswered
-            }
-            Heard::Delayed => Event::Delayed,
-            Heard::Over(end) => Event::SessionOver(end),
-        })
-    }
-
-    /// Takes in what a reply says about the lease and about our node. If it returns `Confirmed`, the lease is valid at
-    /// this instant.
-    fn weigh(&mut self, event: Event, sent: Sent) -> Event {
+    /// Takes in what a reply for all says about the lease and about our nodes. If it returns `Confirmed`, the lease is
+    /// valid at this instant.
+    fn heard(&mut self, heard: JointHeard) -> Input {
         let lease = self.session.lease();
-        if let Event::Entered { .. } | Event::Confirmed = event {
-            lease.confirmed(sent);
-        }
-        if let Event::Entered { .. } | Event::Confirmed | Event::OwnWatched(true) = event {
-            self.seen = Some(sent.connection);
-        }
-        if event == Event::Confirmed {
-            match lease.term() {
-                Ok(term) => self.term = Some(term),
-                Err(_) => {
-                    // A lapsed lease takes two confirmations, so the driver asks for the second one at once. After that
-                    // the answered requests only have to grow older, so it asks again at a steady pace.
-                    self.unanswered = if self.unanswered == 0 { 0 } else { STEADY };
-                    return Event::Unanswered;
+        let lost = matches!(heard, JointHeard::Nothing);
+        self.members.iter_mut().for_each(|member| member.lost = lost);
+        match heard {
+            JointHeard::Reply(input @ (Input::Entered(_) | Input::All(Event::Confirmed)), sent) => {
+                lease.confirmed(sent);
+                self.members.iter_mut().for_each(|member| member.seen = Some(sent.connection));
+                match input {
+                    Input::Entered(_) => input,
+                    _ => self.confirmed(),
                 }
             }
+            JointHeard::Reply(input, _) => input,
+            // Meanwhile another connection may have come, on which our nodes were not seen.
+            JointHeard::LeaseConfirmed if self.certainty() == Certainty::Unsure => {
+                Input::All(Event::Unanswered)
+            }
+            JointHeard::LeaseConfirmed => self.confirmed(),
+            JointHeard::Nothing => Input::All(Event::Unanswered),
+            JointHeard::Over(end) => Input::All(Event::SessionOver(end)),
         }
-        event
     }
 
-    /// The connection on which our node was last seen, if that is known.
+    /// Returns `Confirmed` if the lease is valid at this instant.
+    fn confirmed(&mut self) -> Input {
+        match self.session.lease().term() {
+            Ok(term) => {
+                self.term = Some(term);
+                Input::All(Event::Confirmed)
+            }
+            Err(_) => {
+                self.tries.steady();
+                Input::All(Event::Unanswered)
+            }
+        }
+    }
+
+    /// The connection on which each of our nodes was last seen, if that is known.
     pub(crate) fn seen(&self) -> Option<u64> {
-        self.seen
+        self.members.iter().map(|member| member.seen).min().flatten()
     }
 
-    /// Records that our node was seen on this connection. The news may come late, so an earlier connection changes
+    /// Records that our nodes were seen on this connection. The news may come late, so an earlier connection changes
     /// nothing.
     pub(crate) fn saw(&mut self, connection: u64) {
-        self.seen = self.seen.max(Some(connection));
+        self.members.iter_mut().for_each(|member| member.seen = member.seen.max(Some(connection)));
     }
 
-    /// Forgets where our node was seen: the node of its name may be another one.
+    /// Forgets where our nodes were seen: the nodes of their names may be other ones.
     pub(crate) fn forget(&mut self) {
-        self.seen = None;
+        self.members.iter_mut().for_each(|member| member.seen = None);
     }
 
-    /// Whether the node of our node's name is certainly our node.
+    /// Whether the nodes of our nodes' names are certainly our nodes.
     pub(crate) fn certainty(&self) -> Certainty {
-        let present = self.session.lease().connection();
-        match present {
-            Some(connection) if self.seen == present => Certainty::Seen(connection),
-            _ => Certainty::Unsure,
+        certainty(self.seen(), self.session.lease().connection())
+    }
+
+    fn execute(&mut self, output: Output) -> Option<Outcome> {
+        match output {
+            Output::All(command) => {
+                self.members.iter_mut().for_each(|member| member.pending = None);
+                self.execute_for_all(command)
+            }
+            Output::One(index, command) => {
+                self.joint = None;
+                self.execute_for_one(index, command);
+                None
+            }
+            Output::Grant(nodes) => self.term.map(|term| Outcome::Granted(nodes, term)),
+            Output::Lose => Some(Outcome::Lost),
+            Output::End(member, end) => {
+                self.joint = None;
+                for member in &mut self.members {
+                    (member.pending, member.watch) = (None, None);
+                }
+                self.retract();
+                Some(Outcome::Ended(member, end))
+            }
         }
     }
 
-    fn execute(&mut self, command: Command) -> Option<Outcome> {
-        let lock = self.lock.clone();
+    /// Takes the announcement of a leader back, unless it has gone with the leader's node.
+    fn retract(&self) {
+        for Member { entry, token, .. } in &self.members {
+            if let (Some(announcement), Some(token)) = (&entry.lock.announcement, *token)
+                && announcement.is_begun(token)
+            {
+                let requester = self.session.requester().clone();
+                self.session.finish(retract(requester, entry.lock.clone(), token).boxed());
+            }
+        }
+    }
+
+    fn execute_for_all(&mut self, command: Command) -> Option<Outcome> {
         match command {
             Command::Enter(look) => {
                 // Each create gets another id, because an earlier one may still take effect.
                 self.id = Uuid::new_v4();
+                let lock = self.locks().next()?;
                 let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref()).encode();
-                self.request(move |client| requests::enter(client, lock, data, look))
+                let entries = self.entries();
+                self.request(None, move |client| requests::enter(client, entries, data, look));
             }
-            Command::CreateDirectory => self.request(|client| requests::create_directory(client, lock)),
-            Command::Recover => {
-                let id = self.id;
-                match self.machine.own() {
-                    Some(own) => self.request(move |client| requests::recover(client, lock, own)),
-                    None => {
-                        let search = match self.lost {
-                            true => Search::Together(self.session.searches().clone()),
-                            false => Search::Alone,
-                        };
-                        self.request(move |client| requests::find(client, lock, id, search));
-                    }
+            Command::CreateDirectory => {
+                let entries = self.entries();
+                self.request(None, |client| requests::create_directories(client, entries));
+            }
+            // The lock is granted at once if the lease is valid for some time and our nodes are certain. Otherwise a
+            // quorum is asked first: about the lease, or about our nodes, too.
+            Command::Confirm => match (self.session.lease().term(), self.certainty()) {
+                (Ok(term), Certainty::Seen(_)) if self.session.lease().is_ample(self.stop_margin()) => {
+                    self.term = Some(term);
+                    return self.handle(Event::Confirmed);
                 }
-                self.recovering = true;
-            }
-            Command::List => self.request(|client| requests::list(client, lock)),
-            Command::WatchPredecessor(predecessor) => {
-                let own = self.machine.own()?;
-                self.request(move |client| requests::watch_predecessor(client, lock, predecessor, own))
-            }
-            Command::Delay => self.delay(),
-            Command::Confirm => return self.confirm(),
-            Command::Grant(own) => return self.term.map(|term| Outcome::Granted(own, term)),
-            Command::WatchOwn(_) => {
-                let own = self.machine.own()?;
-                self.request(move |client| requests::watch_own(client, lock, own))
-            }
-            Command::Lose => return Some(Outcome::Lost),
-            // The watch on our own node stays until the reply. The release fires it, which costs no request; dropping
-            // it would cost one.
+                (_, Certainty::Seen(_)) => {
+                    let (pause, asked) = (self.pause(), self.session.confirmation());
+                    let heard = async move {
+                        pause.await;
+                        if asked.await { JointHeard::LeaseConfirmed } else { JointHeard::Nothing }
+                    };
+                    self.joint = Some(heard.boxed());
+                }
+                _ => {
+                    let nodes = self.nodes();
+                    self.request(None, |client| requests::confirm(client, nodes));
+                }
+            },
+            // The watches on our own nodes stay until the reply. The release fires them, which costs no request;
+            // dropping them would cost some.
             Command::Release(_) => {
-                let own = self.machine.own()?;
-                self.request_by_name(move |client, certainty| requests::release(client, lock, own, certainty))
+                let (nodes, certainty) = (self.nodes(), self.certainty());
+                self.request(certainty.connection(), move |client| {
+                    requests::release(client, nodes, certainty)
+                });
             }
-            Command::Delete(_) => {
-                let own = self.machine.own()?;
-                self.watch = None;
-                self.request_by_name(move |client, certainty| requests::delete(client, lock, own, certainty))
-            }
-            Command::End(end) => {
-                self.pending = None;
-                self.watch = None;
-                return Some(Outcome::Ended(end));
-            }
+            _ => {}
         }
         None
     }
 
-    /// Waits for the takeover delay to pass, or for the session to end. After the delay, an earlier look at our node is too
-    /// old.
-    fn delay(&mut self) {
-        self.seen = None;
-        let delay = self.session.pause(self.lock.takeover_delay);
-        self.pending = Some(delay.map(|over| over.map_or(Heard::Delayed, Heard::Over)).boxed());
-    }
-
-    /// Grants the lock at once if the lease is valid for some time and our node is certain. Otherwise asks a quorum
-    /// first.
-    fn confirm(&mut self) -> Option<Outcome> {
-        match (self.session.lease().term(), self.certainty()) {
-            (Ok(term), Certainty::Seen(_)) if self.session.lease().is_ample(self.stop_margin()) => {
-                self.term = Some(term);
-                self.handle(Event::Confirmed)
+    fn execute_for_one(&mut self, index: usize, command: Command) {
+        let own = self.group.own(index);
+        let member = &mut self.members[index];
+        let lock = member.entry.lock.clone();
+        match (command, own) {
+            (Command::Recover, Some(own)) => {
+                self.request_of(index, None, move |client| requests::recover(client, lock, own));
+                self.members[index].recovering = true;
             }
-            _ => {
-                let (lock, own) = (self.lock.clone(), self.machine.own()?);
-                self.request(move |client| requests::confirm(client, lock, own));
-                None
+            (Command::Recover, None) => {
+                let (id, searches) = (self.id, self.session.searches().clone());
+                let search = if member.lost { Search::Together } else { Search::Alone };
+                self.request_of(index, None, move |client| {
+                    requests::find(client, lock, id, searches, search)
+                });
+                self.members[index].recovering = true;
             }
+            (Command::List, _) => self.request_of(index, None, |client| requests::list(client, lock)),
+            (Command::WatchPredecessor(predecessor), Some(own)) => {
+                self.request_of(index, None, move |client| {
+                    requests::watch_predecessor(client, lock, predecessor, own)
+                });
+            }
+            (Command::Delay, _) => self.delay(index),
+            (Command::WatchOwn(_), Some(own)) => {
+                self.request_of(index, None, move |client| requests::watch_own(client, lock, own));
+            }
+            (Command::Release(_), Some(own)) => {
+                let certainty = self.certainty_of(index);
+                self.request_of(index, certainty.connection(), move |client| async move {
+                    match requests::release(client, vec![(lock, own)], certainty).await {
+                        Input::All(event) | Input::Failed(_, event) => event.into(),
+                        Input::Entered(_) | Input::One(..) => Event::Unanswered.into(),
+                    }
+                });
+            }
+            (Command::Delete(_), Some(own)) => {
+                member.watch = None;
+                let certainty = self.certainty_of(index);
+                self.request_of(index, certainty.connection(), move |client| {
+                    requests::delete(client, lock, own, certainty)
+                });
+            }
+            _ => {}
         }
     }
 
-    /// Sends a request, on the present connection or the next one.
-    fn request<F>(&mut self, request: impl FnOnce(Arc<Client>) -> F + Send + 'static)
-    where
-        F: Future<Output = Reply> + Send + 'static,
-    {
-        self.send(None, request);
+    /// The queues that the members join.
+    fn entries(&self) -> Vec<Entry> {
+        self.members.iter().map(|member| member.entry.clone()).collect()
     }
 
-    /// Sends a request that names our own node. If the node was seen on the present connection, the request goes out on
-    /// that connection only.
-    fn request_by_name<F>(&mut self, request: impl FnOnce(Arc<Client>, Certainty) -> F + Send + 'static)
+    /// How many of the members' nodes are known to exist.
+    fn known(&self) -> usize {
+        (0..self.members.len()).filter(|index| self.group.own(*index).is_some()).count()
+    }
+
+    /// The members' nodes, of which each is known.
+    fn nodes(&self) -> Vec<OwnNode> {
+        let nodes = self.members.iter().enumerate();
+        nodes
+            .filter_map(|(index, member)| Some((member.entry.lock.clone(), self.group.own(index)?)))
+            .collect()
+    }
+
+    /// As [`certainty`](Self::certainty), for one node.
+    fn certainty_of(&self, index: usize) -> Certainty {
+        certainty(self.members[index].seen, self.session.lease().connection())
+    }
+
+    /// Waits for the takeover delay to pass, or for the session to end. After the delay, an earlier look at our node is too
+    /// old.
+    fn delay(&mut self, index: usize) {
+        let member = &mut self.members[index];
+        member.seen = None;
+        let delay = self.session.pause(member.entry.lock.takeover_delay);
+        member.pending = Some(delay.map(|over| over.map_or(Heard::Delayed, Heard::Over)).boxed());
+    }
+
+    /// Sends a request for all members. If a connection is given, the request goes out on that connection only.
+    /// Otherwise it goes out on the present one or on the next one.
+    fn request<F>(&mut self, connection: Option<u64>, request: impl FnOnce(Arc<Client>) -> F + Send + 'static)
     where
-        F: Future<Output = Reply> + Send + 'static,
+        F: Future<Output = Input> + Send + 'static,
     {
-        let certainty = self.certainty();
-        let connection = match certainty {
-            Certainty::Seen(connection) => Some(connection),
-            Certainty::Unsure => None,
+        let request = |wire: Wire| request(wire.client);
+        let answer = self.session.requester().request_where(connection, request);
+        let pause = self.pause();
+        let heard = async move {
+            pause.await;
+            match answer.await {
+                Answer::Given(input, sent) => JointHeard::Reply(input, sent),
+                Answer::Lost => JointHeard::Nothing,
+                Answer::Over(end) => JointHeard::Over(end),
+            }
         };
-        self.send(connection, move |client| request(client, certainty));
+        self.joint = Some(heard.boxed());
     }
 
-    fn send<F>(&mut self, connection: Option<u64>, request: impl FnOnce(Arc<Client>) -> F + Send + 'static)
-    where
+    /// The pause before the next request for all.
+    fn pause(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let pause = self.tries.pause().map(|pause| self.session.pause(pause));
+        OptionFuture::from(pause).map(drop)
+    }
+
+    /// As [`request`](Self::request), for one member.
+    fn request_of<F>(
+        &mut self,
+        index: usize,
+        connection: Option<u64>,
+        request: impl FnOnce(Arc<Client>) -> F + Send + 'static,
+    ) where
         F: Future<Output = Reply> + Send + 'static,
     {
         let request = |wire: Wire| {
@@ -395,12 +545,9 @@ impl Driver {
                 (event, watch.map(|watch| wire.keep(watch)))
             }
         };
-        let answer = match connection {
-            Some(connection) => self.session.requester().request_on(connection, request),
-            None => self.session.requester().request(request),
-        };
-        self.recovering = false;
-        let pause = self.pause().map(|pause| self.session.pause(pause));
+        let answer = self.session.requester().request_where(connection, request);
+        let member = &mut self.members[index];
+        let pause = member.tries.pause().map(|pause| self.session.pause(pause));
         let heard = async move {
             if let Some(pause) = pause {
                 pause.await;
@@ -411,44 +558,13 @@ impl Driver {
                 Answer::Over(end) => Heard::Over(end),
             }
         };
-        self.pending = Some(heard.boxed());
+        (member.pending, member.recovering) = (Some(heard.boxed()), false);
     }
+}
 
-    /// Returns the pause before the next request. The first repetition follows at once, because the request itself
-    /// waits for a connection. If that one is not answered either, something else is wrong, and the servers need time.
-    fn pause(&self) -> Option<Duration> {
-        let doublings = self.unanswered.checked_sub(2)?;
-        Some(LONGEST_PAUSE.min(Duration::from_millis(10) * 2u32.saturating_pow(doublings)))
-    }
-
-    fn observe(&mut self, event: &Event) {
-        match event {
-            Event::Unanswered => self.unanswered = self.unanswered.saturating_add(1),
-            // The reply may say so before the connection's client knows.
-            Event::SessionOver(end) => self.session.lease().ended(*end),
-            // Whether or not our node was found, a request was lost. If the next one is lost, too, something is wrong.
-            Event::Recovered(_) | Event::GiveUp => {}
-            _ => self.unanswered = 0,
-        }
-        match event {
-            Event::Entered { sight, .. } => {
-                self.entered = Some(Instant::now());
-                match sight {
-                    Sight::Children(children) => self.lock.hints.saw_queue(children.len()),
-                    Sight::Count(count) => self.lock.hints.saw_queue(*count),
-                    Sight::Foreign(_) | Sight::Nothing => {}
-                }
-            }
-            Event::Recovered(Some(_)) => self.entered = Some(Instant::now()),
-            Event::Recovered(None) if self.machine.own().is_none() => {
-                self.session.expect_late(self.lock.clone(), self.id);
-            }
-            // A waiter does not watch its own node. If an operator has deleted that node meanwhile, the same release
-            // also grants the lock to the waiter's successor. So a waiter with a takeover delay asks a quorum for its
-            // node.
-            Event::PredecessorReleased if !self.lock.takeover_delay.is_zero() => self.seen = None,
-            Event::Listed(children) => self.lock.hints.saw_queue(children.len()),
-            _ => {}
-        }
+fn certainty(seen: Option<u64>, present: Option<u64>) -> Certainty {
+    match present {
+        Some(connection) if seen == present => Certainty::Seen(connection),
+        _ => Certainty::Unsure,
     }
 }

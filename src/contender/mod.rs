@@ -1,7 +1,12 @@
-//! A contender under way: its machine, driven by ZooKeeper's replies.
+//! An acquisition under way: the group of its contenders, driven by ZooKeeper's replies.
 
 mod attended;
 mod driver;
+mod member;
+mod retract;
+mod stages;
 
-pub(crate) use attended::{Attended, Finish};
+pub(crate) use attended::Attended;
 pub(crate) use driver::{Driver, Outcome};
+pub(crate) use retract::retract;
+pub(crate) use stages::{Finishing, Stages};

@@ -9,7 +9,8 @@ use super::token::FencingToken;
 /// and write before you unlock that mutex.
 ///
 /// A gate remembers nothing across restarts. A store that outlives its process must save [`highest`](Self::highest)
-/// with the data, in one transaction, and begin again with [`starting_at`](Self::starting_at). The example
+/// with the data, in one transaction, and begin again with [`starting_at`](Self::starting_at). With readers it must also
+/// save [`highest_shared`](Self::highest_shared), and begin with [`and_shared`](Self::and_shared). The example
 /// `fenced_store` does the same inside SQL.
 ///
 /// ```
@@ -38,9 +39,16 @@ use super::token::FencingToken;
 /// assert_eq!(stale.highest, FencingToken::new(9));
 /// # Ok::<(), StaleToken>(())
 /// ```
+///
+/// # Readers
+///
+/// The store of a [`RwLock`](crate::RwLock) admits its readers by [`admit_shared`](Self::admit_shared). Readers may hold
+/// the lock together, so an older reader does not become stale when a younger one comes. The gate keeps two marks. A
+/// writer's token must not be lower than either, and a reader's token must not be lower than the writers' mark.
 #[derive(Debug, Default)]
 pub struct FenceGate {
-    highest: Option<FencingToken>,
+    exclusive: Option<FencingToken>,
+    shared: Option<FencingToken>,
 }
 
 impl FenceGate {
@@ -51,27 +59,54 @@ impl FenceGate {
 
     /// Makes a gate that has already seen `highest`, for a store that remembers it across restarts.
     pub fn starting_at(highest: FencingToken) -> Self {
-        Self { highest: Some(highest) }
+        Self { exclusive: Some(highest), shared: None }
     }
 
-    /// Accepts `token`, and from then on refuses every lower one. The same token may come any number of times.
+    /// Makes the gate one that has already seen this token of a reader, too.
+    #[must_use]
+    pub fn and_shared(mut self, highest: FencingToken) -> Self {
+        self.shared = Some(highest);
+        self
+    }
+
+    /// Accepts the token of a holder that holds the lock alone, and from then on refuses every lower one. The same token
+    /// may come any number of times.
     ///
     /// # Errors
     ///
     /// [`StaleToken`] if a higher token was accepted before. The gate does not change.
     pub fn admit(&mut self, token: FencingToken) -> Result<(), StaleToken> {
-        match self.highest {
-            Some(highest) if token < highest => Err(StaleToken { token, highest }),
-            _ => {
-                self.highest = Some(token);
-                Ok(())
-            }
-        }
+        not_lower(token, self.exclusive.max(self.shared))?;
+        self.exclusive = Some(token);
+        Ok(())
     }
 
-    /// Returns the highest token that the gate accepted, if it accepted any.
+    /// Accepts the token of a reader, and from then on refuses every lower one of a holder that holds the lock alone.
+    ///
+    /// # Errors
+    ///
+    /// [`StaleToken`] if a higher token was accepted by [`admit`](Self::admit) before. The gate does not change.
+    pub fn admit_shared(&mut self, token: FencingToken) -> Result<(), StaleToken> {
+        not_lower(token, self.exclusive)?;
+        self.shared = self.shared.max(Some(token));
+        Ok(())
+    }
+
+    /// Returns the highest token that [`admit`](Self::admit) accepted, if it accepted any.
     pub fn highest(&self) -> Option<FencingToken> {
-        self.highest
+        self.exclusive
+    }
+
+    /// Returns the highest token that [`admit_shared`](Self::admit_shared) accepted, if it accepted any.
+    pub fn highest_shared(&self) -> Option<FencingToken> {
+        self.shared
+    }
+}
+
+fn not_lower(token: FencingToken, mark: Option<FencingToken>) -> Result<(), StaleToken> {
+    match mark {
+        Some(highest) if token < highest => Err(StaleToken { token, highest }),
+        _ => Ok(()),
     }
 }
 
@@ -113,6 +148,24 @@ mod tests {
         gate.admit(FencingToken::new(5)).unwrap();
     }
 
+    #[test]
+    fn readers_overlap_each_other_and_no_writer() {
+        let [one, two, three, four] = [1, 2, 3, 4].map(FencingToken::new);
+        let mut gate = FenceGate::new();
+        gate.admit(one).unwrap();
+        gate.admit_shared(three).unwrap();
+        gate.admit_shared(two).unwrap();
+        // The readers came after this writer, so it does not hold the lock any more.
+        assert_eq!(gate.admit(one), Err(StaleToken { token: one, highest: three }));
+        gate.admit(four).unwrap();
+        assert_eq!(gate.admit_shared(three), Err(StaleToken { token: three, highest: four }));
+        assert_eq!((gate.highest(), gate.highest_shared()), (Some(four), Some(three)));
+
+        let mut restarted = FenceGate::starting_at(one).and_shared(three);
+        restarted.admit(two).unwrap_err();
+        restarted.admit_shared(two).unwrap();
+    }
+
     proptest! {
         #[test]
         fn what_is_admitted_is_the_running_maximum(tokens in prop::collection::vec(-4i64..4, 0..20)) {
@@ -120,7 +173,7 @@ mod tests {
             for (count, token) in tokens.iter().enumerate() {
                 let is_maximum = tokens[..count].iter().all(|earlier| earlier <= token);
                 prop_assert_eq!(gate.admit(FencingToken::new(*token)).is_ok(), is_maximum);
-                prop_assert_eq!(gate.highest().map(FencingToken::as_i64), tokens[..=count].iter().max().copied());
+                prop_assert_eq!(gate.highest().map(FencingToken::zxid), tokens[..=count].iter().max().copied());
             }
         }
     }

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use zklock_recipe::{Own, Sequence};
+use zklock_recipe::{Kind, Own, Place, Sequence};
 
 use super::token::FencingToken;
 use crate::path::{LockPath, PathProblem};
+
+/// What a reader's number begins with.
+const READER: &str = "r";
 
 /// A holder's claim to its lock. The holder passes it to a server along with a request. The server asks ZooKeeper
 /// whether the claim is still current, with [`Session::verify_sequencer`](crate::Session::verify_sequencer).
@@ -17,8 +20,9 @@ use crate::path::{LockPath, PathProblem};
 ///
 /// A sequencer names the lock by its absolute path, so the server's session may have another chroot than the holder's.
 ///
-/// The string form of a sequencer is `TOKEN:SESSION:NUMBER:PATH`: the fencing token (decimal), the holder's session id
-/// (hexadecimal), the number of the holder's node (decimal), and the path of the lock's directory. With the feature
+/// The string form of a sequencer is `TOKEN:SESSION:NUMBER:PATH`: the fencing token, the holder's session id
+/// (hexadecimal), the number of the holder's node (decimal, with an `r` in front if the holder is a reader of a
+/// read-write lock), and the path of the lock's directory. With the feature
 /// `serde` it is serialized as that string. The string is no secret and proves nothing about its sender: everybody who
 /// may read the queue can write it.
 ///
@@ -29,7 +33,7 @@ use crate::path::{LockPath, PathProblem};
 ///
 /// let sequencer: Sequencer = "4294967298:100001c4e6f0000:42:/lock/orders".parse()?;
 /// assert_eq!(sequencer.path(), "/lock/orders");
-/// assert_eq!(sequencer.token().as_i64(), 4294967298);
+/// assert_eq!(sequencer.token().zxid(), 4294967298);
 /// assert_eq!(sequencer.to_string(), "4294967298:100001c4e6f0000:42:/lock/orders");
 /// # Ok::<(), zklock::InvalidSequencer>(())
 /// ```
@@ -37,13 +41,14 @@ use crate::path::{LockPath, PathProblem};
 pub struct Sequencer {
     path: LockPath,
     own: Own,
+    turn: u32,
     session: i64,
 }
 
 impl Sequencer {
-    /// Makes the claim to the lock at the absolute path `path`, by the node `own` of `session`.
-    pub(crate) fn new(path: LockPath, own: Own, session: i64) -> Self {
-        Self { path, own, session }
+    /// Makes the claim to the lock at the absolute path `path`, by the node `own` of `session`, in this turn.
+    pub(crate) fn new(path: LockPath, own: Own, turn: u32, session: i64) -> Self {
+        Self { path, own, turn, session }
     }
 
     /// Returns the absolute path of the lock's directory, with the chroot of the holder's session.
@@ -53,7 +58,12 @@ impl Sequencer {
 
     /// Returns the holder's fencing token.
     pub fn token(&self) -> FencingToken {
-        FencingToken::new(self.own.czxid)
+        FencingToken::of_turn(self.own.czxid, self.turn)
+    }
+
+    /// Returns whether the holder is a reader of a read-write lock, so that other readers may hold the lock, too.
+    pub fn is_shared(&self) -> bool {
+        self.own.place.kind == Kind::Shared
     }
 
     /// Returns the id of the holder's ZooKeeper session.
@@ -63,14 +73,15 @@ impl Sequencer {
 
     /// The absolute path of the holder's node.
     pub(crate) fn node(&self) -> String {
-        self.path.contender(self.own.sequence)
+        self.path.contender(self.own.place)
     }
 }
 
 impl fmt::Display for Sequencer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, own, session } = self;
-        write!(f, "{}:{session:x}:{}:{path}", own.czxid, own.sequence.0)
+        let Self { path, own, session, .. } = self;
+        let reader = if own.place.kind == Kind::Shared { READER } else { "" };
+        write!(f, "{}:{session:x}:{reader}{}:{path}", self.token(), own.place.sequence.0)
     }
 }
 
@@ -85,20 +96,23 @@ impl FromStr for Sequencer {
             return Err(InvalidSequencer::Fields);
         };
         // A field counts only in the spelling of `Display`, so that a claim has one string.
-        let token = token.parse::<i64>().ok().filter(|it| *it > 0 && it.to_string() == token);
+        let token = token.parse().ok().filter(|it: &FencingToken| it.zxid() > 0 && it.to_string() == token);
         let session = u64::from_str_radix(session, 16)
             .ok()
             // An owner of 0 means that the node is not ephemeral.
             .filter(|it| *it != 0 && format!("{it:x}") == session)
             .map(u64::cast_signed);
-        let number = number.parse::<i32>().ok().filter(|it| it.to_string() == number).map(Sequence);
-        let own = Own {
-            sequence: number.filter(|number| !number.is_exhausted()).ok_or(InvalidSequencer::Number)?,
-            czxid: token.ok_or(InvalidSequencer::Token)?,
+        let (kind, number) = match number.strip_prefix(READER) {
+            Some(number) => (Kind::Shared, number),
+            None => (Kind::Exclusive, number),
         };
+        let number = number.parse::<i32>().ok().filter(|it| it.to_string() == number).map(Sequence);
+        let sequence = number.filter(|number| !number.is_exhausted()).ok_or(InvalidSequencer::Number)?;
+        let token = token.ok_or(InvalidSequencer::Token)?;
+        let own = Own { place: Place { sequence, kind }, czxid: token.zxid() };
         let session = session.ok_or(InvalidSequencer::Session)?;
         let path = LockPath::parse(path, "").map_err(InvalidSequencer::Path)?;
-        Ok(Self { path, own, session })
+        Ok(Self { path, own, turn: token.turn(), session })
     }
 }
 
@@ -170,6 +184,8 @@ mod tests {
             ("7:a::/lock", InvalidSequencer::Number),
             ("7:a:-1:/lock", InvalidSequencer::Number),
             ("7:a:01:/lock", InvalidSequencer::Number),
+            ("7:a:rr1:/lock", InvalidSequencer::Number),
+            ("7:a:w1:/lock", InvalidSequencer::Number),
             ("7:a:2147483647:/lock", InvalidSequencer::Number),
             ("7:a:2147483648:/lock", InvalidSequencer::Number),
             ("7:a:1:", InvalidSequencer::Path(PathProblem::Empty)),
@@ -189,6 +205,14 @@ mod tests {
         let sequencer = "7:ffffffffffffffff:0:/lock/a:b".parse::<Sequencer>().unwrap();
         assert_eq!((sequencer.path(), sequencer.session()), ("/lock/a:b", -1));
         assert_eq!(sequencer.node(), "/lock/a:b/lock-0000000000");
+        assert!(!sequencer.is_shared());
+    }
+
+    #[test]
+    fn a_reader_names_its_own_node() {
+        let sequencer = "7:1:r42:/lock/a".parse::<Sequencer>().unwrap();
+        assert_eq!(sequencer.node(), "/lock/a/rlock-0000000042");
+        assert!(sequencer.is_shared());
     }
 
     #[cfg(feature = "serde")]
@@ -204,17 +228,20 @@ mod tests {
         #[test]
         fn a_claim_survives_its_string(
             token in 1i64..,
+            turn: u32,
             session in any::<i64>().prop_filter("a session has an id", |session| *session != 0),
             number in 0..=LAST_SEQUENCE,
+            shared: bool,
             path in "(/[a-z:. \u{8def}]{1,4}x){1,3}",
         ) {
+            let place = if shared { Place::shared(number) } else { Place::exclusive(number) };
             let path = LockPath::parse(&path, "").unwrap();
-            let sequencer = Sequencer::new(path, Own { sequence: Sequence(number), czxid: token }, session);
+            let sequencer = Sequencer::new(path, Own { place, czxid: token }, turn, session);
             prop_assert_eq!(sequencer.to_string().parse(), Ok(sequencer));
         }
 
         #[test]
-        fn what_parses_is_spelled_as_we_do(text in "[0-9+-]{0,3}:[0-9a-fA-F]{0,3}:[0-9+-]{0,3}:/?[a-z/.]{0,4}") {
+        fn what_parses_is_spelled_as_we_do(text in "[0-9+.-]{0,4}:[0-9a-fA-F]{0,3}:r?[0-9+-]{0,3}:/?[a-z/.]{0,4}") {
             if let Ok(sequencer) = text.parse::<Sequencer>() {
                 prop_assert_eq!(sequencer.to_string(), text);
             }

@@ -4,16 +4,23 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// A number that strictly increases in the order in which a lock is granted, whichever client holds it.
+/// A token that grows as a lock is granted, whichever client holds it. A token is higher than that of each earlier
+/// grant that it excludes. Readers that hold the lock together are granted in any order.
 ///
 /// A lease cannot stop a process that is paused between asking its guard and acting. A store can: it remembers the
 /// highest token it has seen, and refuses a lower one. [`FenceGate`](crate::FenceGate) does that in memory, and the
 /// example `fenced_store` does it inside SQL.
 ///
-/// The token is the `czxid` of the holder's node: the number of the ZooKeeper transaction that created the node. Unlike
-/// sequence numbers, tokens keep increasing when the lock's directory is deleted and created again. If the ensemble is
-/// rebuilt from nothing, tokens start over. A store that remembers a highest token then refuses every holder until an
-/// operator resets it.
+/// A token is two numbers, of which the first counts more. The first one is the `czxid` of the holder's node: the number of
+/// the ZooKeeper transaction that created the node. Unlike sequence numbers, these numbers keep increasing when the lock's
+/// directory is deleted and created again. If the ensemble is rebuilt from nothing, they start over. A store that remembers
+/// a highest token then refuses every holder until an operator resets it.
+///
+/// The second one is the turn. It is 0, except for a guard of [`Locks`](crate::Locks) that was passed on inside its process:
+/// then it is the number of tasks that held the lock before, by the same node. A store of such a lock must compare both
+/// numbers.
+///
+/// The string form is the first number, with the turn behind a point if it is not 0.
 ///
 /// ```
 /// use zklock::FencingToken;
@@ -21,29 +28,51 @@ use std::str::FromStr;
 /// let token: FencingToken = "4294967298".parse()?;
 /// assert!(token > FencingToken::new(4294967297));
 /// assert_eq!(token.to_string(), "4294967298");
+///
+/// let passed_on: FencingToken = "4294967298.3".parse()?;
+/// assert_eq!((passed_on.zxid(), passed_on.turn()), (4294967298, 3));
+/// assert!(passed_on > token && passed_on < FencingToken::new(4294967299));
 /// # Ok::<(), std::num::ParseIntError>(())
 /// ```
 ///
-/// With the feature `serde` it is serialized as a plain number.
+/// With the feature `serde` a token is serialized as a number if its turn is 0, and as its string otherwise. Binary formats
+/// (bincode, postcard) get both numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct FencingToken(i64);
+pub struct FencingToken {
+    // The order of the fields is the order of the tokens.
+    zxid: i64,
+    turn: u32,
+}
 
 impl FencingToken {
-    /// Makes a token from a number that was stored or sent.
-    pub fn new(token: i64) -> Self {
-        Self(token)
+    /// Makes the token of a first turn, from a number that was stored or sent.
+    pub const fn new(zxid: i64) -> Self {
+        Self::of_turn(zxid, 0)
     }
 
-    /// Returns the token as a number, for storing or sending it.
-    pub fn as_i64(self) -> i64 {
-        self.0
+    /// Makes a token from two numbers that were stored or sent.
+    pub const fn of_turn(zxid: i64, turn: u32) -> Self {
+        Self { zxid, turn }
+    }
+
+    /// Returns the number of the transaction that created the holder's node, for storing or sending the token.
+    pub const fn zxid(self) -> i64 {
+        self.zxid
+    }
+
+    /// Returns the number of tasks that held the lock before, by the same node. A store that keeps only
+    /// [`zxid`](Self::zxid) cannot tell these tasks apart.
+    pub const fn turn(self) -> u32 {
+        self.turn
     }
 }
 
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.turn {
+            0 => self.zxid.fmt(f),
+            turn => f.pad(&format!("{}.{turn}", self.zxid)),
+        }
     }
 }
 
@@ -51,19 +80,77 @@ impl FromStr for FencingToken {
     type Err = ParseIntError;
 
     fn from_str(token: &str) -> Result<Self, ParseIntError> {
-        token.parse().map(Self)
+        let (zxid, turn) = token.split_once('.').unwrap_or((token, "0"));
+        Ok(Self { zxid: zxid.parse()?, turn: turn.parse()? })
     }
 }
 
-#[cfg(all(test, feature = "serde"))]
+#[cfg(feature = "serde")]
+impl serde::Serialize for FencingToken {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.turn {
+            // Such a format does not tell a number from a text.
+            turn if !serializer.is_human_readable() => (self.zxid, turn).serialize(serializer),
+            0 => serializer.serialize_i64(self.zxid),
+            _ => serializer.collect_str(self),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for FencingToken {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Number(i64),
+            Text(String),
+        }
+        if !deserializer.is_human_readable() {
+            let (zxid, turn) = serde::Deserialize::deserialize(deserializer)?;
+            return Ok(Self { zxid, turn });
+        }
+        match Form::deserialize(deserializer)? {
+            Form::Number(zxid) => Ok(Self::new(zxid)),
+            Form::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn it_is_a_plain_number_to_serde() {
-        let token = FencingToken::new(4_294_967_298);
-        assert_eq!(serde_json::to_string(&token).unwrap(), "4294967298");
-        assert_eq!(serde_json::from_str::<FencingToken>("4294967298").unwrap(), token);
-        assert!(serde_json::from_str::<FencingToken>("\"4294967298\"").is_err());
+    fn the_zxid_counts_more_than_the_turn() {
+        let tokens = [(1, 0), (1, 1), (1, 10), (2, 0)].map(|(zxid, turn)| FencingToken::of_turn(zxid, turn));
+        assert!(tokens.is_sorted());
+        assert_eq!(tokens.map(|token| token.to_string()), ["1", "1.1", "1.10", "2"]);
+        assert_eq!(tokens.map(|token| token.to_string().parse()), tokens.map(Ok));
+        for text in ["", "1.", ".1", "1.-1", "1.1.1", "1,1"] {
+            assert!(text.parse::<FencingToken>().is_err(), "{text}");
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_first_turn_is_a_plain_number_to_serde() {
+        for (token, json) in [
+            (FencingToken::new(4_294_967_298), "4294967298"),
+            (FencingToken::of_turn(4_294_967_298, 3), "\"4294967298.3\""),
+        ] {
+            assert_eq!(serde_json::to_string(&token).unwrap(), json);
+            assert_eq!(serde_json::from_str::<FencingToken>(json).unwrap(), token);
+        }
+        assert!(serde_json::from_str::<FencingToken>("1.5").is_err());
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn binary_formats_get_both_numbers() {
+        for token in [FencingToken::new(4_294_967_298), FencingToken::of_turn(4_294_967_298, 3)] {
+            let bytes = postcard::to_allocvec(&token).unwrap();
+            assert_eq!(postcard::from_bytes::<FencingToken>(&bytes).unwrap(), token);
+        }
     }
 }

@@ -11,9 +11,12 @@ use super::operation::{Applied, NodeOptions, Operation, Task};
 use super::transaction_error::ConditionProblem;
 use crate::requests::{HELD_VERSION, confirm_version, failure};
 
-/// Asks a quorum whether the holder's node exists and nobody has written to it.
-pub(super) async fn confirm(client: &Client, node: &str, own: Own) -> Event {
-    confirm_version(client, node, own, HELD_VERSION).await
+/// Asks a quorum whether the holder's nodes exist and nobody has written to them.
+pub(super) async fn confirm(client: &Client, nodes: &[(String, Own)]) -> Event {
+    match confirm_version(client, nodes, HELD_VERSION).await {
+        Ok(()) => Event::Confirmed,
+        Err((_, event)) => event,
+    }
 }
 
 /// The outcome of a transaction.
@@ -21,20 +24,22 @@ pub(super) async fn confirm(client: &Client, node: &str, own: Own) -> Event {
 pub(super) enum Verdict {
     /// The transaction was committed.
     Committed(Vec<Applied>),
-    /// The holder's node is gone, or somebody else wrote to it. Nothing was written.
+    /// A node of the holder is gone, or somebody else wrote to it. Nothing was written.
     NotHeld,
     /// The caller's operation with this index failed. Nothing was written.
     Failed(usize, ConditionProblem),
     /// The server refused the transaction. Nothing was written.
     Refused(String),
+    /// The server has too much to do. Nothing was written.
+    Throttled,
     /// No server gave a definite answer.
     Unknown,
 }
 
-/// Sends a transaction that begins with a check of the holder's node. ZooKeeper commits it whole or not at all.
-pub(super) async fn commit(client: Arc<Client>, node: String, operations: Vec<Operation>) -> Verdict {
+/// Sends a transaction that begins with a check of each node of the holder. ZooKeeper commits it whole or not at all.
+pub(super) async fn commit(client: Arc<Client>, nodes: Vec<String>, operations: Vec<Operation>) -> Verdict {
     let mut transaction = client.new_multi_writer();
-    let mut built = transaction.add_check_version(&node, HELD_VERSION);
+    let mut built = nodes.iter().try_for_each(|node| transaction.add_check_version(node, HELD_VERSION));
     for operation in &operations {
         built = built.and_then(|()| add(&mut transaction, operation));
     }
@@ -43,25 +48,25 @@ pub(super) async fn commit(client: Arc<Client>, node: String, operations: Vec<Op
     }
     match transaction.commit().await {
         Ok(results) => {
-            let applied = results.into_iter().skip(1).map(applied).collect::<Option<Vec<_>>>();
+            let applied = results.into_iter().skip(nodes.len()).map(applied).collect::<Option<Vec<_>>>();
             // If the reply does not fit the request, the transaction was committed, but its results are unknown.
             applied
                 .filter(|applied| applied.len() == operations.len())
                 .map_or(Verdict::Unknown, Verdict::Committed)
         }
-        Err(MultiWriteError::OperationFailed { index: 0, source: Error::NoNode | Error::BadVersion }) => {
+        Err(MultiWriteError::OperationFailed { index, source: Error::NoNode | Error::BadVersion })
+            if index < nodes.len() =>
+        {
             Verdict::NotHeld
         }
         Err(MultiWriteError::OperationFailed { index, source }) if is_definite(&source) => {
-            match index.checked_sub(1) {
+            match index.checked_sub(nodes.len()) {
                 Some(operation) => Verdict::Failed(operation, problem(source)),
                 None => Verdict::Refused(format!("the holder's own node: {source}")),
             }
         }
-        // A server does not carry out a request that it throttles.
-        Err(MultiWriteError::RequestFailed { source })
-            if is_definite(&source) || source == Error::Throttled =>
-        {
+        Err(MultiWriteError::RequestFailed { source: Error::Throttled }) => Verdict::Throttled,
+        Err(MultiWriteError::RequestFailed { source }) if is_definite(&source) => {
             Verdict::Refused(source.to_string())
         }
         Err(_) => Verdict::Unknown,

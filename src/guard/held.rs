@@ -1,8 +1,8 @@
-//! A lock that is held, and how its holder learns that the guard is lost.
+//! A lock that is held, and how the loss of it becomes known. The tasks that hold it one after the other have a
+//! [`Turn`](super::turn::Turn) each.
 
-use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -11,42 +11,46 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 use tokio::sync::watch;
-use tracing::warn;
+use tracing::{debug, warn};
 use zklock_recipe::{End, Event, Lapse, Moment, Own, Term};
 
-use super::fenced;
 use super::lost::{Lost, LostReason};
 use crate::clock;
 use crate::contender::{Driver, Outcome};
-use crate::path::LockPath;
-use crate::requests::Certainty;
-use crate::zk::{Answer, Holder, Holding, SharedLease, ZkSession};
+use crate::requests::{Certainty, OwnNode};
+use crate::zk::{Holder, Holding, SharedLease, ZkSession};
 
-/// The pause after the first request that was not answered. Each further pause is twice as long.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-
-/// The longest pause after a request that was not answered.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// A lock that is held. The guard and the session's background task share it.
+/// A lock that is held. Its guards and the session's background task share it.
 pub(super) struct Held {
     pub(super) holding: Holding,
-    pub(super) path: LockPath,
-    pub(super) own: Own,
+    /// The lock's path. Of several locks, all their paths.
+    pub(super) path: String,
+    /// The holder's nodes, one in each queue. One transaction created them, so they have one `czxid`.
+    pub(super) nodes: Vec<OwnNode>,
     term: Term,
-    /// The number of the connection on which our node was last seen, plus one. Zero means that it was seen on none.
+    /// The number of the connection on which our nodes were last seen, plus one. Zero means that they were seen on none.
     seen: AtomicU64,
     pub(super) stop_margin: Duration,
-    pub(super) loss: watch::Sender<Option<Loss>>,
+    pub(super) fate: watch::Sender<Fate>,
     /// The contender's driver. `None` once the lock is being released, or once the driver has ended.
     pub(super) driver: Mutex<Option<Driver>>,
+    /// What outlives a turn, so that the node must not be passed on. It changes under the driver's mutex only.
+    pub(super) ties: AtomicU64,
+    /// Whether a transaction of ours may remove the node, so that its end is no news.
+    pub(super) is_ending: AtomicBool,
     /// Wakes the background task while that polls the driver.
     keeper: AtomicWaker,
-    #[cfg(feature = "cancellation-token")]
-    token: std::sync::OnceLock<tokio_util::sync::CancellationToken>,
 }
 
-/// The loss of the guard, once it is certain.
+/// Whose turn it is, and whether the hold is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fate {
+    /// The number of the present turn. All earlier ones are over.
+    pub(super) turn: u32,
+    pub(super) loss: Option<Loss>,
+}
+
+/// The loss of the lock, once it is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
     reason: LostReason,
@@ -55,26 +59,26 @@ pub(super) struct Loss {
 }
 
 impl Held {
-    pub(super) fn new(mut driver: Driver, own: Own, term: Term) -> Arc<Self> {
+    pub(super) fn new(mut driver: Driver, nodes: Vec<Own>, term: Term) -> Arc<Self> {
         let settled = driver.is_settled();
         if settled {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
             driver.handle(Event::Settled);
         }
         let (session, stop_margin) = (driver.session().clone(), driver.stop_margin());
-        let path = driver.lock().path.clone();
+        let nodes = driver.locks().cloned().zip(nodes).collect::<Vec<_>>();
         let held = Arc::new_cyclic(|held: &Weak<Self>| Self {
-            holding: session.hold(path.contender(own.sequence), held.clone(), stop_margin),
-            path,
-            own,
+            holding: session.hold(nodes.iter().map(path_of), &(held.clone() as _), stop_margin),
+            path: driver.paths(),
+            nodes,
             term,
             seen: AtomicU64::new(driver.seen().map_or(0, |number| number + 1)),
             stop_margin,
-            loss: watch::Sender::new(None),
+            fate: watch::Sender::default(),
             driver: Mutex::new(Some(driver)),
+            ties: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
             keeper: AtomicWaker::new(),
-            #[cfg(feature = "cancellation-token")]
-            token: std::sync::OnceLock::new(),
         });
         if settled {
             session.finish(held.clone().watch());
@@ -85,30 +89,24 @@ impl Held {
         held
     }
 
-    pub(super) fn check(&self) -> Result<(), Lost> {
-        match self.lost_by_now() {
-            Some(reason) => Err(self.as_lost(reason)),
-            None => Ok(()),
-        }
-    }
-
+    /// Why the lock is lost at this instant, if it is.
     pub(super) fn lost_by_now(&self) -> Option<LostReason> {
-        let loss = *self.loss.borrow();
+        let loss = self.fate.borrow().loss;
         match loss {
             Some(loss) if clock::now().until(loss.from).is_zero() => Some(loss.reason),
             _ => self.lease().err().map(|lapse| self.lose(lapse.into())),
         }
     }
 
-    /// Marks the guard as lost from now on. If it is lost already, the first reason stays.
+    /// Marks the lock as lost from now on. If it is lost already, the first reason stays.
     pub(super) fn lose(&self, reason: LostReason) -> LostReason {
         self.lose_from(reason, clock::now())
     }
 
-    /// Marks the guard as lost from this instant on, unless it is lost by then.
-    fn lose_from(&self, reason: LostReason, from: Moment) -> LostReason {
+    /// Marks the lock as lost from this instant on, unless it is lost by then.
+    pub(super) fn lose_from(&self, reason: LostReason, from: Moment) -> LostReason {
         let mut first = reason;
-        self.loss.send_if_modified(|loss| {
+        self.fate.send_if_modified(|Fate { loss, .. }| {
             let before = *loss;
             first = first_of(loss, Loss { reason, from });
             *loss != before
@@ -116,7 +114,7 @@ impl Held {
         first
     }
 
-    /// Marks the guard as lost for this reason, unless it is lost already. The end of a session also deletes the node,
+    /// Marks the lock as lost for this reason, unless it is lost already. The end of a session also deletes the node,
     /// and the news of that end may come second.
     pub(super) fn lost_for(&self, reason: LostReason) -> Lost {
         self.as_lost(self.lost_by_now().unwrap_or_else(|| self.lose(reason)))
@@ -132,12 +130,12 @@ impl Held {
     }
 
     pub(super) fn as_lost(&self, reason: LostReason) -> Lost {
-        Lost { path: self.path.to_string(), reason }
+        Lost { path: self.path.clone(), reason }
     }
 
     pub(super) fn remaining(&self) -> Duration {
         let lease = self.lease().unwrap_or_default();
-        self.loss.borrow().map_or(lease, |loss| lease.min(clock::now().until(loss.from)))
+        self.fate.borrow().loss.map_or(lease, |loss| lease.min(clock::now().until(loss.from)))
     }
 
     /// How long the lease still lasts for this guard, or why it has ended.
@@ -151,55 +149,22 @@ impl Held {
         self.seen.fetch_max(connection + 1, Ordering::Relaxed);
     }
 
-    /// Why the guard is lost, or will be lost within this margin.
-    pub(super) fn ending(&self, margin: Duration) -> Option<LostReason> {
-        if let Some(reason) = self.lost_by_now() {
-            return Some(reason);
-        }
-        let remaining = self.remaining();
-        // The holder winds down once it is told, so from here on nothing puts the end off.
-        if remaining > margin {
-            return None;
-        }
-        match self.lose_from(LostReason::Unconfirmed, clock::now().plus(remaining)) {
-            LostReason::Unconfirmed if !remaining.is_zero() => Some(LostReason::Ending { left: remaining }),
-            first => Some(first),
-        }
-    }
-
-    /// Resolves once the guard is lost, or will be lost within this margin.
-    pub(super) async fn lost(self: Arc<Self>, margin: Duration) -> LostReason {
-        let mut loss = self.loss.subscribe();
+    /// Looks again whenever the lease, the turn or the loss changes, and when the lease has only this margin left.
+    pub(super) async fn wait_for<T>(&self, margin: Duration, look: impl Fn() -> Option<T>) -> T {
+        let mut fate = self.fate.subscribe();
         let mut lease = self.shared_lease().changes();
         loop {
             // Both receivers were made, or saw their last change, before this look. So no change is missed.
-            if let Some(reason) = self.ending(margin) {
-                return reason;
+            if let Some(seen) = look() {
+                return seen;
             }
             // Neither sender is dropped before `self`. The timer's clock stops while the machine is suspended, so
             // `check` and `run` read the clocks of the lease.
             let end = self.session().sleep(self.remaining().saturating_sub(margin));
-            let (loss, lease) = (pin!(loss.changed()), pin!(lease.changed()));
-            let changed = futures::future::select(loss, lease);
+            let (fate, lease) = (pin!(fate.changed()), pin!(lease.changed()));
+            let changed = futures::future::select(fate, lease);
             let _which = futures::future::select(changed, pin!(end)).await;
         }
-    }
-
-    /// The token that is cancelled when the guard is lost, or will be by its stop margin.
-    #[cfg(feature = "cancellation-token")]
-    pub(super) fn cancellation_token(self: &Arc<Self>) -> tokio_util::sync::CancellationToken {
-        let token = self.token.get_or_init(|| {
-            let token = tokio_util::sync::CancellationToken::new();
-            let lost = self.clone().lost(self.stop_margin);
-            // Outside the future, which may be dropped before it is polled: the session's background task may be gone.
-            let cancelled = token.clone().drop_guard();
-            self.session().finish(Box::pin(async move {
-                let _cancelled = cancelled;
-                lost.await;
-            }));
-            token
-        });
-        token.clone()
     }
 
     /// Resolves once the lease has ended, whether or not the guard was lost before.
@@ -210,9 +175,14 @@ impl Held {
         }
     }
 
-    /// The path of the holder's node.
-    pub(super) fn node(&self) -> String {
-        self.path.contender(self.own.sequence)
+    /// The paths of the holder's nodes.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = String> {
+        self.nodes.iter().map(path_of)
+    }
+
+    /// The transaction that created the holder's nodes.
+    pub(super) fn czxid(&self) -> i64 {
+        self.nodes.first().map_or(0, |(_, own)| own.czxid)
     }
 
     /// The session in which the lock is held.
@@ -226,83 +196,70 @@ impl Held {
         driver.as_ref().map_or(Certainty::Unsure, Driver::certainty)
     }
 
-    /// Runs `future` until the guard is lost, or will be lost within this margin.
-    pub(super) async fn until<F: Future>(
-        self: &Arc<Self>,
-        margin: Duration,
-        future: F,
-    ) -> Result<F::Output, Lost> {
-        let mut lost = pin!(self.clone().lost(margin));
-        let mut future = pin!(future);
-        std::future::poll_fn(|cx| {
-            // `lost` wakes this task, but its timer may be late: tokio polls woken tasks before it fires timers.
-            let told = lost.as_mut().poll(cx);
-            let ending = self.ending(margin).map_or(told, Poll::Ready);
-            if let Poll::Ready(reason) = ending {
-                return Poll::Ready(Err(self.as_lost(reason)));
-            }
-            let output = std::task::ready!(future.as_mut().poll(cx));
-            // That poll may have taken long, so the guard is checked again.
-            Poll::Ready(self.check().map(|()| output))
-        })
-        .await
-    }
-
-    /// Asks a quorum whether the lock is held, until a quorum answers or the lease ends.
-    pub(super) async fn verify(self: &Arc<Self>) -> Result<(), Lost> {
-        self.until(Duration::ZERO, self.confirm()).await?
-    }
-
-    /// Resolves once a quorum has answered. Without an answer it asks again for ever, and its caller stops it when the
-    /// lease ends. That is also the outcome if a server refuses the question for good, because it then refuses the
-    /// heartbeats, too.
-    async fn confirm(&self) -> Result<(), Lost> {
-        let (session, own) = (self.session(), self.own);
-        let mut pause = SHORTEST_PAUSE;
-        loop {
-            let node = self.node();
-            let request = session
-                .requester()
-                .request(move |wire| async move { fenced::confirm(&wire.client, &node, own).await });
-            match request.await {
-                Answer::Given(Event::Confirmed, sent) => {
-                    self.shared_lease().confirmed(sent);
-                    let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-                    driver.iter_mut().for_each(|driver| driver.saw(sent.connection));
-                    drop(driver);
-                    self.saw(sent.connection);
-                    return self.check();
-                }
-                Answer::Given(Event::OwnTouched, _) => return Err(self.touched()),
-                Answer::Given(Event::SessionOver(end), _) | Answer::Over(end) => {
-                    return Err(self.lost_for(end.into()));
-                }
-                Answer::Given(..) | Answer::Lost => {}
-            }
-            session.sleep(pause).await;
-            pause = LONGEST_PAUSE.min(pause * 2);
-        }
-    }
-
     pub(super) fn shared_lease(&self) -> &SharedLease {
         self.session().lease()
     }
 
-    /// Takes the driver from the background task, or from the guard, to release the lock. A caller that finds no
-    /// driver finds the reason of the loss.
-    pub(super) fn take(&self) -> Option<Driver> {
+    /// Takes the driver from the background task, or from the guard, to release the lock. A caller whose turn is over, or
+    /// who finds no driver, gets `None`.
+    pub(super) fn take(&self, turn: u32) -> Option<Driver> {
         let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        let driver = slot.take()?;
+        let driver = slot.take_if(|_| self.fate.borrow().turn == turn)?;
         let released = Loss { reason: LostReason::Released, from: clock::now() };
         // The waiters for a loss are woken after the mutex: their wakers are foreign code.
-        self.loss.send_if_modified(|loss| {
-            first_of(loss, released);
+        self.fate.send_if_modified(|fate| {
+            first_of(&mut fate.loss, released);
             false
         });
         drop(slot);
-        self.loss.send_modify(|_| {});
+        self.fate.send_modify(|_| {});
         self.keeper.wake();
         Some(driver)
+    }
+
+    /// Ends this turn, and begins the next one. Returns false if the turn is over already, if the hold is over, or if
+    /// something of this turn outlives it.
+    pub(super) fn pass(&self, turn: u32) -> bool {
+        let slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let passes = slot.is_some()
+            && self.fate.borrow().turn == turn
+            && self.ties.load(Ordering::Relaxed) == 0
+            && turn < u32::MAX;
+        if passes {
+            self.fate.send_if_modified(|fate| {
+                fate.turn += 1;
+                false
+            });
+        }
+        drop(slot);
+        if passes {
+            self.fate.send_modify(|_| {});
+        }
+        passes
+    }
+
+    /// Does something in this turn that outlives it: from here on the node is not passed on. `None` if the turn is over,
+    /// or if the lock is being released.
+    pub(super) fn tie<T>(&self, turn: u32, does: impl FnOnce() -> T) -> Option<T> {
+        let slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        (slot.is_some() && self.fate.borrow().turn == turn).then(|| {
+            self.ties.fetch_add(1, Ordering::Relaxed);
+            does()
+        })
+    }
+
+    /// Takes one [`tie`](Self::tie) back.
+    pub(super) fn untie(&self) {
+        let _slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ties.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn report(&self, Lost { path, reason }: &Lost) {
+        if self.is_ending.load(Ordering::Relaxed) {
+            debug!(%path, %reason, "the hold has ended");
+        } else {
+            warn!(%path, %reason, "the guard is lost");
+        }
     }
 
     /// Polls the driver until the lock is released or the guard is lost.
@@ -319,8 +276,7 @@ impl Held {
             let driver = if outcome == Outcome::Lost { None } else { slot.take() };
             drop(slot);
             if let Some(reason) = lost_reason(&outcome) {
-                let reason = self.lost_for(reason).reason;
-                warn!(path = %self.path, %reason, "the guard is lost");
+                self.report(&self.lost_for(reason));
             }
             driver.into_iter().for_each(Driver::abandon);
             Poll::Ready(())
@@ -345,9 +301,12 @@ impl Holder for Held {
         if self.lost_by_now().is_some() {
             return;
         }
-        let Lost { path, reason } = self.touched();
-        warn!(%path, %reason, "the guard is lost");
+        self.report(&self.touched());
     }
+}
+
+pub(super) fn path_of((lock, own): &OwnNode) -> String {
+    lock.path.contender(own.place)
 }
 
 /// Records a loss, unless an earlier one was recorded. The reason of the first one.
@@ -364,8 +323,8 @@ fn first_of(recorded: &mut Option<Loss>, loss: Loss) -> LostReason {
 /// Why the guard is lost after this outcome; `None` if the outcome is what the holder asked for.
 pub(super) fn lost_reason(outcome: &Outcome) -> Option<LostReason> {
     match outcome {
-        Outcome::Lost | Outcome::Ended(End::NodeDeleted) => Some(LostReason::NodeDeleted),
-        Outcome::Ended(End::SessionOver(end)) => Some((*end).into()),
-        Outcome::Ended(_) | Outcome::Granted(..) => None,
+        Outcome::Lost | Outcome::Ended(_, End::NodeDeleted) => Some(LostReason::NodeDeleted),
+        Outcome::Ended(_, End::SessionOver(end)) => Some((*end).into()),
+        Outcome::Ended(..) | Outcome::Granted(..) => None,
     }
 }

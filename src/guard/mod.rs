@@ -1,68 +1,185 @@
-//! The [`Guard`] of a lock that is held.
+//! The [`Guard`] of what is held.
 
 mod fenced;
 mod held;
+pub(crate) mod hold;
 pub(crate) mod lost;
+pub(crate) mod mode;
 pub(crate) mod operation;
 pub(crate) mod transaction;
 pub(crate) mod transaction_error;
+pub(crate) mod turn;
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use zklock_recipe::{End, Event, Own, Term};
+use zklock_recipe::{End, Event, Kind, Own, Term};
 
 use held::{Held, lost_reason};
+use hold::Hold;
 use lost::{Lost, LostReason, ReleaseError};
+use mode::{Exclusive, Indexed, OneLock, Several, Shared, Weighted};
 use transaction::Transaction;
+use turn::{Ended, Relay, Turn};
 
-use crate::contender::{Attended, Driver, Finish, Outcome};
+use crate::contender::{Attended, Driver, Outcome};
 use crate::fence::{FencingToken, Sequencer};
+use crate::zk::{Answer, Wire};
 
 /// A lock that is held. While [`is_held`](Self::is_held) returns true, it returns false for every other guard of this
-/// lock (see the crate's documentation for the limits of that promise).
+/// lock, except for those that [`share`](Self::share) its hold, and those of readers that hold it together (see the crate's
+/// documentation for the limits of that promise).
 ///
-/// Dropping the guard releases the lock in the background. You may drop it on any thread, inside or outside a runtime.
+/// Dropping the guard releases the lock in the background, unless other guards share its hold. You may drop it on any thread, inside or outside a runtime.
 /// Nobody waits for this release, and nobody learns whether it was confirmed. If the runtime is shutting down, the lock
 /// stays taken until the session expires. Prefer [`release`](Self::release).
 ///
 /// Loss is final: a lost guard never becomes valid again, even if its session does. If the loss was not the deletion of
 /// its node, the node stays in the queue until you drop the guard. So as long as the session lives, nobody acquires the
 /// lock before the loser has finished.
+///
+/// The type parameter says what is held. `Guard` alone is a lock that is held exclusively: by
+/// [`Lock::acquire`](crate::Lock::acquire) or [`RwLock::write`](crate::RwLock::write). A [`ReadGuard`] and a
+/// [`MultiGuard`] are other types, so a function that takes a `&Guard` cannot be called with them.
 #[must_use = "the lock is released as soon as the guard is dropped"]
-pub struct Guard {
-    held: Arc<Held>,
+pub struct Guard<K = Exclusive> {
+    turn: Arc<Turn>,
+    /// Whether this guard still counts among those of its turn; and once it does not, whether it was the last one.
+    share: Share,
+    holds: PhantomData<fn() -> K>,
 }
 
-impl Guard {
-    pub(crate) fn new(driver: Driver, own: Own, term: Term) -> Self {
-        Self { held: Held::new(driver, own, term) }
+/// A guard's part in its turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    Counted,
+    Last,
+    NotLast,
+}
+
+/// A read-write lock that is held for reading. Other read guards of the lock may be held at the same instant, and no
+/// exclusive guard is.
+pub type ReadGuard = Guard<Shared>;
+
+/// Several locks that are held at once. It has one [`token`](Guard::token) for all of them. It is lost as soon as one of
+/// them is, and releases all of them in one transaction.
+pub type MultiGuard = Guard<Several>;
+
+/// A permit of a [`Semaphore`](crate::Semaphore). Other permits may be held at the same instant; none is granted
+/// with which the weights of all would exceed the capacity. It is lost as the guard of a lock is, and releases its weight when it is
+/// dropped.
+pub type Permit = Guard<Weighted>;
+
+/// One of several [`Slots`](crate::Slots), held by nobody else. It is lost as the guard of a lock is, and is free again
+/// when it is dropped.
+pub type Slot = Guard<Indexed>;
+
+impl Guard<Weighted> {
+    /// Returns the semaphore's path.
+    pub fn path(&self) -> &str {
+        &self.turn.held.path
     }
 
+    /// Returns the path of the permit's node in ZooKeeper.
+    pub fn node(&self) -> String {
+        self.turn.held.nodes().next().unwrap_or_default()
+    }
+
+    /// Returns how much of the semaphore's capacity the permit takes.
+    pub fn weight(&self) -> u32 {
+        match self.turn.held.nodes.first().map(|(_, own)| own.place.kind) {
+            Some(Kind::Permit(weight)) => weight,
+            _ => 0,
+        }
+    }
+}
+
+impl Guard<Indexed> {
+    /// Returns the path of the slots.
+    pub fn path(&self) -> &str {
+        &self.turn.held.path
+    }
+
+    /// Returns the path of the slot's node in ZooKeeper.
+    pub fn node(&self) -> String {
+        self.turn.held.nodes().next().unwrap_or_default()
+    }
+
+    /// Returns the slot's index. While this guard is valid, no other guard with this index is.
+    pub fn index(&self) -> u32 {
+        match self.turn.held.nodes.first().map(|(_, own)| own.place.kind) {
+            Some(Kind::Slot(index)) => index,
+            _ => 0,
+        }
+    }
+}
+
+impl<K: OneLock> Guard<K> {
     /// Returns the lock's path.
     pub fn path(&self) -> &str {
-        self.held.path.as_str()
+        &self.turn.held.path
     }
 
-    /// Returns the path of the holder's node in ZooKeeper.
+    /// Returns the path of the holder's node in ZooKeeper. The guards of [`Locks`](crate::Locks) that were passed on inside
+    /// the process have one node together, so what you check by its path holds for the process.
     pub fn node(&self) -> String {
-        self.held.node()
+        self.turn.held.nodes().next().unwrap_or_default()
+    }
+
+    /// Returns a claim to the lock that others can check; see [`Sequencer`]. It sends nothing.
+    ///
+    /// A guard of [`Locks`](crate::Locks) that has made a claim is not passed on inside the process: with the guard, the
+    /// node goes that the claim names.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] if the guard was released, or if its node is gone. `Ok` does not say that the lock is held.
+    pub fn sequencer(&self) -> Result<Sequencer, Lost> {
+        self.turn.sequencer(0)
+    }
+}
+
+impl Guard<Several> {
+    /// Returns the locks' paths, in the order in which the caller gave them.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.turn.held.nodes.iter().map(|(lock, _)| lock.path.as_str())
+    }
+
+    /// Returns the paths of the holder's nodes in ZooKeeper, in the order of [`paths`](Self::paths).
+    pub fn nodes(&self) -> impl Iterator<Item = String> {
+        self.turn.held.nodes()
+    }
+
+    /// Returns a claim to each lock that others can check, in the order of [`paths`](Self::paths); see [`Sequencer`].
+    /// It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] if the guard was released, or if its nodes are gone. `Ok` does not say that the locks are held.
+    pub fn sequencers(&self) -> Result<Vec<Sequencer>, Lost> {
+        (0..self.turn.held.nodes.len()).map(|index| self.turn.sequencer(index)).collect()
+    }
+}
+
+impl<K> Guard<K> {
+    pub(crate) fn new(driver: Driver, nodes: Vec<Own>, term: Term) -> Self {
+        Self::of(Turn::first(Held::new(driver, nodes, term)))
+    }
+
+    /// Makes the one guard of a turn that has just begun.
+    pub(crate) fn of(turn: Arc<Turn>) -> Self {
+        Self { turn, share: Share::Counted, holds: PhantomData }
     }
 
     /// Returns the fencing token. Pass it to the store that the lock protects.
     pub fn token(&self) -> FencingToken {
-        FencingToken::new(self.held.own.czxid)
-    }
-
-    /// Returns a claim to the lock that others can check; see [`Sequencer`]. It sends nothing, and says nothing about
-    /// whether the lock is held.
-    pub fn sequencer(&self) -> Sequencer {
-        let session = self.held.session();
-        Sequencer::new(self.held.path.below(session.chroot()), self.held.own, session.id())
+        self.turn.token()
     }
 
     /// Returns whether the lock is held at this instant. It never blocks. Once it has returned false, it always returns
@@ -77,13 +194,13 @@ impl Guard {
     ///
     /// [`Lost`], with the reason.
     pub fn check(&self) -> Result<(), Lost> {
-        self.held.check()
+        self.turn.check()
     }
 
     /// Returns how long the lock is certainly held if ZooKeeper confirms nothing more. It is zero once the guard is
     /// lost. It grows with every heartbeat.
     pub fn remaining(&self) -> Duration {
-        if self.is_held() { self.held.remaining() } else { Duration::ZERO }
+        self.turn.remaining()
     }
 
     /// Resolves with the reason once the guard is lost. With a [`stop_margin`](crate::LockOptions::stop_margin), it
@@ -93,8 +210,11 @@ impl Guard {
     /// # Cancel safety
     ///
     /// Safe; nothing is lost.
-    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + Sync + 'static + use<> {
-        self.held.clone().lost(self.held.stop_margin)
+    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + Sync + 'static + use<K>
+    where
+        K: 'static,
+    {
+        self.turn.clone().lost(self.turn.held.stop_margin)
     }
 
     /// Returns a token that zklock cancels when [`lost`](Self::lost) resolves. Use it if several tasks must all stop
@@ -122,7 +242,7 @@ impl Guard {
     #[cfg(feature = "cancellation-token")]
     #[cfg_attr(docsrs, doc(cfg(feature = "cancellation-token")))]
     pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
-        self.held.cancellation_token()
+        self.turn.cancellation_token()
     }
 
     /// Runs `future` for as long as the lock is held. If the guard is lost, `run` drops `future` unfinished at that
@@ -158,7 +278,7 @@ impl Guard {
     /// # }
     /// ```
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Lost> {
-        self.held.until(self.held.stop_margin, future).await
+        self.turn.until(self.turn.held.stop_margin, future).await
     }
 
     /// Asks a quorum whether the lock is held. Call it right before something irreversible. `Ok` says two things: at
@@ -188,13 +308,83 @@ impl Guard {
     /// # }
     /// ```
     pub async fn verify(&self) -> Result<(), Lost> {
-        self.held.verify().await
+        self.turn.verify().await
     }
 
     /// Begins a ZooKeeper transaction that the servers commit only while the lock is held; see [`Transaction`]. It
     /// sends nothing before [`commit`](Transaction::commit).
     pub fn transaction(&self) -> Transaction<'_> {
-        Transaction::new(&self.held)
+        Transaction::new(&self.turn)
+    }
+
+    /// Asks ZooKeeper in the session of this guard, until the guard is lost. The stop margin does not count. `None` if
+    /// the connection was lost before the answer.
+    pub(crate) async fn ask<T, F>(
+        &self,
+        question: impl FnOnce(Wire) -> F + Send + 'static,
+    ) -> Result<Option<T>, Lost>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let request = self.turn.held.session().requester().request(question);
+        match self.turn.until(Duration::ZERO, request).await? {
+            Answer::Given(answer, _) => Ok(Some(answer)),
+            Answer::Lost => Ok(None),
+            Answer::Over(end) => Err(self.turn.lost_for(end.into())),
+        }
+    }
+
+    /// Says whether a transaction that removes the holder's node may be under way. Its watch may fire before the reply is
+    /// there, and then the end of the node is nothing to warn of.
+    pub(crate) fn expect_end(&self, expected: bool) {
+        self.turn.held.is_ending.store(expected, Ordering::Relaxed);
+    }
+
+    /// Ends the hold without a request: a transaction has removed the holder's node.
+    pub(crate) fn spend(self) {
+        drop(self.turn.end());
+    }
+
+    /// Returns a handle of the same hold, for what accompanies it in the background.
+    pub(crate) fn hold(&self) -> Hold {
+        Hold::new(self.turn.clone())
+    }
+
+    /// Returns another guard of the same hold: for a function that is called with the lock held and wants a guard of its
+    /// own, or for another task. The lock is released with the last of these guards. All of them are lost together.
+    ///
+    /// Other libraries call a lock re-entrant if a thread that holds it may acquire it again. A task has no identity to
+    /// which a lock could belong, so a holder says so itself.
+    ///
+    /// ```no_run
+    /// # async fn pay(guard: zklock::Guard) -> Result<(), zklock::ReleaseError> { guard.release().await }
+    /// # async fn example(lock: zklock::Lock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = lock.acquire().await?;
+    /// // `pay` releases its own guard, and the lock stays held.
+    /// pay(guard.share()).await?;
+    /// guard.check()?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn share(&self) -> Self {
+        self.turn.share();
+        Self::of(self.turn.clone())
+    }
+
+    /// Stops counting this guard. Returns true if it was the last one of its turn.
+    fn leave(&mut self) -> bool {
+        if self.share == Share::Counted {
+            self.share = if self.turn.leave() { Share::Last } else { Share::NotLast };
+        }
+        self.share == Share::Last
+    }
+
+    /// Has the hold taken over inside the process when a turn ends. Returns the first turn.
+    pub(crate) fn pass_to(&self, relay: Arc<dyn Relay>) -> &Arc<Turn> {
+        self.turn.pass_to(relay);
+        &self.turn
     }
 
     /// Releases the lock, and returns once ZooKeeper has confirmed that. This takes one round trip, or two if the
@@ -204,21 +394,28 @@ impl Guard {
     /// If the reply is lost with the connection, zklock finds out what became of the release, for as long as the
     /// session lives.
     ///
+    /// If other guards [`share`](Self::share) the hold, the call returns at once, and the lock stays held until the last of
+    /// them goes. If the guard is one of [`Locks`](crate::Locks), the lock may pass to another task of this process
+    /// instead, without a request. The call then returns at once, too.
+    ///
     /// # Errors
     ///
     /// [`ReleaseError::Lost`] if the guard was lost before; see [`ReleaseError`] for the rest. `Ok` means that our own
-    /// transaction removed our own node.
+    /// transaction removed our own node, that other guards share the hold, or that another task of this process has it.
     ///
     /// # Cancel safety
     ///
     /// Safe. If you drop the future, the release goes on in the background. If you keep it and do not poll it, the
     /// release goes on in the background after half a session timeout.
-    pub async fn release(self) -> Result<(), ReleaseError> {
-        self.release_shared().await
+    pub async fn release(mut self) -> Result<(), ReleaseError> {
+        // While this guard counts, no other share ends the turn by its going.
+        let checked = self.check();
+        if self.leave() { self.release_shared().await } else { Ok(checked?) }
     }
 
-    /// As [`release`](Self::release), for a guard that several tasks share in an [`Arc`]. It releases the guard for all
-    /// of them. For the other tasks the guard is lost from then on ([`LostReason::Released`]), so stop them first.
+    /// As [`release`](Self::release), for a guard that several tasks share in an [`Arc`] or by [`share`](Self::share). It
+    /// releases the lock for all of them. For the other tasks the guard is lost from then on ([`LostReason::Released`]), so
+    /// stop them first.
     ///
     /// # Errors
     ///
@@ -244,53 +441,60 @@ impl Guard {
     /// ```
     pub async fn release_shared(&self) -> Result<(), ReleaseError> {
         self.check()?;
-        let Some(mut driver) = self.held.take() else {
+        let mut driver = match self.turn.end() {
+            Ended::Passed => return Ok(()),
+            Ended::Due(driver) => driver,
             // It was released meanwhile; or its driver has ended before it, and then the guard is lost.
-            return Err(self.held.lost_for(LostReason::NodeDeleted).into());
+            Ended::Over => return Err(self.turn.lost_for(LostReason::NodeDeleted).into()),
         };
+        let held = &self.turn.held;
         let outcome = match driver.handle(Event::Release) {
             Some(outcome) => outcome,
             None => {
-                let lapse = pin!(self.held.lapse());
-                match select(Attended::new(driver), lapse).await {
-                    Either::Left((Finish::Ended(end), _)) => Outcome::Ended(end),
-                    // The release goes on in the background. `Granted` cannot come any more.
-                    Either::Left((Finish::Unpolled | Finish::Granted(..), _)) | Either::Right(_) => {
-                        return Err(ReleaseError::Unconfirmed { path: self.held.path.to_string() });
+                let lapse = pin!(held.lapse());
+                let session = driver.session().clone();
+                match select(Attended::new(&session, driver), lapse).await {
+                    Either::Left((Some((_, outcome @ Outcome::Ended(..))), _)) => outcome,
+                    // The release goes on in the background. Nothing but an end can come any more.
+                    Either::Left((None | Some(_), _)) | Either::Right(_) => {
+                        return Err(ReleaseError::Unconfirmed { path: held.path.to_string() });
                     }
                 }
             }
         };
         if let Some(reason) = lost_reason(&outcome) {
-            return Err(self.held.as_lost(reason).into());
+            return Err(held.as_lost(reason).into());
         }
         match outcome {
-            Outcome::Ended(End::Refused(refusal)) => {
-                Err(ReleaseError::Refused { path: self.held.path.to_string(), cause: refusal.to_string() })
+            Outcome::Ended(_, End::Refused(refusal)) => {
+                Err(ReleaseError::Refused { path: held.path.to_string(), cause: refusal.to_string() })
             }
             _ => Ok(()),
         }
     }
 }
 
-impl Drop for Guard {
+impl<K> Drop for Guard<K> {
     fn drop(&mut self) {
-        let lost = !self.is_held();
-        self.held.lose(LostReason::Released);
-        match self.held.take() {
-            Some(driver) if lost => driver.forfeit(),
-            Some(driver) => driver.abandon(),
-            None => {}
+        if !self.leave() {
+            return;
+        }
+        if self.is_held() {
+            if let Ended::Due(driver) = self.turn.end() {
+                driver.abandon();
+            }
+        } else {
+            self.turn.forfeit();
         }
     }
 }
 
-impl fmt::Debug for Guard {
+impl<K> fmt::Debug for Guard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("node", &self.node())
+            .field("nodes", &self.turn.held.nodes().collect::<Vec<_>>())
             .field("token", &self.token())
-            .field("loss", &*self.held.loss.borrow())
+            .field("fate", &*self.turn.held.fate.borrow())
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! The operations of a transaction.
 
-use zklock_recipe::PREFIX;
+use zklock_recipe::Kind;
 
 use crate::acl::Acl;
 use crate::path::{LockPath, check_node};
@@ -84,8 +84,9 @@ impl NodeOptions {
 }
 
 impl Operation {
-    /// Checks the operation; `Err` says what is wrong with it.
-    pub(super) fn validate(&self, lock: &LockPath) -> Result<(), String> {
+    /// Checks the operation; `Err` says what is wrong with it. `announcement` is the path of the leader's announcement, if
+    /// the lock is an election's.
+    pub(super) fn validate(&self, lock: &LockPath, announcement: Option<&str>) -> Result<(), String> {
         let is_sequential = matches!(&self.task, Task::Create { options, .. } if options.sequential);
         let path = match self.path.strip_suffix('/') {
             // The server's number becomes the node's name.
@@ -94,10 +95,16 @@ impl Operation {
         };
         check_node(path).map_err(|problem| problem.to_string())?;
         let is_check = matches!(self.task, Task::Check { .. });
-        if !is_check && lock.child(&self.path).is_some_and(|name| name.starts_with(PREFIX)) {
+        let is_contender = |name: &str| Kind::STEMS.iter().any(|stem| name.starts_with(stem));
+        if !is_check && lock.child(&self.path).is_some_and(is_contender) {
             return Err(
                 "it is a contender of the lock itself, and changing it would break the queue; release the guard instead"
                     .into(),
+            );
+        }
+        if !is_check && !is_sequential && announcement == Some(path) {
+            return Err(
+                "it is the leader's announcement; call `proclaim` to replace its value, or `resign` to take it back".into()
             );
         }
         match self.task {

@@ -1,17 +1,20 @@
 //! Transactions that ZooKeeper commits only while a lock is held.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use futures::future::{Either, select};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Either, select};
 
 use super::fenced::{self, Verdict};
-use super::held::Held;
 use super::lost::LostReason;
 use super::operation::{Applied, NodeOptions, Operation, Task};
 use super::transaction_error::TransactionError;
+use super::turn::Turn;
 use crate::requests::Certainty;
 use crate::zk::Answer;
 
@@ -48,13 +51,13 @@ use crate::zk::Answer;
 /// ```
 #[must_use = "a transaction does nothing until it is committed"]
 pub struct Transaction<'guard> {
-    held: &'guard Arc<Held>,
+    turn: &'guard Arc<Turn>,
     operations: Vec<Operation>,
 }
 
 impl<'guard> Transaction<'guard> {
-    pub(super) fn new(held: &'guard Arc<Held>) -> Self {
-        Self { held, operations: Vec::new() }
+    pub(super) fn new(turn: &'guard Arc<Turn>) -> Self {
+        Self { turn, operations: Vec::new() }
     }
 
     /// Creates a persistent node with an open ACL. The node's parent must exist, and the node must not.
@@ -109,71 +112,102 @@ impl<'guard> Transaction<'guard> {
     /// Not safe. If you drop the future after it was polled, you do not know whether ZooKeeper commits the transaction,
     /// as with [`TransactionError::Unknown`]. Dropping the future does not change the guard.
     pub async fn commit(self) -> Result<Vec<Applied>, TransactionError> {
-        let Self { held, operations } = self;
+        let Self { turn, operations } = self;
         for (index, operation) in operations.iter().enumerate() {
-            operation.validate(&held.path).map_err(|cause| TransactionError::Invalid {
+            let valid = turn.held.nodes.iter().try_for_each(|(lock, _)| {
+                let announcement = lock.announcement.as_ref().map(|announcement| announcement.path.as_str());
+                operation.validate(&lock.path, announcement)
+            });
+            valid.map_err(|cause| TransactionError::Invalid {
                 operation: index,
                 path: operation.path.clone(),
                 cause,
             })?;
         }
-        // The connection may break again meanwhile. Each round takes a quorum's answer, so the lease bounds the loop.
-        let connection = loop {
-            match held.certainty() {
-                Certainty::Seen(connection) => break connection,
-                Certainty::Unsure => held.verify().await.map_err(TransactionError::Lost)?,
-            }
-        };
-        held.check().map_err(TransactionError::Lost)?;
-        let paths = operations.iter().map(|operation| operation.path.clone()).collect::<Vec<_>>();
-        let (lock, node) = (held.path.to_string(), held.node());
-        // The transaction goes out on this connection and on no later one. Before a later connection is there, somebody
-        // may delete our node, and another contender may get its name.
-        let request = held
-            .session()
-            .requester()
-            .request_on(connection, |wire| fenced::commit(wire.client, node, operations));
-        // The stop margin does not count here: a holder that winds down still works.
-        let over = pin!(held.clone().lost(Duration::ZERO));
-        // If the answer is there, it counts, whether or not the guard is lost.
-        let answer = match select(request, over).await {
-            Either::Left((answer, _)) => answer,
-            // The notification of the deletion arrives before the answer, on the same connection. The answer follows a
-            // moment later.
-            Either::Right((LostReason::NodeDeleted, request)) => {
-                let session = held.session();
-                let lapse = pin!(session.sleep(session.lease().remaining()));
-                match select(request, lapse).await {
-                    Either::Left((answer, _)) => answer,
-                    Either::Right(_) => Answer::Lost,
-                }
-            }
-            // The client may have sent the transaction, or may still send it.
-            Either::Right(_) => Answer::Lost,
-        };
-        match answer {
-            Answer::Given(Verdict::Committed(applied), sent) => {
-                held.session().lease().confirmed(sent);
-                Ok(applied)
-            }
-            Answer::Given(Verdict::NotHeld, _) => Err(TransactionError::Lost(held.touched())),
-            Answer::Given(Verdict::Failed(operation, problem), _) => Err(TransactionError::Condition {
-                operation,
-                path: paths.into_iter().nth(operation).unwrap_or_default(),
-                problem,
-            }),
-            Answer::Given(Verdict::Refused(cause), _) => Err(TransactionError::Refused { path: lock, cause }),
-            Answer::Given(Verdict::Unknown, _) | Answer::Lost | Answer::Over(_) => {
-                Err(TransactionError::Unknown { path: lock })
+        send(turn, operations).await
+    }
+}
+
+/// Sends operations that were checked; as [`Transaction::commit`].
+pub(super) async fn send(
+    turn: &Arc<Turn>,
+    operations: Vec<Operation>,
+) -> Result<Vec<Applied>, TransactionError> {
+    let held = &turn.held;
+    // The connection may break again meanwhile. Each round takes a quorum's answer, so the lease bounds the loop.
+    let connection = loop {
+        match held.certainty() {
+            Certainty::Seen(connection) => break connection,
+            Certainty::Unsure => turn.verify().await.map_err(TransactionError::Lost)?,
+        }
+    };
+    turn.check().map_err(TransactionError::Lost)?;
+    let paths = operations.iter().map(|operation| operation.path.clone()).collect::<Vec<_>>();
+    let (lock, nodes) = (held.path.clone(), held.nodes().collect());
+    // The transaction goes out on this connection and on no later one. Before a later connection is there, somebody
+    // may delete our node, and another contender may get its name.
+    let mut request = held
+        .session()
+        .requester()
+        .request_where(Some(connection), |wire| fenced::commit(wire.client, nodes, operations));
+    // It is sent at its first poll. The end of the turn takes the same mutex first, so nothing is sent behind it. Until
+    // the answer is definite, the servers may still commit the transaction, so the node stays with this turn.
+    let sent = poll_fn(|cx| Poll::Ready(held.tie(turn.number, || request.poll_unpin(cx))));
+    let answer = match sent.await {
+        Some(Poll::Ready(answer)) => answer,
+        Some(Poll::Pending) => answer(turn, request).await,
+        None => return Err(TransactionError::Lost(turn.lost_for(LostReason::NodeDeleted))),
+    };
+    if let Answer::Given(verdict, _) = &answer
+        && !matches!(verdict, Verdict::Unknown)
+    {
+        held.untie();
+    }
+    match answer {
+        Answer::Given(Verdict::Committed(applied), sent) => {
+            held.session().lease().confirmed(sent);
+            Ok(applied)
+        }
+        Answer::Given(Verdict::NotHeld, _) => Err(TransactionError::Lost(held.touched())),
+        Answer::Given(Verdict::Failed(operation, problem), _) => Err(TransactionError::Condition {
+            operation,
+            path: paths.into_iter().nth(operation).unwrap_or_default(),
+            problem,
+        }),
+        Answer::Given(Verdict::Refused(cause), _) => Err(TransactionError::Refused { path: lock, cause }),
+        Answer::Given(Verdict::Throttled, _) => Err(TransactionError::Throttled { path: lock }),
+        Answer::Given(Verdict::Unknown, _) | Answer::Lost | Answer::Over(_) => {
+            Err(TransactionError::Unknown { path: lock })
+        }
+    }
+}
+
+/// Waits for the answer to a transaction that was sent.
+async fn answer(turn: &Arc<Turn>, request: BoxFuture<'static, Answer<Verdict>>) -> Answer<Verdict> {
+    // The stop margin does not count here: a holder that winds down still works.
+    let over = pin!(turn.clone().lost(Duration::ZERO));
+    // If the answer is there, it counts, whether or not the guard is lost.
+    match select(request, over).await {
+        Either::Left((answer, _)) => answer,
+        // The notification of the deletion arrives before the answer, on the same connection. The answer follows a
+        // moment later.
+        Either::Right((LostReason::NodeDeleted, request)) => {
+            let session = turn.held.session();
+            let lapse = pin!(session.sleep(session.lease().remaining()));
+            match select(request, lapse).await {
+                Either::Left((answer, _)) => answer,
+                Either::Right(_) => Answer::Lost,
             }
         }
+        // The client may have sent the transaction, or may still send it.
+        Either::Right(_) => Answer::Lost,
     }
 }
 
 impl fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transaction")
-            .field("lock", &self.held.path.as_str())
+            .field("lock", &self.turn.held.path)
             .field("operations", &self.operations)
             .finish_non_exhaustive()
     }

@@ -48,6 +48,15 @@ pub enum TransactionError {
         /// The lock's path.
         path: String,
     },
+    /// The server has too much to do, and did not carry the transaction out (`ThrottledOp`, since ZooKeeper 3.6). Nothing
+    /// was written.
+    #[error(
+        "the server has too much to do for a transaction under the lock {path}; nothing was written; try again later"
+    )]
+    Throttled {
+        /// The lock's path.
+        path: String,
+    },
     /// The server or the client refused the transaction for another reason. Nothing was written.
     #[error("a transaction under the lock {path} was refused: {cause}")]
     Refused {

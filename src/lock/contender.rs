@@ -1,19 +1,29 @@
 //! The contenders in a lock's queue.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use zklock_recipe::ForeignClient;
+use zklock_recipe::{Foreign, ForeignClient, Kind};
 
+use super::error::QueryError;
+use super::query::query;
 use crate::fence::FencingToken;
 use crate::node::NodeData;
-use crate::requests::Node;
+use crate::requests::{self, Node};
+use crate::settings::Settings;
+use crate::zk::Succession;
 
 /// One contender in a lock's queue, as [`Lock::contenders`](crate::Lock::contenders) saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contender {
-    /// The contender's place in the queue. The contender at place 0 holds the lock, or is about to.
+    /// The contender's place in the queue, which begins with 0.
     pub position: usize,
+    /// Whether the contender is exclusive (a lock, a writer) or shared (a reader).
+    pub kind: Kind,
+    /// Whether the contender holds the lock, or is about to. That is the first one in the queue; and each reader that no
+    /// writer is in front of.
+    pub holds: bool,
     /// The path of the contender's node.
     pub path: String,
     /// The number that the server gave the node. The lowest number in the queue goes first.
@@ -26,8 +36,8 @@ pub struct Contender {
     pub since: Option<SystemTime>,
     /// The id of the contender's ZooKeeper session; `None` if this session may not read the node.
     pub session: Option<i64>,
-    /// The fencing token that the contender has, or will have, as the holder; `None` if this session may not read the
-    /// node.
+    /// The fencing token that the contender has, or will have, as the holder, but for its turn: a process that passes the lock
+    /// on between its tasks has later turns. `None` if this session may not read the node.
     pub token: Option<FencingToken>,
 }
 
@@ -46,12 +56,14 @@ pub struct ForeignContender {
 
 impl Contender {
     /// Makes a contender from what was read of its node at this path.
-    pub(crate) fn new(position: usize, path: String, node: Node) -> Self {
+    pub(crate) fn new(position: usize, holds: bool, path: String, node: Node) -> Self {
         let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
         Self {
             position,
+            kind: node.place.kind,
+            holds,
             path,
-            number: node.sequence.0,
+            number: node.place.sequence.0,
             since: data.as_ref().and_then(NodeData::since),
             owner: data.as_ref().map(|data| data.owner.clone()),
             data: data.and_then(|data| data.data),
@@ -59,4 +71,44 @@ impl Contender {
             token: node.seen.map(|seen| FencingToken::new(seen.czxid)),
         }
     }
+}
+
+/// Returns a lock's queue, with the first contender first.
+pub(super) async fn queue(
+    succession: &Succession,
+    lock: &Arc<Settings>,
+) -> Result<Vec<Contender>, QueryError> {
+    let settings = lock.clone();
+    let path = lock.path.as_str();
+    let nodes = query(succession, path, |wire| requests::contenders(wire.client, settings)).await?;
+    let readers = nodes.iter().take_while(|node| node.place.kind == Kind::Shared).count();
+    let contender = |(position, node): (usize, Node)| {
+        Contender::new(position, position < readers.max(1), lock.path.contender(node.place), node)
+    };
+    Ok(nodes.into_iter().enumerate().map(contender).collect())
+}
+
+/// Returns the first contender of a lock's queue.
+pub(super) async fn first(
+    succession: &Succession,
+    lock: &Arc<Settings>,
+) -> Result<Option<Contender>, QueryError> {
+    let (settings, path) = (lock.clone(), lock.path.as_str());
+    let first = query(succession, path, |wire| requests::holder(wire.client, settings)).await?;
+    Ok(first.map(|node| Contender::new(0, true, lock.path.contender(node.place), node)))
+}
+
+/// Returns the contenders of other clients in a lock's directory.
+pub(super) async fn foreign(
+    succession: &Succession,
+    lock: &Arc<Settings>,
+) -> Result<Vec<ForeignContender>, QueryError> {
+    let (settings, path) = (lock.clone(), lock.path.as_str());
+    let found = query(succession, path, |wire| requests::foreigners(wire.client, settings)).await?;
+    let contender = |Foreign { name, client, session }| ForeignContender {
+        path: lock.path.of_child(&name),
+        client,
+        session,
+    };
+    Ok(found.into_iter().map(contender).collect())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zklock_recipe::{Foreign, ForeignClient, Refusal, Sequence};
 
 use crate::path::PathProblem;
-use crate::zk::ConnectError;
+use crate::zk::{ConnectError, Over};
 
 /// Why a [`Lock`](crate::Lock) cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,48 @@ pub enum InvalidLock {
         longest: Duration,
         /// The session timeout that zklock reckons with.
         timeout: Duration,
+    },
+    /// A semaphore has no capacity, or slots are none.
+    #[error("{path} would have nothing to acquire; state a capacity, or a number of slots, of 1 at least")]
+    Nothing {
+        /// The path that the caller gave.
+        path: String,
+    },
+    /// More slots than zklock allows at one path. Each claim lists those that are held.
+    #[error("{count} slots at {path} are too many; state {largest} at most, or use several paths")]
+    TooManySlots {
+        /// The path that the caller gave.
+        path: String,
+        /// The number of slots that the caller stated.
+        count: u32,
+        /// The largest number of slots.
+        largest: u32,
+    },
+    /// A multi-lock has no locks.
+    #[error("no locks were given; name at least one path")]
+    NoLocks,
+    /// A multi-lock names one lock twice, or a lock in the directory of another one.
+    #[error(
+        "{inner} is the same lock as {outer}, or is inside its directory; name each lock once, and none inside another"
+    )]
+    Nested {
+        /// The path of the one lock.
+        outer: String,
+        /// The path of the other lock.
+        inner: String,
+    },
+    /// A multi-lock has too many locks, or their data is too long, for one transaction.
+    #[error(
+        "a transaction for {count} locks would take about {length} bytes, and zklock sends {longest} at most; \
+         name fewer locks at once, or shorten paths and data"
+    )]
+    TooMany {
+        /// The number of locks.
+        count: usize,
+        /// About how long the transaction would be, in bytes.
+        length: usize,
+        /// The longest transaction that zklock sends, in bytes.
+        longest: usize,
     },
 }
 
@@ -134,9 +176,11 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
-    /// ZooKeeper did not answer in time. Only [`try_acquire`](crate::Lock::try_acquire) returns this error.
+    /// ZooKeeper did not answer in time. The calls that begin with `try_` return this error, and so do
+    /// [`Semaphore::set_capacity`](crate::Semaphore::set_capacity) and [`Slots::set_count`](crate::Slots::set_count): then
+    /// the number may have changed.
     #[error(
-        "ZooKeeper did not answer within {waited:?}, so it is unknown whether {path} is free; check the servers, and try again"
+        "ZooKeeper did not answer within {waited:?}, so nothing is known of {path}; check the servers, and try again"
     )]
     Unanswered {
         /// The lock's path.
@@ -151,6 +195,18 @@ pub enum AcquireError {
         path: String,
         /// Why the servers refuse, and what to do.
         cause: Box<ConnectError>,
+    },
+    /// The key of [`Locks`](crate::Locks) is too long for a path.
+    #[error(
+        "a key below {path} has {length} bytes, and {longest} are allowed; use a shorter key, such as a hash"
+    )]
+    KeyTooLong {
+        /// The path of the root.
+        path: String,
+        /// The length of the key, in bytes.
+        length: usize,
+        /// The longest key, in bytes.
+        longest: usize,
     },
     /// The server refused for another reason.
     #[error("the server refused a request for {path}: {cause}")]
@@ -170,6 +226,14 @@ impl AcquireError {
             Refusal::ReadOnly => Self::ReadOnly { path },
             Refusal::InvalidAcl => Self::InvalidAcl { path },
             Refusal::Other(cause) => Self::Refused { path, cause },
+        }
+    }
+
+    pub(crate) fn over(path: String, over: Over) -> Self {
+        match over {
+            Over::Closed => Self::SessionClosed { path },
+            Over::AuthFailed => Self::AuthFailed { path },
+            Over::Failed(cause) => Self::SessionFailed { path, cause: Box::new(cause) },
         }
     }
 
@@ -215,8 +279,8 @@ pub enum QueryError {
         /// What is wrong with the path.
         problem: PathProblem,
     },
-    /// An ACL forbids the session to list the node.
-    #[error("no permission to list {path}; authenticate the session, or have the directory's ACL grant READ")]
+    /// An ACL forbids the session to list or to read the node.
+    #[error("no permission to read {path}; authenticate the session, or have its ACL grant READ")]
     NotAuthorized {
         /// The lock's path.
         path: String,

@@ -1,39 +1,42 @@
 //! The [`Lock`]: acquiring it, and looking at its queue.
 
+pub(crate) mod acquire;
 pub(crate) mod contender;
 pub(crate) mod error;
+mod holder;
+pub(crate) mod multi_lock;
 pub(crate) mod options;
 pub(crate) mod query;
+pub(crate) mod rw_lock;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::warn;
-use zklock_recipe::{Arrival, End, Event, Foreign, Patience};
+use zklock_recipe::Kind;
 
+use acquire::Acquirer;
 use contender::{Contender, ForeignContender};
 use error::{AcquireError, InvalidLock, QueryError};
+use holder::Holders;
 use options::LockOptions;
-use query::query;
 
-use crate::contender::{Attended, Driver, Finish};
 use crate::guard::Guard;
+use crate::observe::Observer;
 use crate::path::LockPath;
-use crate::requests::{self, Node};
-use crate::settings::Settings;
-use crate::zk::{Over, Succession};
+use crate::settings::{Announcement, Entry, Settings};
+use crate::zk::Succession;
 
 /// A lock of one session: a directory in ZooKeeper in which contenders queue. Cloning it is cheap. Its clones contend
 /// with each other, and with locks at the same path in other sessions and processes.
 ///
-/// Contenders acquire the lock in the order in which they came. A waiter watches only its predecessor, so a release
-/// wakes one waiter.
+/// Contenders acquire the lock in the order in which they came. A waiter watches only its predecessor. A release
+/// wakes one waiter, or the readers that wait for that writer.
 #[derive(Clone)]
 pub struct Lock {
-    succession: Arc<Succession>,
     settings: Arc<Settings>,
+    acquirer: Acquirer,
 }
 
 impl Lock {
@@ -42,11 +45,42 @@ impl Lock {
         path: &str,
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
-        let present = succession.present();
-        let path = LockPath::parse(path, present.chroot())
-            .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        let settings = options.settings(path, present.lengths())?;
-        Ok(Self { succession, settings: Arc::new(settings) })
+        let settings = options.settings(path, &succession.present())?;
+        Ok(Self::of(succession, settings))
+    }
+
+    /// As [`new`](Self::new), for the lock of an election with this announcement.
+    pub(crate) fn of_election(
+        succession: Arc<Succession>,
+        path: &str,
+        options: LockOptions,
+        announcement: String,
+    ) -> Result<Self, InvalidLock> {
+        let mut settings = options.settings(path, &succession.present())?;
+        settings.announcement = Some(Announcement::new(announcement));
+        settings.owns_parent = true;
+        Ok(Self::of(succession, settings))
+    }
+
+    /// Returns the lock at this path with the same options.
+    pub(crate) fn at(&self, path: LockPath) -> Self {
+        Self::of(self.succession().clone(), self.settings.at(path))
+    }
+
+    fn of(succession: Arc<Succession>, settings: Settings) -> Self {
+        let settings = Arc::new(settings);
+        let entry = Entry { lock: settings.clone(), kind: Kind::Exclusive };
+        Self { settings, acquirer: Acquirer { succession, entries: [entry].into() } }
+    }
+
+    /// What all acquisitions of this lock share.
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// The ZooKeeper sessions in which this lock contends.
+    pub(crate) fn succession(&self) -> &Arc<Succession> {
+        &self.acquirer.succession
     }
 
     /// Returns the path of the lock's directory, relative to the connect string's chroot.
@@ -88,10 +122,7 @@ impl Lock {
     /// Safe. You may drop the future at any point; zklock then removes its node in the background. The place in the
     /// queue is lost, and so is the lock if the future had just acquired it.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        match self.contend(Patience::Wait).await {
-            Ok(guard) => Ok(guard),
-            Err(unsuccessful) => Err(self.error(unsuccessful)),
-        }
+        self.acquirer.acquire().await
     }
 
     /// Acquires the lock if nobody holds it or waits for it. Returns `None` if somebody does, even if that is only
@@ -106,12 +137,7 @@ impl Lock {
     ///
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
-        match self.succession.patiently(self.contend(Patience::Try)).await {
-            Ok(Ok(guard)) => Ok(Some(guard)),
-            Ok(Err(Unsuccessful::Ended(End::Busy))) => Ok(None),
-            Ok(Err(unsuccessful)) => Err(self.error(unsuccessful)),
-            Err(waited) => Err(AcquireError::Unanswered { path: self.settings.path.to_string(), waited }),
-        }
+        self.acquirer.try_acquire().await
     }
 
     /// Acquires the lock, and returns `None` if `timeout` passes first. The time begins with this call, not with the
@@ -131,13 +157,7 @@ impl Lock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + '_ {
-        let deadline = tokio::time::Instant::now().checked_add(timeout);
-        async move {
-            match deadline {
-                Some(deadline) => self.succession.timeout_at(deadline, self.acquire()).await.ok().transpose(),
-                None => self.acquire().await.map(Some),
-            }
-        }
+        self.acquirer.acquire_timeout(timeout)
     }
 
     /// Returns the queue, with the holder first. It is empty if nobody contends. This function is meant for operators
@@ -151,13 +171,41 @@ impl Lock {
     ///
     /// Safe; nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        let settings = self.settings.clone();
-        let nodes =
-            query(&self.succession, self.path(), |wire| requests::contenders(wire.client, settings)).await?;
-        let contender = |(position, node): (usize, Node)| {
-            Contender::new(position, self.settings.path.contender(node.sequence), node)
-        };
-        Ok(nodes.into_iter().enumerate().map(contender).collect())
+        contender::queue(self.succession(), &self.settings).await
+    }
+
+    /// Returns the holder: the first contender in the queue, which holds the lock or is about to. Returns `None` if nobody
+    /// contends. It takes one listing and one read, however long the queue is. The answer may be outdated by the time you
+    /// read it.
+    ///
+    /// # Errors
+    ///
+    /// See [`QueryError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    pub async fn holder(&self) -> Result<Option<Contender>, QueryError> {
+        contender::first(self.succession(), &self.settings).await
+    }
+
+    /// Observes the first contender in the queue, which holds the lock or is about to: first the present one, then each
+    /// change; see [`Observer`]. Readers may hold the lock together with it. It costs one watch, and one listing and one
+    /// read for each change. The observer is no contender.
+    ///
+    /// ```no_run
+    /// # async fn example(lock: zklock::Lock) {
+    /// let mut holders = lock.holders();
+    /// while let Some(holder) = holders.next().await {
+    ///     match holder {
+    ///         Some(holder) => println!("{:?} is first, token {:?}", holder.owner, holder.token),
+    ///         None => println!("nobody contends"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn holders(&self) -> Observer<Contender> {
+        Observer::start(self.succession(), Holders(self.settings.clone()))
     }
 
     /// Returns the contenders of other clients in the lock's directory. They keep every zklock contender from acquiring
@@ -172,63 +220,8 @@ impl Lock {
     ///
     /// Safe; nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
-        let settings = self.settings.clone();
-        let found =
-            query(&self.succession, self.path(), |wire| requests::foreigners(wire.client, settings)).await?;
-        let contender = |Foreign { name, client, session }| ForeignContender {
-            path: format!("{}/{name}", self.path()),
-            client,
-            session,
-        };
-        Ok(found.into_iter().map(contender).collect())
+        contender::foreign(self.succession(), &self.settings).await
     }
-
-    /// Contends until the lock is granted or the acquisition ends, in one ZooKeeper session after the other.
-    async fn contend(&self, patience: Patience) -> Result<Guard, Unsuccessful> {
-        let mut arrival = Arrival::New;
-        loop {
-            let session = self.succession.living().await.map_err(Unsuccessful::Over)?;
-            if arrival == Arrival::Queued {
-                warn!(
-                    path = self.path(),
-                    "the contender has lost its place in the queue, and joins the queue again, at the end"
-                );
-                self.succession.requeue();
-            }
-            let mut driver = Driver::new(session, self.settings.clone(), patience, arrival);
-            driver.handle(Event::Begin(self.settings.hints.look()));
-            match Attended::new(driver).await {
-                Finish::Granted(driver, own, term) => return Ok(Guard::new(driver, own, term)),
-                Finish::Ended(End::SessionOver(_)) | Finish::Unpolled => arrival = Arrival::Queued,
-                Finish::Ended(end) => return Err(Unsuccessful::Ended(end)),
-            }
-        }
-    }
-
-    fn error(&self, unsuccessful: Unsuccessful) -> AcquireError {
-        let path = self.settings.path.to_string();
-        match unsuccessful {
-            Unsuccessful::Over(Over::Closed) => AcquireError::SessionClosed { path },
-            Unsuccessful::Over(Over::AuthFailed) => AcquireError::AuthFailed { path },
-            Unsuccessful::Over(Over::Failed(cause)) => {
-                AcquireError::SessionFailed { path, cause: Box::new(cause) }
-            }
-            Unsuccessful::Ended(End::Refused(refusal)) => AcquireError::refused(path, refusal),
-            Unsuccessful::Ended(End::Foreign(foreign)) => AcquireError::foreign(path, foreign),
-            Unsuccessful::Ended(End::Exhausted(sequence)) => AcquireError::exhausted(path, sequence),
-            // Of these, only `NodeDeleted` happens here. Nobody gives up or releases for the caller. Only `try_acquire`
-            // finds a queue busy. If a ZooKeeper session ends, `contend` goes on in the next one.
-            Unsuccessful::Ended(
-                End::NodeDeleted | End::GivenUp | End::Released | End::Busy | End::SessionOver(_),
-            ) => AcquireError::NodeDeleted { path },
-        }
-    }
-}
-
-/// Why an acquisition has no guard.
-enum Unsuccessful {
-    Ended(End),
-    Over(Over),
 }
 
 impl fmt::Debug for Lock {

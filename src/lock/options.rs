@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use zklock_recipe::Lengths;
-
 use super::error::InvalidLock;
 use crate::acl::Acl;
 use crate::path::LockPath;
 use crate::settings::{Hints, Settings};
+use crate::zk::ZkSession;
 
 /// The longest owner text, in bytes.
 const LONGEST_OWNER: usize = 256;
@@ -91,7 +90,8 @@ impl LockOptions {
     /// * work that the last holder has in flight when it dies or loses the lock (a request on its way to a store that
     ///   knows no fencing tokens), if that work arrives within the delay;
     /// * an operator who deletes the holder's node, or closes its session: the holder learns of it within a round trip,
-    ///   or within 40 ms if it has just been granted the lock. If the delay is at least the session timeout, this also
+    ///   or within 40 ms if it has just been granted the lock; of a closed session up to two fifths of the session timeout
+    ///   later, if it resumes the session at that very moment. If the delay is at least the session timeout, this also
     ///   covers a holder that is cut off at that moment;
     /// * an operator who deletes a waiter's node: a waiter with a delay asks a quorum for its own node before it takes
     ///   a release for its own grant. That costs it a round trip.
@@ -108,14 +108,18 @@ impl LockOptions {
     ///
     /// Some events count as vanishing, too: a session is closed before its guards are released, or a lost guard is
     /// dropped. The delay also applies if a predecessor may have vanished unseen, while the connection was lost or
-    /// before the next ZooKeeper session was established. [`try_acquire`](crate::Lock::try_acquire) never waits.
+    /// before the next ZooKeeper session was established. [`try_acquire`](crate::Lock::try_acquire) never waits: it
+    /// returns `None` then. [`RwLock`](crate::RwLock) says what a delay costs readers.
     pub fn takeover_delay(mut self, delay: Duration) -> Self {
         self.takeover_delay = delay;
         self
     }
 
-    /// Makes the settings of the lock at `path`, if a session with these lengths allows these options.
-    pub(super) fn settings(self, path: LockPath, lengths: Lengths) -> Result<Settings, InvalidLock> {
+    /// Makes the settings of the lock at `path`, if this session allows the path and these options.
+    pub(crate) fn settings(self, path: &str, session: &ZkSession) -> Result<Settings, InvalidLock> {
+        let path = LockPath::parse(path, session.chroot())
+            .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
+        let lengths = session.lengths();
         let (stop_margin, longest) = (self.stop_margin, lengths.longest_stop_margin());
         if stop_margin > longest {
             let (path, timeout) = (path.to_string(), lengths.timeout);
@@ -141,6 +145,9 @@ impl LockOptions {
             stop_margin: self.stop_margin,
             takeover_delay: self.takeover_delay,
             hints: Hints::default(),
+            announcement: None,
+            owns_parent: false,
+            pool: None,
         })
     }
 }

@@ -1,138 +1,145 @@
-//! The requests by which a contender enters the queue.
+//! The requests by which an acquisition enters its queues.
 
 use std::sync::Arc;
 
-use futures::future::join;
-use zklock_recipe::{Event, Look, Own, Refusal, Sequence, Sight};
+use futures::future::join_all;
+use zklock_recipe::{Event, Input, Look, Own, Place, Sight};
 use zookeeper_client as zk;
-use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
+use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
 
-use super::foreign::live_suspect;
-use super::reply::{Reply, failure};
-use crate::settings::Settings;
+use super::enter_one::{count, create_failure, enter_one, sight};
+use super::read::READ_CHUNK;
+use super::reply::failure;
+use crate::settings::Entry;
 
-/// Creates a contender and then looks at the queue, in one round trip.
-pub(crate) async fn enter(client: Arc<Client>, lock: Arc<Settings>, data: Vec<u8>, look: Look) -> Reply {
-    if look == Look::Count && lock.hints.may_write_directory() {
-        match enter_at_once(&client, &lock, &data).await {
-            Some(event) => return event.into(),
-            None => lock.hints.must_not_write_directory(),
-        }
-    }
-    let (prefix, acls) = (lock.path.prefix(), lock.acl.to_client());
-    let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
-    let create = client.create(&prefix, &data, &options);
-    let (created, sight) = match look {
-        Look::List => {
-            let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
-            let sight = match children {
-                Ok(children) if created.is_ok() => sight(&client, &lock, children).await,
-                _ => Sight::Nothing,
-            };
-            (created, sight)
-        }
-        Look::Count => {
-            let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
-            let stat = stat.ok().flatten();
-            if let Some(stat) = &stat {
-                lock.hints.saw_directory(stat.data_length == 0);
-            }
-            (created, stat.map_or(Sight::Nothing, |stat| count(&stat)))
-        }
-    };
-    let event = match created {
-        Ok((stat, sequence)) => match i32::try_from(sequence.into_i64()) {
-            Ok(sequence) => {
-                Event::Entered { own: Own { sequence: Sequence(sequence), czxid: stat.czxid }, sight }
-            }
-            Err(_) => Event::Unanswered,
+/// Creates a contender in each of these queues, and then looks at the queues.
+pub(crate) async fn enter(client: Arc<Client>, entries: Vec<Entry>, data: Vec<u8>, look: Look) -> Input {
+    match entries.as_slice() {
+        [entry] => match enter_one(&client, entry, &data, look).await {
+            Event::Entered { own, sight } => Input::Entered(vec![(own, sight)]),
+            event => Input::All(event),
         },
-        Err(error) => create_failure(error),
-    };
-    event.into()
+        _ => enter_all(&client, &entries, &data).await.unwrap_or_else(|input| input),
+    }
 }
 
-/// As [`enter`] by count, but in one request. A transaction creates the contender and writes nothing to the directory.
-/// The answer to that write is the directory's stat. Returns `None` if zklock may not write to the directory.
-///
-/// Two requests that are sent back to back arrive a round trip apart. zookeeper-client leaves Nagle's algorithm on,
-/// which holds back the second small segment until the server acknowledges the first one, mostly with its reply. (For
-/// acquire and release at 1 ms round trip we measured 4.3 ms instead of 3.1 ms.)
-async fn enter_at_once(client: &Client, lock: &Settings, data: &[u8]) -> Option<Event> {
-    let acls = lock.acl.to_client();
-    let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
+/// Creates all contenders in one transaction, and looks at their queues. `Err` is the reply if that had no effect, or
+/// an unknown one.
+async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Input, Input> {
+    learn(client, entries).await?;
+    let created = loop {
+        if let Some(created) = create_all(client, entries, data).await? {
+            break created;
+        }
+    };
+    let czxid = match created.iter().find_map(|created| created.czxid) {
+        Some(czxid) => czxid,
+        None => own_czxid(client, entries, &created).await?,
+    };
+    let looks = entries.iter().zip(created).map(async |(entry, Created { place, sight: seen, .. })| {
+        let seen = match seen {
+            Some(seen) => seen,
+            None => match client.list_children(entry.lock.path.as_str()).await {
+                Ok(children) => sight(client, &entry.lock, children).await,
+                Err(_) => Sight::Nothing,
+            },
+        };
+        (Own { place, czxid }, seen)
+    });
+    Ok(Input::Entered(join_all(looks).await))
+}
+
+/// Reads each directory whose data is not known yet.
+async fn learn(client: &Client, entries: &[Entry]) -> Result<(), Input> {
+    let unknown = entries.iter().filter(|entry| entry.lock.hints.is_unknown()).collect::<Vec<_>>();
+    for chunk in unknown.chunks(READ_CHUNK) {
+        let mut reader = client.new_multi_reader();
+        let added = chunk.iter().try_for_each(|entry| reader.add_get_data(entry.lock.path.as_str()));
+        let read = async { added.map(|()| reader.commit())?.await };
+        for (entry, result) in chunk.iter().zip(read.await.map_err(|error| Input::All(failure(error)))?) {
+            match result {
+                MultiReadResult::Data { data, .. } => entry.lock.hints.saw_directory(data.is_empty()),
+                MultiReadResult::Error { err: Error::NoNode } => return Err(Input::All(Event::NoDirectory)),
+                _ => entry.lock.hints.must_not_write_directory(),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the transaction shows of one contender.
+struct Created {
+    place: Place,
+    /// The transaction's zxid, if the answer has it.
+    czxid: Option<i64>,
+    /// The number of the directory's children, if the transaction wrote to the directory.
+    sight: Option<Sight>,
+}
+
+/// Creates all contenders in one transaction. The transaction also writes nothing to each directory whose data is
+/// zklock's, and the answers to these writes are the directories' stats. Returns `None` if zklock may not write to one
+/// of them; the transaction then had no effect.
+async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Option<Vec<Created>>, Input> {
     let mut transaction = client.new_multi_writer();
-    let built = transaction.add_create(&lock.path.prefix(), data, &options);
-    if let Err(error) = built.and(transaction.add_set_data(lock.path.as_str(), &[], None)) {
-        return Some(failure(error));
+    // Which contender an operation belongs to, and whether it is a write to the directory.
+    let mut operations = Vec::with_capacity(2 * entries.len());
+    for (index, Entry { lock, kind }) in entries.iter().enumerate() {
+        let acls = lock.acl.to_client();
+        let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
+        operations.push((index, false));
+        let mut added = transaction.add_create(&lock.path.prefix(*kind), data, &options);
+        if lock.hints.may_write_directory() {
+            operations.push((index, true));
+            added = added.and(transaction.add_set_data(lock.path.as_str(), &[], None));
+        }
+        added.map_err(|error| Input::Failed(index, failure(error)))?;
     }
-    match transaction.commit().await {
-        Ok(results) => match results.as_slice() {
-            [MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }] => {
-                let sequence = lock.path.child(path).and_then(Sequence::parse);
-                // The same transaction created the node and wrote to the directory, so `mzxid` is the node's `czxid`.
-                let own = sequence.map(|sequence| Own { sequence, czxid: stat.mzxid });
-                Some(own.map_or(Event::Unanswered, |own| Event::Entered { own, sight: count(stat) }))
+    let results = match transaction.commit().await {
+        Ok(results) if results.len() == operations.len() => results,
+        Ok(_) => return Err(Input::All(Event::Unanswered)),
+        Err(MultiWriteError::OperationFailed { index, source }) => {
+            let (contender, is_directory) = operations.get(index).copied().unwrap_or_default();
+            if is_directory && source == Error::NoAuth {
+                entries[contender].lock.hints.must_not_write_directory();
+                return Ok(None);
             }
-            _ => Some(Event::Unanswered),
-        },
-        Err(MultiWriteError::OperationFailed { index: 1, source: Error::NoAuth }) => None,
-        Err(error) => Some(create_failure(error.into())),
-    }
-}
-
-fn count(directory: &zk::Stat) -> Sight {
-    usize::try_from(directory.num_children).map_or(Sight::Nothing, Sight::Count)
-}
-
-/// Returns the event for an error of a contender's create.
-fn create_failure(error: Error) -> Event {
-    match error {
-        Error::NoNode => Event::NoDirectory,
-        Error::NodeExists => Event::Refused(Refusal::Other(
-            "the next contender's name is taken: that node was made by hand, or the numbers are at their end; \
-             delete that node"
-                .to_owned(),
-        )),
-        error => failure(error),
-    }
-}
-
-/// Creates the lock's directory and its ancestors, those in the chroot included, as container nodes. ZooKeeper removes
-/// container nodes once they are empty.
-pub(crate) async fn create_directory(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
-    let (ancestors_acls, acls) = (lock.ancestors_acl.to_client(), lock.acl.to_client());
-    let directory = CreateMode::Container.with_acls(zk::Acls::new(&acls));
-    // The directory comes first: creating an ancestor that exists takes permission to create it.
-    let mut created = client.create(lock.path.as_str(), &[], &directory).await;
-    if created == Err(Error::NoNode) {
-        // This never fails: "/" is a valid path.
-        let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
-        let chroot = client.path().trim_end_matches('/');
-        let parent = format!("{chroot}{}", lock.path.parent().unwrap_or_default());
-        let ancestors = CreateMode::Container.with_acls(zk::Acls::new(&ancestors_acls));
-        if let Err(error) = root.mkdir(&parent, &ancestors).await {
-            return failure(error).into();
+            return Err(match create_failure(source) {
+                Event::Refused(refusal) => Input::Failed(contender, Event::Refused(refusal)),
+                event => Input::All(event),
+            });
         }
-        created = client.create(lock.path.as_str(), &[], &directory).await;
-    }
-    match created {
-        Ok(_) => {
-            lock.hints.saw_directory(true);
-            Event::DirectoryReady
+        Err(error) => return Err(Input::All(create_failure(error.into()))),
+    };
+    let mut created = Vec::with_capacity(entries.len());
+    for result in results {
+        match (result, created.len().checked_sub(1)) {
+            (MultiWriteResult::Create { path, stat }, last) => {
+                let entry = last.map_or(0, |last| last + 1);
+                let lock = entries.get(entry).map(|entry| &entry.lock.path);
+                let place = lock.and_then(|lock| lock.child(&path)).and_then(Place::parse);
+                let place = place.ok_or(Input::All(Event::Unanswered))?;
+                // Servers with ZOOKEEPER-4667 send no stat with it.
+                let czxid = (stat.czxid > 0).then_some(stat.czxid);
+                created.push(Created { place, czxid, sight: None });
+            }
+            // The same transaction created the nodes and wrote to the directory, so `mzxid` is the nodes' `czxid`.
+            (MultiWriteResult::SetData { stat }, Some(last)) => {
+                created[last].czxid = Some(stat.mzxid);
+                created[last].sight = Some(count(&stat));
+            }
+            _ => return Err(Input::All(Event::Unanswered)),
         }
-        // If ZooKeeper removed an ancestor in between, the contender's create shows it.
-        Err(Error::NodeExists | Error::NoNode) => Event::DirectoryReady,
-        Err(error) => failure(error),
     }
-    .into()
+    Ok(Some(created))
 }
 
-/// Returns what a listing after a create shows.
-async fn sight(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
-    match live_suspect(client, lock, &children).await {
-        Ok(None) => Sight::Children(children),
-        Ok(Some(foreign)) => Sight::Foreign(foreign),
-        Err(_) => Sight::Nothing,
+/// Reads the `czxid` of a node of ours.
+async fn own_czxid(client: &Client, entries: &[Entry], created: &[Created]) -> Result<i64, Input> {
+    let first = entries.first().zip(created.first());
+    let path = first.map(|(entry, created)| entry.lock.path.contender(created.place));
+    match client.get_data(&path.unwrap_or_default()).await {
+        Ok((_, stat)) => Ok(stat.czxid),
+        // The contender looks for its nodes then.
+        Err(_) => Err(Input::All(Event::Unanswered)),
     }
 }

@@ -3,24 +3,41 @@
 //! zookeeper-client sends a request when its method is called. So calls made in one poll are sent back to back, in the
 //! order of the calls.
 
+mod announcement;
+mod directory;
 mod enter;
+mod enter_one;
 mod foreign;
+mod holder;
 mod lost;
 mod own;
+mod pool;
 mod queue;
 mod read;
+mod records;
 mod reply;
+mod sighting;
 mod tree;
 mod watch;
 
-pub(crate) use enter::{create_directory, enter};
+pub(crate) use announcement::{Announced, announcement, retract, watch_announcement};
+pub(crate) use directory::{create_directories, create_directory};
+pub(crate) use enter::enter;
 pub(crate) use foreign::foreigners;
-pub(crate) use lost::{Search, Searches, find, recover, sweep};
+pub(crate) use holder::{holder, watch_holder};
+pub(crate) use lost::{Known, Search, Searches, find, recover, sweep};
 pub(crate) use own::{
-    Certainty, HELD_VERSION, check_version, confirm, confirm_version, delete, heartbeat, release, sync,
+    Certainty, HELD_VERSION, OwnNode, answered, check_version, confirm, confirm_version, delete, heartbeat,
+    release, sync,
+};
+pub(crate) use pool::{
+    Admission, PoolSeen, PoolWatched, Settlement, Standing, Stocked, admit, create_pool, look_at_pool,
+    permits, set_stock, settle, watch_pool,
 };
 pub(crate) use queue::{contenders, list};
 pub(crate) use read::Node;
+pub(crate) use records::{Kept, Page, all_records, create_records, leader_time, page, record, records};
 pub(crate) use reply::{Reply, end, failure};
-pub(crate) use tree::{Branch, Holding, branch, is_suspect};
+pub(crate) use sighting::Sighting;
+pub(crate) use tree::{Branch, Holding, Pooled, branch, is_suspect};
 pub(crate) use watch::{watch_own, watch_predecessor};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::future::join;
-use zklock_recipe::{Event, Own, Refusal};
+use futures::future::{join, join_all};
+use zklock_recipe::{Event, Input, Own};
 use zookeeper_client::{Client, Error, MultiWriteError};
 
 use super::read::is_there;
@@ -41,32 +41,137 @@ pub(crate) enum Certainty {
     Unsure,
 }
 
-/// Releases as a holder does: a write and a deletion in one transaction grant the lock to the successor.
-pub(crate) async fn release(
-    client: Arc<Client>,
-    lock: Arc<Settings>,
-    own: Own,
-    certainty: Certainty,
-) -> Reply {
-    let path = lock.path.contender(own.sequence);
-    if let Err(event) = still_ours(&client, &path, own, certainty, Event::Released(false)).await {
-        return event.into();
+impl Certainty {
+    /// The one connection on which a request that names the node may go out; `None` if it may go out on any.
+    pub(crate) fn connection(self) -> Option<u64> {
+        match self {
+            Self::Seen(connection) => Some(connection),
+            Self::Unsure => None,
+        }
     }
+}
+
+/// A contender's node: the lock in whose queue it is, and the node.
+pub(crate) type OwnNode = (Arc<Settings>, Own);
+
+/// Releases as a holder does: one transaction writes to each of these nodes and deletes it. A lock's release so grants
+/// the lock to its successors. A leader's announcement goes in the same transaction.
+pub(crate) async fn release(client: Arc<Client>, nodes: Vec<OwnNode>, certainty: Certainty) -> Input {
+    let looks = nodes.iter().map(async |(lock, own)| {
+        let path = lock.path.contender(own.place);
+        still_ours(&client, &path, *own, certainty, Event::Released(false)).await
+    });
+    for (index, look) in join_all(looks).await.into_iter().enumerate() {
+        if let Err(event) = look {
+            return failed(index, event);
+        }
+    }
+    let released = match nodes.as_slice() {
+        [(lock, own)] => remove(&client, lock, *own, Farewell::Release).await.map_err(|error| (0, error)),
+        nodes => release_all(&client, nodes).await,
+    };
+    match released {
+        Ok(()) => Input::All(Event::Released(true)),
+        Err((index, Error::NoNode)) => failed(index, Event::Released(false)),
+        Err((index, error)) => failed(index, failure(error)),
+    }
+}
+
+/// Releases several nodes, none of which is a leader's. `Err` says which node was in the way, and why.
+async fn release_all(client: &Client, nodes: &[OwnNode]) -> Result<(), (usize, Error)> {
     let mut transaction = client.new_multi_writer();
-    if let Err(error) = transaction.add_set_data(&path, &[], None).and(transaction.add_delete(&path, None)) {
-        return failure(error).into();
+    for (index, (lock, own)) in nodes.iter().enumerate() {
+        let path = lock.path.contender(own.place);
+        let added = transaction.add_set_data(&path, &[], None).and(transaction.add_delete(&path, None));
+        added.map_err(|error| (index, error))?;
     }
     match transaction.commit().await {
-        Ok(_) => Event::Released(true),
-        Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Event::Released(false),
-        Err(error) => failure(error.into()),
+        Ok(_) => Ok(()),
+        Err(MultiWriteError::OperationFailed { index, source }) => Err((index / 2, source)),
+        Err(error) => Err((0, error.into())),
     }
-    .into()
+}
+
+/// Returns what an event about one node means for a request about several.
+fn failed(index: usize, event: Event) -> Input {
+    match event {
+        Event::Unanswered | Event::SessionOver(_) => Input::All(event),
+        event => Input::Failed(index, event),
+    }
+}
+
+/// How a contender's node goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Farewell {
+    /// By a write and a deletion.
+    Release,
+    /// By a deletion.
+    Deletion,
+}
+
+/// Removes our node, and the announcement of a leader with it, in one transaction.
+///
+/// The announcement is deleted by its name, whosever it is. That is safe: the transaction fails as a whole unless our own
+/// node exists, and until our node is gone, nobody behind us can have announced itself. If the announcement cannot be
+/// deleted (it is gone, or an ACL or a child of it forbids that), our node goes without it: a successor must not wait for
+/// an announcement.
+async fn remove(client: &Client, lock: &Settings, own: Own, farewell: Farewell) -> Result<(), Error> {
+    let path = lock.path.contender(own.place);
+    let Some(announcement) = lock.announcement.as_ref().filter(|it| it.is_begun(own.czxid)) else {
+        return remove_with(client, &path, farewell, None).await.map_err(Into::into);
+    };
+    match remove_with(client, &path, farewell, Some(&announcement.path)).await {
+        // The announcement may be there all the same: it may have been under way when the transaction found none. So the
+        // driver takes it back in the end.
+        Err(MultiWriteError::OperationFailed { index, .. }) if index == farewell.operations() => {
+            remove_with(client, &path, farewell, None).await?;
+        }
+        removed => {
+            removed?;
+            announcement.ended(own.czxid);
+        }
+    }
+    Ok(())
+}
+
+impl Farewell {
+    /// How many operations remove our node.
+    fn operations(self) -> usize {
+        match self {
+            Self::Release => 2,
+            Self::Deletion => 1,
+        }
+    }
+}
+
+async fn remove_with(
+    client: &Client,
+    path: &str,
+    farewell: Farewell,
+    announcement: Option<&str>,
+) -> Result<(), MultiWriteError> {
+    if (farewell, announcement) == (Farewell::Deletion, None) {
+        return client.delete(path, None).await.map_err(|source| MultiWriteError::RequestFailed { source });
+    }
+    let mut transaction = client.new_multi_writer();
+    if farewell == Farewell::Release {
+        transaction.add_set_data(path, &[], None)?;
+    }
+    transaction.add_delete(path, None)?;
+    if let Some(announcement) = announcement {
+        transaction.add_delete(announcement, None)?;
+    }
+    transaction.commit().await.map(drop)
 }
 
 /// Sends a sync, which the leader must answer. Returns false if no answer came.
 pub(crate) async fn sync(client: Arc<Client>) -> bool {
     client.sync("/").await.is_ok()
+}
+
+/// Returns once the server has answered, whatever it says, all that was sent before on this connection.
+pub(crate) async fn answered(client: &Client) {
+    let _ = client.check_stat("/").await;
 }
 
 /// Sends a transaction that names a node, and that a quorum must acknowledge. Returns whether a node of that name
@@ -79,19 +184,58 @@ pub(crate) async fn heartbeat(client: Arc<Client>, node: String) -> Option<bool>
     }
 }
 
-/// Asks a quorum whether our node exists. The transaction knows only the node's name, so a read goes with it.
-pub(crate) async fn confirm(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
-    confirm_version(&client, &lock.path.contender(own.sequence), own, ANY_VERSION).await.into()
+/// Asks a quorum whether our nodes exist, in any version.
+pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Input {
+    let nodes = nodes.iter().map(|(lock, own)| (lock.path.contender(own.place), *own)).collect::<Vec<_>>();
+    match confirm_version(&client, &nodes, ANY_VERSION).await {
+        Ok(()) => Input::All(Event::Confirmed),
+        Err((index, event)) => failed(index, event),
+    }
 }
 
-/// As [`confirm`], for our node at `path` with this version. A server handles one session's requests in order, so the
-/// read is not older than the transaction.
-pub(crate) async fn confirm_version(client: &Client, path: &str, own: Own, version: i32) -> Event {
-    let (checked, seen) = join(check_version(client, path, version), is_there(client, path, own)).await;
-    match seen {
-        Ok(true) | Err(Event::Refused(Refusal::NotAuthorized)) => checked,
-        Ok(false) => Event::OwnTouched,
-        Err(failure) => failure,
+/// Asks a quorum whether these nodes of ours exist with this version. `Err` says what is wrong, and with which of them.
+/// The transaction knows only their names, so reads go with it. A server handles one session's requests in order, so no
+/// read is older than the transaction.
+pub(crate) async fn confirm_version(
+    client: &Client,
+    nodes: &[(String, Own)],
+    version: i32,
+) -> Result<(), (usize, Event)> {
+    let paths = nodes.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>();
+    let reads = join_all(nodes.iter().map(|(path, own)| is_there(client, path, *own)));
+    let (checked, seen) = join(check_all(client, &paths, version), reads).await;
+    for (index, seen) in seen.into_iter().enumerate() {
+        match seen {
+            Ok(true) => {}
+            Ok(false) => return Err((index, Event::OwnTouched)),
+            Err(failure) => return Err((index, failure)),
+        }
+    }
+    checked
+}
+
+/// As [`check_version`], for several nodes in one transaction.
+async fn check_all(client: &Client, paths: &[&str], version: i32) -> Result<(), (usize, Event)> {
+    let mut transaction = client.new_multi_writer();
+    for (index, path) in paths.iter().enumerate() {
+        transaction.add_check_version(path, version).map_err(|error| (index, failure(error)))?;
+    }
+    match transaction.commit().await {
+        Ok(_) => Ok(()),
+        Err(MultiWriteError::OperationFailed { index, source: Error::NoNode | Error::BadVersion }) => {
+            Err((index, Event::OwnTouched))
+        }
+        // A node that this session may not read exists all the same. The server has not looked at those behind it.
+        Err(MultiWriteError::OperationFailed { index, source: Error::NoAuth }) => {
+            match paths.split_at_checked(index + 1) {
+                Some((_, [])) | None => Ok(()),
+                Some((checked, rest)) => Box::pin(check_all(client, rest, version))
+                    .await
+                    .map_err(|(index, event)| (checked.len() + index, event)),
+            }
+        }
+        Err(MultiWriteError::OperationFailed { index, source }) => Err((index, failure(source))),
+        Err(error) => Err((0, failure(error.into()))),
     }
 }
 
@@ -103,32 +247,25 @@ pub(super) async fn check(client: &Client, node: &str) -> Event {
 
 /// As [`check`], and also checks that the node has this version.
 pub(crate) async fn check_version(client: &Client, node: &str, version: i32) -> Event {
-    let mut transaction = client.new_multi_writer();
-    if let Err(error) = transaction.add_check_version(node, version) {
-        return failure(error);
-    }
-    match transaction.commit().await {
-        // A node that this session may not read exists all the same.
-        Ok(_) | Err(MultiWriteError::OperationFailed { source: Error::NoAuth, .. }) => Event::Confirmed,
-        Err(MultiWriteError::OperationFailed { source: Error::NoNode | Error::BadVersion, .. }) => {
-            Event::OwnTouched
-        }
-        Err(error) => failure(error.into()),
+    match check_all(client, &[node], version).await {
+        Ok(()) => Event::Confirmed,
+        Err((_, event)) => event,
     }
 }
 
-/// Leaves the queue by a plain deletion of our node.
+/// Leaves the queue by a plain deletion of our node. A leader that does so, because its guard was lost, takes its
+/// announcement along.
 pub(crate) async fn delete(
     client: Arc<Client>,
     lock: Arc<Settings>,
     own: Own,
     certainty: Certainty,
 ) -> Reply {
-    let path = lock.path.contender(own.sequence);
+    let path = lock.path.contender(own.place);
     if let Err(event) = still_ours(&client, &path, own, certainty, Event::Deleted).await {
         return event.into();
     }
-    match client.delete(&path, None).await {
+    match remove(&client, &lock, own, Farewell::Deletion).await {
         Ok(()) | Err(Error::NoNode) => Event::Deleted,
         Err(error) => failure(error),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Sequence};
+use zklock_recipe::{Event, Place};
 use zookeeper_client::{Client, Error};
 
 use super::foreign::live_suspect;
@@ -27,7 +27,7 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
 /// Returns every contender in the queue, with the holder first, or what went wrong.
 pub(crate) async fn contenders(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Node>, Event> {
     let mut contenders = match client.list_children(lock.path.as_str()).await {
-        Ok(children) => children.iter().filter_map(|name| Sequence::parse(name)).collect::<Vec<_>>(),
+        Ok(children) => children.iter().filter_map(|name| Place::parse(name)).collect::<Vec<_>>(),
         Err(Error::NoNode) => Vec::new(),
         Err(error) => return Err(failure(error)),
     };

@@ -1,6 +1,6 @@
 //! Reads contenders' nodes.
 
-use zklock_recipe::{Event, Own, Sequence};
+use zklock_recipe::{Event, Own, Place};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
@@ -10,7 +10,7 @@ use crate::settings::Settings;
 
 /// A node in the queue, of any contender.
 pub(crate) struct Node {
-    pub(crate) sequence: Sequence,
+    pub(crate) place: Place,
     /// What reading the node shows; `None` if this session may not read it.
     pub(crate) seen: Option<Seen>,
 }
@@ -18,6 +18,8 @@ pub(crate) struct Node {
 /// What reading a node shows.
 pub(crate) struct Seen {
     pub(crate) czxid: i64,
+    /// The version of the node's data.
+    pub(super) version: i32,
     /// The id of the session that owns the node.
     pub(crate) session: i64,
     /// The node's data; `None` if it is not zklock's.
@@ -26,7 +28,8 @@ pub(crate) struct Seen {
 
 impl Seen {
     pub(super) fn new(data: &[u8], stat: &zk::Stat) -> Self {
-        Self { czxid: stat.czxid, session: stat.ephemeral_owner, data: NodeData::decode(data) }
+        let (czxid, version, session) = (stat.czxid, stat.version, stat.ephemeral_owner);
+        Self { czxid, version, session, data: NodeData::decode(data) }
     }
 }
 
@@ -34,23 +37,19 @@ impl Seen {
 pub(super) const READ_CHUNK: usize = 128;
 
 /// Reads the nodes of some contenders, in one request. Nodes that are gone are left out.
-pub(super) async fn read(
-    client: &Client,
-    lock: &Settings,
-    contenders: &[Sequence],
-) -> Result<Vec<Node>, Error> {
+pub(super) async fn read(client: &Client, lock: &Settings, contenders: &[Place]) -> Result<Vec<Node>, Error> {
     let mut reader = client.new_multi_reader();
-    for sequence in contenders {
-        reader.add_get_data(&lock.path.contender(*sequence))?;
+    for place in contenders {
+        reader.add_get_data(&lock.path.contender(*place))?;
     }
     let mut nodes = Vec::with_capacity(contenders.len());
-    for (sequence, result) in contenders.iter().zip(reader.commit().await?) {
+    for (place, result) in contenders.iter().zip(reader.commit().await?) {
         let seen = match result {
             MultiReadResult::Data { data, stat } => Some(Seen::new(&data, &stat)),
             MultiReadResult::Error { err: Error::NoAuth } => None,
             _ => continue,
         };
-        nodes.push(Node { sequence: *sequence, seen });
+        nodes.push(Node { place: *place, seen });
     }
     Ok(nodes)
 }
@@ -66,6 +65,15 @@ pub(super) async fn is_there(client: &Client, path: &str, own: Own) -> Result<bo
     match client.get_data(path).await {
         Ok((_, stat)) => Ok(is(Some(&stat), own)),
         Err(Error::NoNode) => Ok(false),
+        Err(Error::NoAuth) => is_hidden(client, path).await,
         Err(error) => Err(failure(error)),
     }
+}
+
+/// Whether a node that this session may not read is its own, or what went wrong. A server lists a session's own nodes
+/// whatever their ACLs say (`getEphemerals`, `FinalRequestProcessor`).
+pub(super) async fn is_hidden(client: &Client, path: &str) -> Result<bool, Event> {
+    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+    let own = client.list_ephemerals(directory).await.map_err(failure)?;
+    Ok(own.iter().any(|own| own == path))
 }

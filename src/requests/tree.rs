@@ -2,20 +2,26 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Sequence};
+use zklock_recipe::{Event, Kind, Place, Stock};
 use zookeeper_client::{Client, Error};
 
 use super::foreign::{self, judge};
 use super::read::{Node, Seen};
 use super::reply::failure;
+use crate::node::PoolData;
+
+/// The name of the directory of a pool's permits.
+const PERMITS: &str = "permits";
 
 /// What a look at a node showed.
 pub(crate) enum Branch {
     /// The node exists, and this session may list it.
     Listed {
-        /// The contender that holds the lock of this directory, if any.
+        /// The first contender that holds the lock of this directory, if any.
         holder: Option<Holding>,
-        /// The names of all children that are no contenders.
+        /// What the pool has, if this is the directory of its permits.
+        pool: Option<Box<Pooled>>,
+        /// The names of all children that are neither contenders nor permits of that pool.
         children: Vec<String>,
     },
     /// The node is a contender of another client.
@@ -26,13 +32,26 @@ pub(crate) enum Branch {
     Gone,
 }
 
-/// The contender that holds the lock of a directory.
+/// The first contender that holds the lock of a directory.
 pub(crate) struct Holding {
     pub(crate) node: Node,
-    /// How many contenders wait behind it.
+    /// How many contenders hold the lock: one, or all readers that no writer is in front of.
+    pub(crate) holders: usize,
+    /// How many contenders wait behind them.
     pub(crate) waiting: usize,
     /// Whether the node only looks like zklock's.
     pub(crate) is_lookalike: bool,
+}
+
+/// What a pool has, and who holds some of it.
+pub(crate) struct Pooled {
+    pub(crate) stock: Stock,
+    /// The oldest permit, if there is any.
+    pub(crate) oldest: Option<Node>,
+    /// How many permits are held.
+    pub(crate) holders: usize,
+    /// How much of the stock they are.
+    pub(crate) held: u64,
 }
 
 /// Whether a node at this path, if it is ephemeral, is a contender of another client.
@@ -53,30 +72,74 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
     }
     let (mut contenders, mut children) = (Vec::new(), Vec::new());
     for name in names {
-        match Sequence::parse(&name) {
-            Some(sequence) => contenders.push(sequence),
+        match Place::parse(&name) {
+            Some(place) => contenders.push(place),
             None => children.push(name),
         }
     }
     contenders.sort_unstable();
-    Ok(Branch::Listed { holder: first(&client, &path, &contenders).await?, children })
+    let holder = holding(&client, &path, &contenders).await?;
+    let pool = match name(&path) {
+        PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),
+        _ => None,
+    };
+    Ok(Branch::Listed { holder, pool, children })
 }
 
-/// Returns the first of these contenders that still exists.
-async fn first(client: &Client, path: &str, contenders: &[Sequence]) -> Result<Option<Holding>, Event> {
-    for (gone, sequence) in contenders.iter().enumerate() {
+/// Returns the first of these contenders that still exists, and who holds the lock beside it.
+async fn holding(client: &Client, path: &str, contenders: &[Place]) -> Result<Option<Holding>, Event> {
+    let Some(First { gone, node, is_lookalike }) = first(client, path, contenders).await? else {
+        return Ok(None);
+    };
+    let present = &contenders[gone..];
+    let readers = present.iter().take_while(|place| place.kind == Kind::Shared).count();
+    let holders = readers.max(1);
+    Ok(Some(Holding { node, holders, waiting: present.len() - holders, is_lookalike }))
+}
+
+/// Returns what a pool has, and takes its permits out of the children of its directory. `None` if this is no pool.
+async fn pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result<Option<Pooled>, Event> {
+    let data = match client.get_data(path).await {
+        Ok((data, _)) => data,
+        Err(Error::NoNode | Error::NoAuth) => return Ok(None),
+        Err(error) => return Err(failure(error)),
+    };
+    let Some(stock) = PoolData::decode(&data) else { return Ok(None) };
+    let mut permits = children.iter().filter_map(|name| Place::parse_permit(name)).collect::<Vec<_>>();
+    children.retain(|name| Place::parse_permit(name).is_none());
+    permits.sort_unstable();
+    let oldest = first(client, path, &permits).await?;
+    let present = &permits[oldest.as_ref().map_or(permits.len(), |first| first.gone)..];
+    let held = present.iter().map(|permit| match permit.kind {
+        Kind::Permit(weight) => u64::from(weight),
+        _ => 1,
+    });
+    let (holders, held) = (present.len(), held.sum());
+    Ok(Some(Pooled { stock, oldest: oldest.map(|first| first.node), holders, held }))
+}
+
+/// The first of some nodes that still exists.
+struct First {
+    /// How many before it are gone.
+    gone: usize,
+    node: Node,
+    /// Whether the node only looks like zklock's.
+    is_lookalike: bool,
+}
+
+async fn first(client: &Client, path: &str, places: &[Place]) -> Result<Option<First>, Event> {
+    for (gone, place) in places.iter().enumerate() {
         let (seen, is_lookalike) =
-            match client.get_data(&format!("{}/{sequence}", path.trim_end_matches('/'))).await {
+            match client.get_data(&format!("{}/{place}", path.trim_end_matches('/'))).await {
                 Ok((data, stat)) => {
-                    let is_lookalike = judge(&sequence.name(), Some((&data, &stat))).is_some();
+                    let is_lookalike = judge(&place.name(), Some((&data, &stat))).is_some();
                     (Some(Seen::new(&data, &stat)), is_lookalike)
                 }
                 Err(Error::NoAuth) => (None, false),
                 Err(Error::NoNode) => continue,
                 Err(error) => return Err(failure(error)),
             };
-        let node = Node { sequence: *sequence, seen };
-        return Ok(Some(Holding { node, waiting: contenders.len() - gone - 1, is_lookalike }));
+        return Ok(Some(First { gone, node: Node { place: *place, seen }, is_lookalike }));
     }
     Ok(None)
 }

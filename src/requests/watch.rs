@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{pending, ready};
-use zklock_recipe::{Event, Own, Sequence, SessionEnd};
+use zklock_recipe::{Event, Own, Place, SessionEnd};
 use zookeeper_client::{Client, Error, EventType, OneshotWatcher, WatchedEvent};
 
 use super::foreign::{judge, lookalike};
-use super::read::{is, is_there};
+use super::read::{is, is_hidden, is_there};
 use super::reply::{Reply, end, failure};
 use crate::settings::Settings;
 
@@ -21,7 +21,7 @@ use crate::settings::Settings;
 pub(crate) async fn watch_predecessor(
     client: Arc<Client>,
     lock: Arc<Settings>,
-    predecessor: Sequence,
+    predecessor: Place,
     own: Own,
 ) -> Reply {
     let path = lock.path.contender(predecessor);
@@ -35,7 +35,7 @@ pub(crate) async fn watch_predecessor(
     if stat.czxid > own.czxid {
         // The node has a lower number than ours but was created later. So the directory was made again since, and our
         // node was deleted with the old one.
-        return match is_there(&client, &lock.path.contender(own.sequence), own).await {
+        return match is_there(&client, &lock.path.contender(own.place), own).await {
             Ok(false) => Event::OwnTouched,
             // Our node still exists, so somebody created the other node by hand with that number.
             Ok(true) => Event::Foreign(lookalike(&predecessor.name(), &stat)),
@@ -80,7 +80,8 @@ fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
 
 /// Watches our own node.
 pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
-    match client.get_and_watch_data(&lock.path.contender(own.sequence)).await {
+    let path = lock.path.contender(own.place);
+    match client.get_and_watch_data(&path).await {
         Ok((_, stat, watcher)) => Reply {
             watch: Some(
                 change(watcher)
@@ -90,15 +91,18 @@ pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own
             ..Event::OwnWatched(is(Some(&stat), own)).into()
         },
         Err(Error::NoNode) => Event::OwnWatched(false).into(),
-        // A node that this session may not read exists all the same. The holder watches it again on the next
-        // connection.
-        Err(Error::NoAuth) => Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() },
+        // The holder watches a hidden node again on the next connection.
+        Err(Error::NoAuth) => match is_hidden(&client, &path).await {
+            Ok(true) => Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() },
+            Ok(false) => Event::OwnWatched(false).into(),
+            Err(failure) => failure.into(),
+        },
         Err(error) => failure(error).into(),
     }
 }
 
 /// Resolves when the watch fires, or when the session ends.
-async fn change(watcher: OneshotWatcher) -> Result<WatchedEvent, SessionEnd> {
+pub(super) async fn change(watcher: OneshotWatcher) -> Result<WatchedEvent, SessionEnd> {
     // The watcher panics if the client's task has died of a panic. This future is then revoked with its connection.
     match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
         Ok(event) if event.event_type == EventType::Session => {

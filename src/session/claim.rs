@@ -49,7 +49,7 @@ async fn look(client: Arc<Client>, sequencer: Sequencer) -> Event {
     let read = async { root.get_data(&node).await };
     match join(check_version(&root, &node, HELD_VERSION), read).await {
         (Event::Confirmed, Ok((_, stat))) => {
-            let stands = stat.czxid == sequencer.token().as_i64()
+            let stands = stat.czxid == sequencer.token().zxid()
                 && stat.ephemeral_owner == sequencer.session()
                 && stat.version == HELD_VERSION;
             if stands { Event::Confirmed } else { Event::OwnTouched }

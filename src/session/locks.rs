@@ -1,14 +1,15 @@
 //! Finds the locks below a node.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures::stream::{self, StreamExt};
+use zklock_recipe::Stock;
 
 use crate::lock::contender::Contender;
 use crate::lock::error::QueryError;
 use crate::lock::query::query;
 use crate::path::{PathProblem, check_node, is_reserved};
-use crate::requests::{Branch, Holding, branch, is_suspect};
+use crate::requests::{Branch, Holding, Pooled, branch, is_suspect};
 use crate::zk::Succession;
 
 /// How many nodes are read at the same time: enough to hide the round trips, and little work for a server.
@@ -22,6 +23,8 @@ pub struct LocksBelow {
     pub exists: bool,
     /// The locks that somebody holds, sorted by path.
     pub locks: Vec<HeldLock>,
+    /// The semaphores and slots of which somebody holds some, sorted by path. Their turnstiles are not among the locks.
+    pub pools: Vec<HeldPool>,
     /// How many nodes this session may not list. Locks below those nodes are missing from `locks`.
     pub hidden: usize,
 }
@@ -32,12 +35,34 @@ pub struct LocksBelow {
 pub struct HeldLock {
     /// The lock's path.
     pub path: String,
-    /// The contender that holds the lock, or is about to.
+    /// The contender that holds the lock, or is about to. If several readers hold it, this is the first of them.
     pub holder: Contender,
-    /// How many contenders wait behind the holder.
+    /// How many contenders hold the lock: one, or several readers.
+    pub holders: usize,
+    /// How many contenders wait behind the holders.
     pub waiting: usize,
     /// How many contenders of other clients are in the lock's directory. They keep every zklock contender from
     /// acquiring the lock.
+    pub foreign: usize,
+}
+
+/// A [`Semaphore`](crate::Semaphore), or [`Slots`](crate::Slots), of which somebody holds some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldPool {
+    /// The path of the semaphore or of the slots.
+    pub path: String,
+    /// Who has held some for the longest time. Its [`kind`](Contender::kind) says whether it is a permit or a slot.
+    pub holder: Contender,
+    /// The capacity of the semaphore, or the number of slots.
+    pub capacity: u32,
+    /// How much of it is held: the sum of all weights, or the number of slots that are held.
+    pub held: u64,
+    /// How many permits or slots are held.
+    pub holders: usize,
+    /// How many acquisitions are in the turnstile.
+    pub waiting: usize,
+    /// How many contenders of other clients are in the turnstile's directory. They keep everybody out.
     pub foreign: usize,
 }
 
@@ -50,7 +75,8 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
     if let Some(problem) = problem {
         return Err(QueryError::Path { path: root.to_owned(), problem });
     }
-    let mut walk = LocksBelow { exists: true, locks: Vec::new(), hidden: 0 };
+    let mut walk = LocksBelow { exists: true, locks: Vec::new(), pools: Vec::new(), hidden: 0 };
+    let mut turnstiles = HashSet::new();
     let mut foreign = HashMap::<String, usize>::new();
     let mut paths = vec![root.to_owned()];
     while !paths.is_empty() {
@@ -68,8 +94,12 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
                 Branch::Gone if path == root => walk.exists = false,
                 Branch::Hidden => walk.hidden += 1,
                 Branch::Foreign | Branch::Gone => {}
-                Branch::Listed { holder, children } => {
+                Branch::Listed { holder, pool, children } => {
                     paths.extend(children.iter().map(|name| join(&path, name)));
+                    if let Some(pool) = pool {
+                        walk.pools.extend(held_pool(&path, *pool));
+                        turnstiles.insert(join(parent(&path), "queue"));
+                    }
                     walk.locks.extend(holder.map(|holder| held(path, holder)));
                 }
             }
@@ -78,7 +108,15 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
     for lock in &mut walk.locks {
         lock.foreign += foreign.get(&lock.path).copied().unwrap_or_default();
     }
+    for pool in &mut walk.pools {
+        let turnstile = join(&pool.path, "queue");
+        let queue = walk.locks.iter().find(|lock| lock.path == turnstile);
+        pool.waiting = queue.map_or(0, |queue| queue.holders + queue.waiting);
+        pool.foreign = foreign.get(&turnstile).copied().unwrap_or_default();
+    }
+    walk.locks.retain(|lock| !turnstiles.contains(&lock.path));
     walk.locks.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    walk.pools.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(walk)
 }
 
@@ -88,9 +126,18 @@ async fn look(succession: &Succession, path: &str) -> Result<Branch, QueryError>
 }
 
 fn held(path: String, holder: Holding) -> HeldLock {
-    let Holding { node, waiting, is_lookalike } = holder;
-    let holder = Contender::new(0, join(&path, &node.sequence.name()), node);
-    HeldLock { path, holder, waiting, foreign: usize::from(is_lookalike) }
+    let Holding { node, holders, waiting, is_lookalike } = holder;
+    let holder = Contender::new(0, true, join(&path, &node.place.name()), node);
+    HeldLock { path, holder, holders, waiting, foreign: usize::from(is_lookalike) }
+}
+
+/// The pool whose permits are in this directory, if somebody holds one.
+fn held_pool(directory: &str, pool: Pooled) -> Option<HeldPool> {
+    let Pooled { stock: Stock::Permits(capacity) | Stock::Slots(capacity), oldest, holders, held } = pool;
+    let oldest = oldest?;
+    let holder = Contender::new(0, true, join(directory, &oldest.place.name()), oldest);
+    let path = parent(directory).to_owned();
+    Some(HeldPool { path, holder, capacity, held, holders, waiting: 0, foreign: 0 })
 }
 
 fn parent(path: &str) -> &str {

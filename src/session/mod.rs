@@ -14,10 +14,20 @@ use tokio::time::Instant;
 use error::{CloseError, SequencerError};
 use locks::LocksBelow;
 
+use crate::election::Election;
 use crate::fence::Sequencer;
 use crate::lock::Lock;
 use crate::lock::error::{InvalidLock, QueryError};
+use crate::lock::multi_lock::{Access, MultiLock};
 use crate::lock::options::LockOptions;
+use crate::lock::rw_lock::RwLock;
+use crate::locks::Locks;
+use crate::locks::options::LocksOptions;
+use crate::once::Once;
+use crate::once::error::InvalidOnce;
+use crate::once::options::OnceOptions;
+use crate::semaphore::Semaphore;
+use crate::semaphore::slots::Slots;
 use crate::zk::{Closing, ConnectError, SessionEvents, SessionState, Succession};
 
 /// A session with ZooKeeper, which any number of locks share. Cloning it is cheap, and every clone is the same session.
@@ -79,6 +89,151 @@ impl Session {
         Lock::new(self.succession.clone(), path, options)
     }
 
+    /// Returns the read-write lock whose contenders queue in the directory `path`. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock).
+    pub fn rw_lock(&self, path: &str) -> Result<RwLock, InvalidLock> {
+        self.rw_lock_with(path, LockOptions::new())
+    }
+
+    /// Returns the read-write lock at `path` with these options, which hold for readers and writers. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with).
+    pub fn rw_lock_with(&self, path: &str, options: LockOptions) -> Result<RwLock, InvalidLock> {
+        RwLock::new(self.succession.clone(), path, options)
+    }
+
+    /// Returns the locks at these paths as one lock: all of them are acquired at once. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock). Also [`InvalidLock::NoLocks`] if no lock is named, [`InvalidLock::Nested`] if one lock
+    /// is named twice or is inside another one, and [`InvalidLock::TooMany`] if one transaction cannot enter all
+    /// queues.
+    pub fn lock_all(
+        &self,
+        locks: impl IntoIterator<Item = impl Into<Access>>,
+    ) -> Result<MultiLock, InvalidLock> {
+        self.lock_all_with(locks, LockOptions::new())
+    }
+
+    /// As [`lock_all`](Self::lock_all), with these options for each of the locks.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_all`](Self::lock_all) and [`lock_with`](Self::lock_with).
+    pub fn lock_all_with(
+        &self,
+        locks: impl IntoIterator<Item = impl Into<Access>>,
+        options: LockOptions,
+    ) -> Result<MultiLock, InvalidLock> {
+        MultiLock::new(self.succession.clone(), locks, &options)
+    }
+
+    /// Returns the locks by key below the directory `root`, for a process in which many tasks want the same ones; see
+    /// [`Locks`]. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock).
+    pub fn locks(&self, root: &str) -> Result<Locks, InvalidLock> {
+        self.locks_with(root, LocksOptions::new())
+    }
+
+    /// As [`locks`](Self::locks), with these options. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with).
+    pub fn locks_with(&self, root: &str, options: LocksOptions) -> Result<Locks, InvalidLock> {
+        Locks::new(self.succession.clone(), root, options)
+    }
+
+    /// Returns the lock at `path` whose slots run once; see [`Once`]. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOnce::Lock`] if ZooKeeper or zklock does not allow the path.
+    pub fn once(&self, path: &str) -> Result<Once, InvalidOnce> {
+        self.once_with(path, OnceOptions::new())
+    }
+
+    /// As [`once`](Self::once), with these options. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOnce`] says what is wrong with the path or with an option.
+    pub fn once_with(&self, path: &str, options: OnceOptions) -> Result<Once, InvalidOnce> {
+        Once::new(self.succession.clone(), path, options)
+    }
+
+    /// Returns the election at `path`: candidates queue in the directory `path/queue`, and the leader announces itself in
+    /// the node `path/leader`. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
+    pub fn election(&self, path: &str) -> Result<Election, InvalidLock> {
+        self.election_with(path, LockOptions::new())
+    }
+
+    /// Returns the election at `path` with these options. The `acl` is also that of the announcement. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock`] says what is wrong with the path or with an option.
+    pub fn election_with(&self, path: &str, options: LockOptions) -> Result<Election, InvalidLock> {
+        Election::new(self.succession.clone(), path, options)
+    }
+
+    /// Returns the semaphore at `path`, and states its capacity: the weights of all permits that are held add up to it at
+    /// most. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path, and [`InvalidLock::Nothing`] if the capacity is
+    /// zero.
+    pub fn semaphore(&self, path: &str, capacity: u32) -> Result<Semaphore, InvalidLock> {
+        self.semaphore_with(path, capacity, LockOptions::new())
+    }
+
+    /// Returns the semaphore at `path` with this capacity and these options. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`semaphore`](Self::semaphore). [`InvalidLock`] says what is wrong with an option.
+    pub fn semaphore_with(
+        &self,
+        path: &str,
+        capacity: u32,
+        options: LockOptions,
+    ) -> Result<Semaphore, InvalidLock> {
+        Semaphore::new(self.succession.clone(), path, capacity, options)
+    }
+
+    /// Returns the slots at `path`, and states how many they are: up to [`Slots::LARGEST_COUNT`]. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path, [`InvalidLock::Nothing`] if the count is zero,
+    /// and [`InvalidLock::TooManySlots`] if it is too large.
+    pub fn slots(&self, path: &str, count: u32) -> Result<Slots, InvalidLock> {
+        self.slots_with(path, count, LockOptions::new())
+    }
+
+    /// Returns the slots at `path` with these options. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`slots`](Self::slots). [`InvalidLock`] says what is wrong with an option.
+    pub fn slots_with(&self, path: &str, count: u32, options: LockOptions) -> Result<Slots, InvalidLock> {
+        Slots::new(self.succession.clone(), path, count, options)
+    }
+
     /// Checks whether a holder's claim is still current. `Ok` means that a quorum confirmed the very node that the
     /// claim names: it exists, nobody has written to it, and it belongs to the session that the claim names. This takes
     /// about one round trip, and two on a slow network.
@@ -111,8 +266,9 @@ impl Session {
         claim::verify_sequencer(&self.succession, sequencer).await
     }
 
-    /// Finds the locks at `root` and below it that somebody holds. It is meant for operators: the answer may be
-    /// outdated by the time you read it. It reads each node of the tree once, 64 at a time.
+    /// Finds the locks at `root` and below it that somebody holds, and the semaphores and slots of which somebody holds some.
+    /// It is meant for operators: the answer may be outdated by the time you read it. It reads each node of the tree once,
+    /// 64 at a time.
     ///
     /// # Errors
     ///

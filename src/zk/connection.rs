@@ -19,6 +19,7 @@ use tracing::warn;
 use zookeeper_client::{Client, Error, SessionState, StateWatcher};
 
 use super::revocable::{Registry, Revocable};
+use crate::requests;
 
 /// A connection on which a session was established or resumed.
 pub(crate) struct Connection {
@@ -47,7 +48,7 @@ impl Wire {
 
     /// Keeps a watch for as long as the connection lasts. After that it resolves to `None`.
     pub(crate) fn keep<T: Send + 'static>(&self, watch: BoxFuture<'static, T>) -> Revocable<T> {
-        self.slots.register(watch)
+        self.slots.register_watch(watch)
     }
 }
 
@@ -66,6 +67,19 @@ impl Connection {
     pub(crate) fn wire(&self) -> Option<Wire> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         Some(Wire { client, slots: self.slots.clone() })
+    }
+
+    /// Revokes every request and every watch, and waits until the server has answered what watches have left behind. No
+    /// event can come then that the client would answer.
+    pub(crate) async fn settle(&self) {
+        self.slots.revoke();
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(client) = client else { return };
+        // The server answers in order. With the first reply, every watch that was being set has come, and its removal
+        // is queued. With the second, it is removed, and each event before that has come.
+        for _ in 0..2 {
+            requests::answered(&client).await;
+        }
     }
 
     /// Revokes every request and every watch, and drops the client. If the connection still stands, the client then
@@ -152,6 +166,7 @@ impl Drop for Serving {
     fn drop(&mut self) {
         if let Some(connection) = &self.connection {
             connection.give_up();
+            connection.slots.clear();
         }
     }
 }

@@ -136,6 +136,7 @@ impl Connections {
                         Err(end) => return self.ended(end),
                     },
                 };
+                present.connection.settle().await;
                 // A client that is dropped asks its server to close the session.
                 present.connection.give_up();
                 match requests::end(present.gone().await) {

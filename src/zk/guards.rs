@@ -31,7 +31,7 @@ pub(crate) trait Holder: Send + Sync {
 
 /// The guards of one session.
 pub(crate) struct Guards {
-    /// Each guard, and the path of its node. Each heartbeat asks for the next guard's node.
+    /// The path of each guard's nodes, and the guard. Each heartbeat asks for the next node.
     held: Mutex<Slab<(String, Weak<dyn Holder>)>>,
     /// The guards that have not been held for [`SETTLING`] yet.
     young: Mutex<Vec<Weak<dyn Holder>>>,
@@ -47,12 +47,12 @@ impl Guards {
         Arc::new(Self { held, young, hurry: Arc::default(), background })
     }
 
-    /// Adds a guard. Heartbeats are quorum writes until it is removed.
+    /// Adds a node of a guard. Heartbeats are quorum writes until it is removed.
     pub(crate) fn insert(&self, node: String, holder: Weak<dyn Holder>) -> usize {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert((node, holder))
     }
 
-    /// Removes a guard.
+    /// Removes a node of a guard.
     pub(crate) fn remove(&self, key: usize) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).try_remove(key);
     }

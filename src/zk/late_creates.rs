@@ -11,11 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
+use tracing::warn;
 use uuid::Uuid;
+use zklock_recipe::SessionEnd;
 
 use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
-use crate::requests;
+use crate::requests::{self, Searches};
 use crate::settings::Settings;
 
 /// How long after a search in vain a create may still take effect. A leader drops a server that it does not hear of for
@@ -28,6 +30,13 @@ struct Stray {
     lock: Arc<Settings>,
     id: Uuid,
     since: Instant,
+}
+
+impl Stray {
+    /// Tells this create from every other one.
+    fn key(&self) -> (Uuid, String) {
+        (self.id, self.lock.path.to_string())
+    }
 }
 
 /// The late creates of one session.
@@ -49,7 +58,12 @@ impl LateCreates {
 
 /// Looks for the nodes of late creates and deletes them: whenever a connection comes or goes, and once a session
 /// timeout, until no create can take effect any more.
-pub(crate) async fn sweep(late: Weak<LateCreates>, lease: Arc<SharedLease>, mut requester: Requester) {
+pub(crate) async fn sweep(
+    late: Weak<LateCreates>,
+    searches: Arc<Searches>,
+    lease: Arc<SharedLease>,
+    mut requester: Requester,
+) {
     requester.mark_unchanged();
     while late.strong_count() > 0 {
         // The background task awaits this, inside its runtime.
@@ -67,21 +81,30 @@ pub(crate) async fn sweep(late: Weak<LateCreates>, lease: Arc<SharedLease>, mut 
             if late.strong_count() == 0 {
                 return;
             }
-            let swept = requester.request(|wire| requests::sweep(wire.client, lock, ids));
+            let (path, searches) = (lock.path.to_string(), searches.clone());
+            let swept = requester.request(|wire| requests::sweep(wire.client, lock, ids, searches));
             match swept.await {
-                Answer::Given(Some(gone), _) => {
-                    done.extend(gone);
-                    // zklock does not look for a node that is created after this look.
-                    let too_old = |stray: &&Stray| began - stray.since >= LATEST;
-                    done.extend(strays.iter().filter(too_old).map(|stray| stray.id));
+                Answer::Given(Ok(Some(gone)), _) => {
+                    // zklock does not look for a node that is created after this look. The creates of a multi-lock have
+                    // one id, and each has a directory of its own.
+                    let is_done = |stray: &&Stray| began - stray.since >= LATEST || gone.contains(&stray.id);
+                    done.extend(strays.iter().filter(is_done).map(Stray::key));
                 }
-                Answer::Given(None, _) | Answer::Lost => {}
+                Answer::Given(Ok(None), _) | Answer::Lost => {}
+                // It may be the node of one of these creates.
+                Answer::Given(Err(refusal), _) => {
+                    warn!(
+                        path, %refusal,
+                        "zklock cannot tell whose a node of this session is; it gives up the ZooKeeper session, so that the node goes with it"
+                    );
+                    return lease.ended(SessionEnd::Closed);
+                }
                 Answer::Over(_) => return,
             }
         }
         let Some(late) = late.upgrade() else { return };
         let mut strays = late.lock();
-        strays.retain(|stray| !done.contains(&stray.id));
+        strays.retain(|stray| !done.contains(&stray.key()));
         if strays.is_empty() {
             return;
         }

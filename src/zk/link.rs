@@ -63,20 +63,20 @@ impl Requester {
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        ask(self.0.clone(), None, request).boxed()
+        self.request_where(None, request)
     }
 
-    /// As [`request`](Self::request), but only on the connection with this number.
-    pub(crate) fn request_on<T, F>(
+    /// As [`request`](Self::request). If a connection is given, the request goes out on the one with this number only.
+    pub(crate) fn request_where<T, F>(
         &self,
-        connection: u64,
+        connection: Option<u64>,
         request: impl FnOnce(Wire) -> F + Send + 'static,
     ) -> BoxFuture<'static, Answer<T>>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        ask(self.0.clone(), Some(connection), request).boxed()
+        ask(self.0.clone(), connection, request).boxed()
     }
 }
 

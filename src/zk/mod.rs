@@ -1,6 +1,8 @@
 //! ZooKeeper sessions, one after the other. Each uses one connection after the other.
 
 mod background;
+mod bystander;
+mod confirmation;
 mod connection;
 mod connections;
 pub(crate) mod dialer;
@@ -19,15 +21,16 @@ mod state;
 mod succession;
 pub(crate) mod survey;
 
+pub(crate) use bystander::Bystander;
 pub(crate) use connection::Wire;
 pub(crate) use connections::Closing;
 pub use error::{ConnectError, ServerFailure, ServerProblem};
 pub use events::SessionEvents;
 pub(crate) use guards::{Holder, SETTLING};
-pub(crate) use link::Answer;
+pub(crate) use link::{Answer, Requester};
 pub(crate) use polled::{LOOKS, Looked};
 pub(crate) use revocable::Revocable;
-pub(crate) use session::{Holding, ZkSession};
+pub(crate) use session::{Holding, Line, ZkSession};
 pub(crate) use shared_lease::{Sent, SharedLease};
 pub use state::{SessionEvent, SessionState};
 pub(crate) use succession::{Over, Succession};

@@ -1,26 +1,26 @@
-//! The drivers of one session that callers should poll. The session looks at them now and then.
+//! The work in one session that callers should poll. The session looks at it now and then.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::shared_lease::SharedLease;
 
-/// How many times in a session timeout the session looks at the drivers that callers should poll.
+/// How many times in a session timeout the session looks at the work that callers should poll.
 pub(crate) const LOOKS: u32 = 8;
 
-/// A driver that a caller should poll.
+/// Work that a caller should poll.
 pub(crate) trait Looked: Send + Sync {
-    /// Looks at the driver. Returns true while the session must look again.
+    /// Looks at the work. Returns true while the session must look again.
     fn look(&self) -> bool;
 }
 
-/// The drivers of one session that callers should poll.
+/// The work in one session that callers should poll.
 #[derive(Default)]
 pub(crate) struct Polled(Mutex<Vec<Weak<dyn Looked>>>);
 
 impl Polled {
-    /// Adds a driver. The session looks at it now and then, until it has ended.
-    pub(crate) fn insert(&self, driver: Weak<dyn Looked>) {
-        self.lock().push(driver);
+    /// Adds work. The session looks at it now and then, until it has ended.
+    pub(crate) fn insert(&self, work: Weak<dyn Looked>) {
+        self.lock().push(work);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Looked>>> {
@@ -28,15 +28,15 @@ impl Polled {
     }
 }
 
-/// Looks at every driver, [`LOOKS`] times a session timeout.
+/// Looks at all work, [`LOOKS`] times a session timeout.
 pub(crate) async fn patrol(polled: Weak<Polled>, lease: Arc<SharedLease>) {
     while polled.strong_count() > 0 {
         // The background task awaits this, inside its runtime.
         tokio::time::sleep(lease.lengths().timeout / LOOKS).await;
         let Some(polled) = polled.upgrade() else { return };
-        // A driver that begins or ends meanwhile must not find this mutex locked.
+        // Work that begins or ends meanwhile must not find this mutex locked.
         let mut looked = std::mem::take(&mut *polled.lock());
-        looked.retain(|driver| driver.upgrade().is_some_and(|driver| driver.look()));
+        looked.retain(|work| work.upgrade().is_some_and(|work| work.look()));
         polled.lock().append(&mut looked);
     }
 }

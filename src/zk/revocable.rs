@@ -16,6 +16,10 @@ use slab::Slab;
 #[derive(Default)]
 pub(crate) struct Registry {
     slots: Mutex<Slots>,
+    /// Revoked watches, until the connection is gone. For an event whose watch was dropped the client sends a removal.
+    /// Behind the request to close the session it gets no reply, and the client takes the end of the connection for a
+    /// loss.
+    lingering: Mutex<Vec<Box<dyn Send>>>,
 }
 
 #[derive(Default)]
@@ -32,6 +36,8 @@ pub(crate) struct Revocable<T> {
 
 struct Slot<T> {
     state: Mutex<State<T>>,
+    /// Whether it is a watch. A watch holds no clone of the client.
+    lingers: bool,
 }
 
 enum State<T> {
@@ -40,7 +46,8 @@ enum State<T> {
 }
 
 trait Revoke: Send + Sync {
-    fn revoke(&self);
+    /// Returns what is to be dropped once the connection is gone.
+    fn revoke(&self) -> Option<Box<dyn Send>>;
 }
 
 impl Registry {
@@ -49,11 +56,27 @@ impl Registry {
         self: &Arc<Self>,
         request: BoxFuture<'static, T>,
     ) -> Revocable<T> {
-        let slot = Arc::new(Slot { state: Mutex::new(State::Running(request, None)) });
+        self.put(request, false)
+    }
+
+    /// As [`register`](Self::register), for a watch. Revoked, it is dropped once the connection is gone.
+    pub(crate) fn register_watch<T: Send + 'static>(
+        self: &Arc<Self>,
+        watch: BoxFuture<'static, T>,
+    ) -> Revocable<T> {
+        self.put(watch, true)
+    }
+
+    fn put<T: Send + 'static>(
+        self: &Arc<Self>,
+        request: BoxFuture<'static, T>,
+        lingers: bool,
+    ) -> Revocable<T> {
+        let slot = Arc::new(Slot { state: Mutex::new(State::Running(request, None)), lingers });
         let mut slots = lock(&self.slots);
         if slots.revoked {
             drop(slots);
-            slot.revoke();
+            drop(slot.revoke());
             return Revocable { slot, registration: None };
         }
         let weak: Weak<Slot<T>> = Arc::downgrade(&slot);
@@ -68,20 +91,33 @@ impl Registry {
             slots.revoked = true;
             slots.running.iter().filter_map(|(_, slot)| slot.upgrade()).collect::<Vec<_>>()
         };
-        running.iter().for_each(|slot| slot.revoke());
+        let lingering = running.iter().filter_map(|slot| slot.revoke()).collect::<Vec<_>>();
+        lock(&self.lingering).extend(lingering);
+    }
+
+    /// Drops the revoked watches: the connection is gone.
+    pub(crate) fn clear(&self) {
+        let lingering = std::mem::take(&mut *lock(&self.lingering));
+        drop(lingering);
     }
 }
 
-impl<T: Send> Revoke for Slot<T> {
-    fn revoke(&self) {
+impl<T: Send + 'static> Revoke for Slot<T> {
+    fn revoke(&self) -> Option<Box<dyn Send>> {
         // The old state is dropped and its waker woken outside the mutex: both may run foreign code.
         let old = std::mem::replace(&mut *lock(&self.state), State::Revoked);
-        if let State::Running(request, waker) = old {
-            drop(request);
-            if let Some(waker) = waker {
-                waker.wake();
+        let State::Running(request, waker) = old else { return None };
+        let lingering: Option<Box<dyn Send>> = match self.lingers {
+            true => Some(Box::new(request)),
+            false => {
+                drop(request);
+                None
             }
+        };
+        if let Some(waker) = waker {
+            waker.wake();
         }
+        lingering
     }
 }
 

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use zklock_recipe::{Lease, Lengths, SessionEnd};
 
 use super::background::{self, Background};
+use super::confirmation::Confirmation;
 use super::connections::{Closing, Connections};
 use super::dialer::{Dialer, Established};
 use super::guards::{self, Guards, Holder};
@@ -38,6 +39,7 @@ pub(crate) struct ZkSession {
     polled: Arc<Polled>,
     late: Arc<LateCreates>,
     searches: Arc<Searches>,
+    confirmation: Confirmation,
 }
 
 impl ZkSession {
@@ -47,7 +49,7 @@ impl ZkSession {
         let client = &opened.client;
         let (id, chroot) = (client.session_id().0, client.path().trim_end_matches('/').to_owned());
         let info = client.session().clone();
-        let lease = Arc::new(SharedLease::new(lease));
+        let lease = Arc::new(SharedLease::new(lease, opened.asked));
         let (link_sender, link) = watch::channel(Link::Down);
         let (ended, over) = watch::channel(None);
         let (background, queue) = Background::new();
@@ -64,12 +66,13 @@ impl ZkSession {
 
     /// Makes a placeholder for the time before the first ZooKeeper session. It is over from the start.
     pub(super) fn unopened(dialer: &Dialer, runtime: Handle) -> Arc<Self> {
-        let lease = Lease::unopened(dialer.reckoning(), dialer.timeout, clock::now());
+        let now = clock::now();
+        let lease = Lease::unopened(dialer.reckoning(), dialer.timeout, now);
         let (_, link) = watch::channel(Link::Over(SessionEnd::Expired));
         let (_, over) = watch::channel(Some(Closing::Confirmed));
         let (background, _) = Background::new();
         let chroot = dialer.servers.chroot().to_owned();
-        let lease = Arc::new(SharedLease::new(lease));
+        let lease = Arc::new(SharedLease::new(lease, now));
         Arc::new(Self::new(0, chroot, runtime, link, lease, over, background))
     }
 
@@ -94,6 +97,7 @@ impl ZkSession {
             polled: Arc::default(),
             late: Arc::default(),
             searches: Arc::default(),
+            confirmation: Confirmation::default(),
         }
     }
 
@@ -117,9 +121,20 @@ impl ZkSession {
         &self.requester
     }
 
-    /// The searches for nodes of lost creates that are under way.
+    /// What the contenders know of their nodes, and their searches for nodes of lost creates.
     pub(crate) fn searches(&self) -> &Arc<Searches> {
         &self.searches
+    }
+
+    /// What an observer needs of the session. It does not keep the session open.
+    pub(crate) fn line(&self) -> Line {
+        Line { requester: self.requester.clone(), lease: self.lease.clone() }
+    }
+
+    /// Asks a quorum to confirm the lease, together with everybody else in this session who asks now. Resolves to whether
+    /// a quorum has answered.
+    pub(crate) fn confirmation(&self) -> impl Future<Output = bool> + Send + 'static + use<> {
+        self.confirmation.join(&self.lease, &self.requester)
     }
 
     /// The session's lease.
@@ -127,18 +142,18 @@ impl ZkSession {
         &self.lease
     }
 
-    /// Registers a guard and its node. Heartbeats are quorum writes until the returned value is dropped.
+    /// Registers a guard and its nodes. Heartbeats are quorum writes until the returned value is dropped.
     pub(crate) fn hold(
         self: &Arc<Self>,
-        node: String,
-        holder: Weak<dyn Holder>,
+        nodes: impl Iterator<Item = String>,
+        holder: &Weak<dyn Holder>,
         stop_margin: Duration,
     ) -> Holding {
-        let key = self.guards.insert(node, holder);
+        let keys = nodes.map(|node| self.guards.insert(node, holder.clone())).collect();
         if !self.lease.is_ample(stop_margin) {
             self.guards.hurry();
         }
-        Holding { session: self.clone(), key }
+        Holding { session: self.clone(), keys }
     }
 
     /// Returns a pause that can also be awaited outside a runtime.
@@ -185,9 +200,9 @@ impl ZkSession {
         }
     }
 
-    /// Makes the session look at a driver now and then, until the driver has ended.
-    pub(crate) fn look_after(&self, driver: Weak<dyn Looked>) {
-        self.polled.insert(driver);
+    /// Makes the session look at work now and then, until the work has ended.
+    pub(crate) fn look_after(&self, work: Weak<dyn Looked>) {
+        self.polled.insert(work);
     }
 
     /// Takes in a create that was not answered, and whose node was not found. For as long as that create may still take
@@ -195,7 +210,10 @@ impl ZkSession {
     pub(crate) fn expect_late(&self, lock: Arc<Settings>, id: Uuid) {
         if self.late.insert(lock, id) {
             let late = Arc::downgrade(&self.late);
-            self.finish(late_creates::sweep(late, self.lease.clone(), self.requester.clone()).boxed());
+            self.finish(
+                late_creates::sweep(late, self.searches.clone(), self.lease.clone(), self.requester.clone())
+                    .boxed(),
+            );
         }
     }
 
@@ -212,16 +230,22 @@ impl ZkSession {
     }
 }
 
+/// One ZooKeeper session, as those use it who only look on: it does not keep the session open.
+pub(crate) struct Line {
+    pub(crate) requester: Requester,
+    pub(crate) lease: Arc<SharedLease>,
+}
+
 impl Drop for ZkSession {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// Registers a guard's node for as long as the guard is held.
+/// Registers a guard's nodes for as long as the guard is held.
 pub(crate) struct Holding {
     session: Arc<ZkSession>,
-    key: usize,
+    keys: Vec<usize>,
 }
 
 impl Holding {
@@ -233,6 +257,6 @@ impl Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        self.session.guards.remove(self.key);
+        self.keys.iter().for_each(|key| self.session.guards.remove(*key));
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct SharedLease {
     /// The connections that were lost, and the instant at which the lease was to end when each was lost. An entry is
     /// kept only until that instant.
     lost: Mutex<VecDeque<(u64, Moment)>>,
+    /// The latest request that only a leader answers, and that was answered.
+    heard: watch::Sender<Sent>,
 }
 
 /// When and where a request was sent.
@@ -28,14 +30,16 @@ pub(crate) struct Sent {
 }
 
 impl SharedLease {
-    /// Makes the shared lease of a session.
-    pub(crate) fn new(lease: Lease) -> Self {
-        Self { lease: watch::Sender::new(lease), lost: Mutex::default() }
+    /// Makes the shared lease of a session that zklock asked for at `asked`.
+    pub(crate) fn new(lease: Lease, asked: Moment) -> Self {
+        let heard = watch::Sender::new(Sent { connection: 0, at: asked });
+        Self { lease: watch::Sender::new(lease), lost: Mutex::default(), heard }
     }
 
     /// Takes in that the leader has answered a request that was sent then.
     pub(crate) fn synced(&self, sent: Sent) {
         self.lease.send_modify(|lease| lease.synced(sent.connection, sent.at, clock::now()));
+        self.hear(sent);
     }
 
     /// Takes in that a quorum has acknowledged a write that was sent then.
@@ -43,6 +47,25 @@ impl SharedLease {
         self.lease.send_modify(|lease| {
             lease.confirmed(sent.connection, sent.at, clock::now());
         });
+        self.hear(sent);
+    }
+
+    /// Answers may come late, so an earlier connection or an earlier request changes nothing.
+    fn hear(&self, sent: Sent) {
+        self.heard.send_if_modified(|heard| {
+            let newer = sent.connection > heard.connection
+                || sent.connection == heard.connection && heard.at.until(sent.at) > Duration::ZERO;
+            if newer {
+                *heard = sent;
+            }
+            newer
+        });
+    }
+
+    /// Returns a receiver of the latest request that only a leader answers, and that was answered: a sync or a quorum
+    /// write. The server of that connection had by then what the leader had done before the request was sent.
+    pub(crate) fn heard(&self) -> watch::Receiver<Sent> {
+        self.heard.subscribe()
     }
 
     /// Takes in that a request to resume the session is about to be sent, to a server that grants no less than this.

@@ -131,6 +131,16 @@ impl Succession {
         SessionEvents::new(self.news.subscribe())
     }
 
+    /// Returns a receiver of the last event. It does not keep the succession open.
+    pub(crate) fn news(&self) -> watch::Receiver<SessionEvent> {
+        self.news.subscribe()
+    }
+
+    /// Runs a task in the succession's runtime.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
     /// How long a call that only asks waits for ZooKeeper: half a session timeout. zklock leaves a silent server after
     /// two fifths, so another one still has a chance to answer.
     pub(crate) fn patience(&self) -> Duration {
@@ -147,6 +157,19 @@ impl Succession {
     pub(crate) fn timeout_at<F: Future>(&self, deadline: Instant, future: F) -> Timeout<F> {
         let _entered = self.runtime.enter();
         tokio::time::timeout_at(deadline, future)
+    }
+
+    /// As [`timeout_at`](Self::timeout_at), for what may fail; `None` if the deadline passes first. Without a deadline it waits
+    /// for as long as that takes.
+    pub(crate) async fn by<T, E>(
+        &self,
+        deadline: Option<Instant>,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Result<Option<T>, E> {
+        match deadline {
+            Some(deadline) => self.timeout_at(deadline, future).await.ok().transpose(),
+            None => future.await.map(Some),
+        }
     }
 
     /// Closes the session for good, and returns its last ZooKeeper session.

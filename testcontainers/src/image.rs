@@ -201,10 +201,11 @@ impl Image for ZooKeeperImage {
 }
 
 /// Waits inside the container until the server answers `srvr` with its mode. A server that does not serve yet answers
-/// something else. bash is in every image that has ZooKeeper's own scripts, and speaks TCP; `nc` is not in all of them.
+/// something else, or nothing. bash is in every image that has ZooKeeper's own scripts, and speaks TCP; `nc` is not in all of
+/// them.
 fn wait() -> ExecCommand {
     let script = format!(
-        "until {{ exec 3<>/dev/tcp/127.0.0.1/{CLIENT} && printf srvr >&3 && grep -q '^Mode: ' <&3; }} 2>/dev/null
+        "until {{ exec 3<>/dev/tcp/127.0.0.1/{CLIENT} && printf srvr >&3 && timeout 2 grep -q '^Mode: ' <&3; }} 2>/dev/null
          do sleep 0.1; done
          echo {SERVING}"
     );

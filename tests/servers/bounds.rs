@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use support::{BOUND, eventually, make, operator, queue, server, within};
 use tokio::net::TcpListener;
 use zklock::{
-    AcquireError, CloseError, ConnectError, Guard, Lock, QueryError, ReleaseError, SequencerError, Session,
-    TransactionError,
+    AcquireError, Claim, ClaimError, CloseError, ConnectError, Guard, Lock, QueryError, ReleaseError,
+    SequencerError, Session, TransactionError, TurnError,
 };
 use zklock_testcontainers::ZooKeeper;
 
@@ -93,9 +93,29 @@ async fn what_a_guard_asks_is_answered_by_the_end_of_its_lease() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_run_is_answered_by_the_end_of_its_lease() {
+    let server = server().await;
+    let session = session(&server).await;
+    let Claim::Turn(turn) = session.once(PATH).unwrap().claim("slot").await.unwrap() else {
+        panic!("it is new")
+    };
+    server.pause().await.unwrap();
+    let remaining = turn.guard().remaining();
+    let error = answers("complete", remaining, turn.complete()).await.unwrap_err();
+    // What was sent may have reached the server.
+    assert_eq!(error, TurnError::Unconfirmed { path: format!("{PATH}.once/slot") });
+    let asked =
+        answers("period_slot", HALF, session.once(PATH).unwrap().period_slot(HALF)).await.unwrap_err();
+    assert_eq!(asked, ClaimError::Unanswered { path: PATH.into(), waited: HALF });
+    let tried = answers("try_claim", HALF, session.once(PATH).unwrap().try_claim("slot")).await.unwrap_err();
+    let unanswered = AcquireError::Unanswered { path: PATH.into(), waited: HALF };
+    assert_eq!(tried, ClaimError::Acquire(unanswered));
+}
+
+#[tokio::test]
 async fn queries_are_answered_within_half_a_session_timeout() {
     let (_server, session, lock, guard) = paused().await;
-    let sequencer = guard.sequencer();
+    let sequencer = guard.sequencer().unwrap();
     // On the connection that is there, which is given up meanwhile.
     let ask = async || {
         tokio::join!(

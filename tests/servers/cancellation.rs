@@ -4,32 +4,9 @@ use zklock_test_support as support;
 
 use std::time::Duration;
 
-use support::{Steps, linked, queue, server, session, until_nothing_is_left, until_queued, within};
-use zklock::{Lock, Session};
+use support::{dropped_before, linked, queue, server, session, until_nothing_is_left, until_queued, within};
+use zklock::Session;
 use zklock_testcontainers::{RequestKind, ZooKeeper};
-
-/// How long no wake-up means that the future waits for something only the test can give.
-const QUIET: Duration = Duration::from_millis(300);
-
-/// Polls an acquisition `steps` times and drops it. True if it had more to do.
-async fn drop_after(lock: &Lock, steps: usize, release: impl AsyncFnOnce()) -> bool {
-    let mut acquire = Steps::new(lock.acquire());
-    let mut release = Some(release);
-    for _ in 0..steps {
-        if acquire.poll().is_ready() {
-            return false;
-        }
-        if !acquire.woken_within(QUIET).await {
-            // It waits for its predecessor: let it have the lock, and drop it before it knows.
-            match release.take() {
-                Some(release) => release().await,
-                None => panic!("nothing is left to wait for"),
-            }
-            acquire.woken().await;
-        }
-    }
-    true
-}
 
 /// The queue goes on without the dropped one, and nothing of it stays.
 async fn nothing_remains(server: &ZooKeeper, other: &Session, path: &str) {
@@ -49,9 +26,9 @@ async fn of_a_free_lock_at_every_await() {
         // A new directory each time, so that its creation is among the steps.
         let path = format!("/lock/free-{steps}");
         let lock = session.lock(&path).unwrap();
-        let more = drop_after(&lock, steps, async || unreachable!("a free lock waits for nobody")).await;
+        let done = dropped_before(steps, lock.acquire(), async || {}).await;
         nothing_remains(&server, &other, &path).await;
-        if !more {
+        if done {
             break;
         }
         steps += 1;
@@ -73,9 +50,9 @@ async fn of_a_held_lock_at_every_await() {
                 lock.acquire().await.unwrap().release().await.unwrap();
             }
             let guard = holder.acquire().await.unwrap();
-            let more = drop_after(&lock, steps, async || guard.release().await.unwrap()).await;
+            let done = dropped_before(steps, lock.acquire(), async || guard.release().await.unwrap()).await;
             nothing_remains(&server, &other, &path).await;
-            if !more {
+            if done {
                 break;
             }
             steps += 1;

@@ -135,3 +135,41 @@ async fn right_after_connecting_waits_for_the_server_all_the_same() {
     close.woken().await;
     assert!(matches!(close.poll(), std::task::Poll::Ready(Ok(()))));
 }
+
+/// An event of a watch that was dropped comes while the session is being closed. The client answers it with a removal,
+/// which must not come behind the closing.
+#[tokio::test]
+async fn is_confirmed_though_the_event_of_a_dropped_watch_comes() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let holder = support::session(&server).await;
+    let guard = holder.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let waiter = enqueue(&session.lock("/lock/orders").unwrap()).await;
+    let held = link.hold_request(RequestKind::RemoveWatches);
+    waiter.abort();
+    within("the removal", held.reached()).await;
+    let mut close = Steps::new(session.close());
+    assert!(close.poll().is_pending());
+    let events = link.counts().events;
+    guard.release().await.unwrap();
+    support::eventually("the event", async || link.counts().events > events).await;
+    held.release();
+    close.woken().await;
+    assert!(matches!(close.poll(), std::task::Poll::Ready(Ok(()))));
+}
+/// An event of a watch comes while the session is being closed. It must not look like a lost connection.
+#[tokio::test]
+async fn is_confirmed_while_events_come() {
+    let server = server().await;
+    for _ in 0..30 {
+        let session = session(&server).await;
+        let election = session.election("/service").unwrap();
+        let leadership = election.campaign("one").await.unwrap();
+        let mut leaders = election.observe();
+        assert!(within("the leader", leaders.next()).await.unwrap().is_some());
+        leadership.transaction().create("/service/data", "").commit().await.unwrap();
+        leadership.transaction().delete("/service/data", None).commit().await.unwrap();
+        drop(leadership);
+        session.close().await.unwrap();
+    }
+}

@@ -409,7 +409,7 @@ async fn the_holders_name_in_a_directory_that_was_made_anew_is_not_taken_for_its
     operator.delete("/lock/orders", None).await.unwrap();
     let present = guard(&other).await;
     assert_eq!(present.node(), away.node());
-    let outdated = away.sequencer();
+    let outdated = away.sequencer().unwrap();
     assert_eq!(
         other.verify_sequencer(&outdated).await,
         Err(SequencerError::Outdated { sequencer: outdated.clone() })
@@ -420,7 +420,7 @@ async fn the_holders_name_in_a_directory_that_was_made_anew_is_not_taken_for_its
     assert!(is_lost(within("the answer", commit.finished()).await, LostReason::NodeDeleted));
     assert!(!exists(&operator, "/data/a").await);
     assert_eq!(present.verify().await, Ok(()));
-    assert_eq!(other.verify_sequencer(&present.sequencer()).await, Ok(()));
+    assert_eq!(other.verify_sequencer(&present.sequencer().unwrap()).await, Ok(()));
 }
 
 #[tokio::test]
@@ -466,18 +466,18 @@ async fn a_sequencer_stands_until_its_holder_is_another() {
     let verifier = session(&server).await;
     let guard = guard(&first).await;
     let waiter = enqueue(&second.lock("/lock/orders").unwrap()).await;
-    let claim = guard.sequencer();
+    let claim = guard.sequencer().unwrap();
     assert_eq!((claim.path(), claim.token(), claim.session()), ("/lock/orders", guard.token(), first.id()));
     let sent = claim.to_string();
     let claim = sent.parse::<Sequencer>().unwrap();
-    assert_eq!(claim, guard.sequencer());
+    assert_eq!(claim, guard.sequencer().unwrap());
     assert_eq!(verifier.verify_sequencer(&claim).await, Ok(()));
     assert_eq!(first.verify_sequencer(&claim).await, Ok(()));
     guard.release().await.unwrap();
     assert!(is_outdated(&verifier, &claim).await);
     let guard = granted(waiter).await;
     assert!(is_outdated(&verifier, &claim).await);
-    assert_eq!(verifier.verify_sequencer(&guard.sequencer()).await, Ok(()));
+    assert_eq!(verifier.verify_sequencer(&guard.sequencer().unwrap()).await, Ok(()));
     verifier.close().await.unwrap();
     assert_eq!(
         verifier.verify_sequencer(&claim).await,
@@ -492,12 +492,12 @@ async fn a_sequencer_that_was_tampered_with() {
     let server = server().await;
     let (session, verifier) = (session(&server).await, session(&server).await);
     let guard = guard(&session).await;
-    let claim = guard.sequencer().to_string();
+    let claim = guard.sequencer().unwrap().to_string();
     let [token, owner, number, path] = claim.splitn(4, ':').collect::<Vec<_>>()[..] else {
         panic!("{claim}")
     };
     for forged in [
-        format!("{}:{owner}:{number}:{path}", guard.token().as_i64() + 1),
+        format!("{}:{owner}:{number}:{path}", guard.token().zxid() + 1),
         format!("{token}:{:x}:{number}:{path}", verifier.id()),
         format!("{token}:{owner}:1:{path}"),
         format!("{token}:{owner}:{number}:{path}/none"),
@@ -518,7 +518,7 @@ async fn a_sequencer_from_another_chroot() {
         Session::connect(format!("{}{chroot}", server.connect_string())).await.expect("a session")
     };
     let guard = guard(&chrooted("/app/one").await).await;
-    let claim = guard.sequencer();
+    let claim = guard.sequencer().unwrap();
     assert_eq!(claim.path(), "/app/one/lock/orders");
     for verifier in ["", "/app", "/app/one", "/not/there"] {
         assert_eq!(chrooted(verifier).await.verify_sequencer(&claim).await, Ok(()), "{verifier:?}");
@@ -534,7 +534,8 @@ async fn a_sequencer_that_the_verifier_may_not_read() {
     let claim = async |acl: Acl| {
         let lock = holder.lock_with("/lock/orders", LockOptions::new().acl(acl)).unwrap();
         let guard = lock.acquire().await.unwrap();
-        let (claim, verdict) = (guard.sequencer(), verifier.verify_sequencer(&guard.sequencer()).await);
+        let (claim, verdict) =
+            (guard.sequencer().unwrap(), verifier.verify_sequencer(&guard.sequencer().unwrap()).await);
         guard.release().await.unwrap();
         (claim, verdict)
     };
@@ -554,12 +555,12 @@ async fn a_server_that_is_cut_off_vouches_for_nothing() {
     let verifier = Session::connect(ensemble.address(alone)).await.unwrap();
     let onlooker = Client::connect(&ensemble.address(alone)).await.unwrap();
     let guard = guard(&holding).await;
-    let (claim, node) = (guard.sequencer(), guard.node());
+    let (claim, node) = (guard.sequencer().unwrap(), guard.node());
     assert_eq!(verifier.verify_sequencer(&claim).await, Ok(()));
     ensemble.isolate(alone).await.unwrap();
     within("the release", guard.release()).await.unwrap();
     let stale = onlooker.get_data(&node).await.map(|(_, stat)| stat.czxid);
-    assert_eq!(stale, Ok(claim.token().as_i64()), "it still shows the node");
+    assert_eq!(stale, Ok(claim.token().zxid()), "it still shows the node");
     let verdict = within("the verdict", verifier.verify_sequencer(&claim)).await;
     assert_eq!(verdict, Err(SequencerError::Disconnected { sequencer: claim.clone() }));
     ensemble.heal().await.unwrap();
@@ -581,5 +582,5 @@ async fn the_futures_are_send() {
     let guard = guard(&session).await;
     is_send(guard.verify()).await.unwrap();
     is_send(guard.transaction().check("/", None).commit()).await.unwrap();
-    is_send(session.verify_sequencer(&guard.sequencer())).await.unwrap();
+    is_send(session.verify_sequencer(&guard.sequencer().unwrap())).await.unwrap();
 }

@@ -205,7 +205,9 @@ fn a_guard_is_lost_though_its_runtime_does_not_run() {
 
 /// A session on a runtime of one thread, which a task can block.
 async fn brief(server: &zklock_testcontainers::ZooKeeper) -> Session {
-    let builder = Session::builder(server.connect_string()).session_timeout(Duration::from_secs(2));
+    let builder = Session::builder(server.connect_string())
+        .session_timeout(Duration::from_secs(2))
+        .connect_timeout(support::BOUND);
     builder.tick(Duration::from_millis(100)).connect().await.expect("a session")
 }
 

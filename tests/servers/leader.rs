@@ -1,4 +1,4 @@
-//! The example `leader`, as processes: told to stop, it hands over at once.
+//! The example `leader`, as processes: its followers forward to the leader, and told to stop, it hands over at once.
 
 use zklock_test_support as support;
 
@@ -6,41 +6,61 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{example, server, session, until_nothing_is_left, until_queued, within};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use support::{example, server, session, until_nothing_is_left, within};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdout, Command};
+use zklock::{Election, Leader, Observer};
 use zklock_testcontainers::ZooKeeper;
 
 /// The session timeout that the example has by default: so long would a crashed leader be waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+const PATH: &str = "/service";
+
 /// A process of the example, and what it says.
 struct Service {
     process: Child,
     said: Lines<BufReader<ChildStdout>>,
+    address: String,
 }
 
 impl Service {
-    fn start(server: &ZooKeeper) -> Self {
+    async fn start(server: &ZooKeeper) -> Self {
         let mut process = Command::new(example("leader"))
-            .args([&server.connect_string(), "/lock/leader"])
+            .args([&server.connect_string(), PATH])
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .expect("a process");
         let said = BufReader::new(process.stdout.take().unwrap()).lines();
-        Self { process, said }
+        let mut service = Self { process, said, address: String::new() };
+        service.address = service.says("ready on ").await;
+        service
     }
 
-    async fn says(&mut self, beginning: &str) {
-        let line = within(beginning, self.said.next_line()).await.unwrap().expect("a line");
-        assert!(line.starts_with(beginning), "{line:?} instead of {beginning:?}");
+    /// Reads until a line begins like this. Returns the rest of that line.
+    async fn says(&mut self, beginning: &str) -> String {
+        loop {
+            let line = within(beginning, self.said.next_line()).await.unwrap().expect("a line");
+            if let Some(rest) = line.strip_prefix(beginning) {
+                return rest.to_owned();
+            }
+        }
     }
 
-    fn terminate(&self) {
+    async fn asked(&self, request: &str) -> String {
+        let mut stream = BufReader::new(TcpStream::connect(&self.address).await.unwrap());
+        stream.write_all(format!("{request}\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        within("an answer", stream.read_line(&mut answer)).await.unwrap();
+        answer.trim_end().to_owned()
+    }
+
+    fn signal(&self, signal: Signal) {
         let id = self.process.id().expect("it runs");
         let id = Pid::from_raw(id.try_into().unwrap()).unwrap();
-        kill_process(id, Signal::TERM).unwrap();
+        kill_process(id, signal).unwrap();
     }
 
     async fn stops(mut self) {
@@ -49,32 +69,71 @@ impl Service {
     }
 }
 
-#[tokio::test]
-async fn hands_over_at_once_when_it_is_told_to_stop() {
-    let server = server().await;
-    let observer = session(&server).await.lock("/lock/leader").unwrap();
-    let mut first = Service::start(&server);
-    first.says("standing by").await;
-    first.says("leading with token ").await;
-    let mut second = Service::start(&server);
-    second.says("standing by").await;
-    until_queued(&observer, 2).await;
-    let told = Instant::now();
-    first.terminate();
-    second.says("leading with token ").await;
-    let handover = told.elapsed();
-    println!("handed over in {handover:?}");
-    assert!(handover < TIMEOUT / 2, "{handover:?}: no faster than after a crash");
-    first.stops().await;
+async fn until_candidates(election: &Election, number: usize) {
+    support::eventually("the candidates", async || election.candidates().await.unwrap().len() == number)
+        .await;
+}
 
-    // Told while it waits, it leaves the queue.
-    let mut third = Service::start(&server);
-    third.says("standing by").await;
-    until_queued(&observer, 2).await;
-    third.terminate();
+/// Waits until the instance at this address leads.
+async fn until_led_by(leaders: &mut Observer<Leader>, address: &str) -> Leader {
+    loop {
+        let leader = within("the leader", leaders.next()).await.unwrap();
+        if let Some(leader) = leader.filter(|leader| leader.value == address) {
+            return leader;
+        }
+    }
+}
+
+#[tokio::test]
+async fn followers_forward_to_the_leader_and_take_over_from_it() {
+    let server = server().await;
+    let election = session(&server).await.election(PATH).unwrap();
+    let mut leaders = election.observe();
+    let mut first = Service::start(&server).await;
+    first.says("leading with token ").await;
+    let second = Service::start(&server).await;
+    until_candidates(&election, 2).await;
+    let mut third = Service::start(&server).await;
+    until_candidates(&election, 3).await;
+
+    let leader = until_led_by(&mut leaders, &first.address).await;
+    assert_eq!(first.asked("ready").await, "ready, as a leader");
+    assert_eq!(second.asked("ready").await, "ready, as a follower");
+    third.says(&format!("the leader is at {}", first.address)).await;
+    let done = format!("done by the leader with token {}: hello", leader.token);
+    assert_eq!(first.asked("hello").await, done);
+    support::eventually("a forwarded answer", async || third.asked("hello").await == done).await;
+    assert!(
+        first.asked("for 1: hello").await.starts_with("error: not the leader"),
+        "meant for another leader"
+    );
+
+    // Told to stop, it hands over at once.
+    let began = Instant::now();
+    first.signal(Signal::TERM);
+    let leader = until_led_by(&mut leaders, &second.address).await;
+    assert!(began.elapsed() < TIMEOUT / 2, "as if the leader had crashed: {:?}", began.elapsed());
+    println!("handed over after {:?}", began.elapsed());
+    first.stops().await;
+    third.says(&format!("the leader is at {}", second.address)).await;
+    let done = format!("done by the leader with token {}: hello", leader.token);
+    // Its requests go where another observer of its says.
+    support::eventually("a forwarded answer", async || third.asked("hello").await == done).await;
+
+    // Killed, it is replaced when its session ends.
+    let began = Instant::now();
+    second.signal(Signal::KILL);
+    third.says("nobody leads").await;
+    let answer = third.asked("hello").await;
+    // Its requests go where another observer of its says, which may still name the one that was killed.
+    assert!(answer.starts_with("error: ") || answer.starts_with("done by the leader"), "{answer}");
+    until_led_by(&mut leaders, &third.address).await;
+    println!("replaced after {:?}", began.elapsed());
+    assert!(began.elapsed() < TIMEOUT * 2);
+    third.says("leading with token ").await;
+    assert!(third.asked("hello").await.starts_with("done by the leader"));
+    third.signal(Signal::INT);
     third.stops().await;
-    until_queued(&observer, 1).await;
-    second.terminate();
-    second.stops().await;
+    drop(leaders);
     until_nothing_is_left(&server).await;
 }

@@ -8,7 +8,7 @@ use support::{
     enqueue, enqueue_seen_by, eventually, granted, hide, linked, monitored, operator, queue, server, session,
     until_nothing_is_left, until_queued, until_watched, within,
 };
-use zklock::{AcquireError, LockOptions};
+use zklock::{AcquireError, LockOptions, SessionState};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
 
 #[tokio::test]
@@ -194,6 +194,103 @@ async fn a_create_that_its_session_cannot_find_goes_with_the_session() {
     assert_eq!(session.requeued(), 1);
     assert_eq!(monitored(&server, "zk_ephemerals_count").await, 1, "the lost node is gone");
     guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// A write to a node overwrites the id by which its contender finds that node.
+#[tokio::test]
+async fn a_create_whose_node_was_written_to_goes_with_the_session() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let operator = operator(&server).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    // An acquisition that still has its caller, and one that has none any more.
+    for (number, waits) in [(1, true), (3, false)] {
+        let id = session.id();
+        let held = link.hold_reply(RequestKind::Multi);
+        let acquiring = support::acquire(&lock);
+        within("the create", held.reached()).await;
+        operator.set_data(&format!("/lock/orders/lock-000000000{number}"), b"mine", None).await.unwrap();
+        if !waits {
+            acquiring.abort();
+        }
+        link.cut();
+        drop(held);
+        if waits {
+            granted(acquiring).await.release().await.unwrap();
+            assert_eq!(session.requeued(), 1);
+        }
+        eventually("another session", async || session.id() != id).await;
+        eventually("no node", async || monitored(&server, "zk_ephemerals_count").await == 0).await;
+    }
+    until_nothing_is_left(&server).await;
+}
+
+/// The node of the first may be either's. Both queue again in the next session.
+#[tokio::test]
+async fn two_creates_one_of_whose_nodes_was_written_to_go_with_the_session() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let (id, reply) = (session.id(), link.hold_reply(RequestKind::Multi));
+    let first = support::acquire(&lock);
+    within("the first create", reply.reached()).await;
+    let request = link.hold_request(RequestKind::Multi);
+    let second = support::acquire(&lock);
+    within("the second create", request.reached()).await;
+    operator(&server).await.set_data("/lock/orders/lock-0000000001", b"mine", None).await.unwrap();
+    link.cut();
+    drop((reply, request));
+    let ends = [first, second].map(|waiter| async { granted(waiter).await.release().await.unwrap() });
+    futures::future::join_all(ends).await;
+    assert_ne!(session.id(), id);
+    assert_eq!(session.requeued(), 2);
+    until_nothing_is_left(&server).await;
+}
+
+/// A server tells a session which nodes it has, whatever their ACLs say.
+#[tokio::test]
+async fn a_hidden_node_is_deleted_on_another_connection() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let holder = support::session(&server).await;
+    let theirs = holder.lock("/lock/orders").unwrap();
+    let guard = theirs.acquire().await.unwrap();
+    let waiter = enqueue_seen_by(&theirs, &session.lock("/lock/orders").unwrap()).await;
+    hide(&operator(&server).await, "/lock/orders/lock-0000000001").await;
+    link.cut();
+    eventually("the connection", async || session.state() == SessionState::Disconnected).await;
+    waiter.abort();
+    eventually("its end", async || monitored(&server, "zk_ephemerals_count").await == 1).await;
+    assert_eq!(session.requeued(), 0);
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// What a contender knows to be its node is not what another one looks for.
+#[tokio::test]
+async fn a_create_is_sought_though_another_node_of_its_session_was_written_to() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let holder = support::session(&server).await;
+    let theirs = holder.lock("/lock/orders").unwrap();
+    let guard = theirs.acquire().await.unwrap();
+    let lock = session.lock("/lock/orders").unwrap();
+    let first = enqueue(&lock).await;
+    operator(&server).await.set_data("/lock/orders/lock-0000000001", b"mine", None).await.unwrap();
+    // The create of the second one never arrives.
+    let held = link.hold_request(RequestKind::Multi);
+    let second = support::acquire(&lock);
+    within("the create", held.reached()).await;
+    link.cut();
+    drop(held);
+    until_queued(&theirs, 3).await;
+    guard.release().await.unwrap();
+    granted(first).await.release().await.unwrap();
+    granted(second).await.release().await.unwrap();
+    assert_eq!(session.requeued(), 0);
     until_nothing_is_left(&server).await;
 }
 

@@ -272,7 +272,7 @@ async fn a_holders_node_that_is_hidden_and_there() {
 async fn a_waiter_whose_predecessor_was_hidden_looks_again() {
     let server = server().await;
     let holder = session(&server).await;
-    let (_link, waiting) = linked(&server, Duration::from_millis(500)).await;
+    let (_link, waiting) = linked(&server, Duration::from_secs(2)).await;
     let lock = holder.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
     let waiter = enqueue_seen_by(&lock, &waiting.lock("/lock/orders").unwrap()).await;

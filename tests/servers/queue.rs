@@ -10,6 +10,7 @@ use support::{
     enqueue, enqueue_seen_by, granted, linked, names_transactions, queue, server, session,
     until_nothing_is_left, until_queued, until_watched, within,
 };
+use zklock::Kind;
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
@@ -115,4 +116,22 @@ async fn the_locks_below_a_node_are_those_that_are_held() {
     assert!(reserved.to_string().contains("belongs to the servers"), "{reserved}");
     second.release().await.unwrap();
     granted(waiter).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn readers_that_hold_a_lock_together_are_counted() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.rw_lock("/lock/a").unwrap();
+    let readers = [lock.read().await.unwrap(), lock.read().await.unwrap()];
+    let waiter = enqueue(&session.lock("/lock/a").unwrap()).await;
+    let held = session.locks_below("/lock").await.unwrap().locks.remove(0);
+    assert_eq!((held.holders, held.waiting), (2, 1));
+    assert_eq!((held.holder.kind, held.holder.token), (Kind::Shared, Some(readers[0].token())));
+    assert_eq!(held.holder, lock.contenders().await.unwrap()[0]);
+    drop(readers);
+    let writing = granted(waiter).await;
+    let held = session.locks_below("/lock").await.unwrap().locks.remove(0);
+    assert_eq!((held.holder.kind, held.holders, held.waiting), (Kind::Exclusive, 1, 0));
+    writing.release().await.unwrap();
 }

@@ -30,7 +30,7 @@ impl Store {
         let connection = Connection::open(file)?;
         connection.busy_timeout(PATIENCE)?;
         connection.execute_batch(
-            "CREATE TABLE IF NOT EXISTS fences (lock TEXT PRIMARY KEY, highest INTEGER NOT NULL);
+            "CREATE TABLE IF NOT EXISTS fences (lock TEXT PRIMARY KEY, zxid INTEGER NOT NULL, turn INTEGER NOT NULL);
              CREATE TABLE IF NOT EXISTS notes (lock TEXT PRIMARY KEY, text TEXT NOT NULL);",
         )?;
         Ok(Self { connection, lock: lock.to_owned() })
@@ -38,18 +38,20 @@ impl Store {
 
     /// Writes the note, if the store has not seen a higher token. The comparison and the write are one transaction, so
     /// no other writer comes between them. The transaction also saves the token, so the rule still holds after a
-    /// restart.
+    /// restart. Only a lock of `zklock::Locks` has turns other than 0; for the others `zxid` alone would do.
     pub(crate) fn write(&mut self, token: FencingToken, text: &str) -> rusqlite::Result<Written> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let admitted = transaction.execute(
-            "INSERT INTO fences (lock, highest) VALUES (?1, ?2)
-             ON CONFLICT (lock) DO UPDATE SET highest = excluded.highest WHERE excluded.highest >= highest",
-            params![self.lock, token.as_i64()],
+            "INSERT INTO fences (lock, zxid, turn) VALUES (?1, ?2, ?3)
+             ON CONFLICT (lock) DO UPDATE SET zxid = excluded.zxid, turn = excluded.turn
+             WHERE (excluded.zxid, excluded.turn) >= (zxid, turn)",
+            params![self.lock, token.zxid(), token.turn()],
         )?;
         if admitted == 0 {
-            let sql = "SELECT highest FROM fences WHERE lock = ?1";
-            let highest = transaction.query_row(sql, [&self.lock], |row| row.get(0))?;
-            return Ok(Written::Refused { highest: FencingToken::new(highest) });
+            let sql = "SELECT zxid, turn FROM fences WHERE lock = ?1";
+            let highest = transaction
+                .query_row(sql, [&self.lock], |row| Ok(FencingToken::of_turn(row.get(0)?, row.get(1)?)))?;
+            return Ok(Written::Refused { highest });
         }
         transaction.execute(
             "INSERT INTO notes (lock, text) VALUES (?1, ?2)

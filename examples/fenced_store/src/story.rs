@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use zklock::FencingToken;
 use zklock_testcontainers::ZooKeeper;
 
 use crate::store::Store;
@@ -106,7 +107,7 @@ impl Writer {
     }
 
     /// Waits until the writer's guard has said that the lock is held. Returns the guard's token.
-    async fn checked(&mut self) -> anyhow::Result<i64> {
+    async fn checked(&mut self) -> anyhow::Result<FencingToken> {
         match self.word().await? {
             Word::Checked { token } => Ok(token),
             other => bail!("a writer said {other:?} before it held the lock"),

@@ -15,11 +15,11 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Word {
     /// The writer holds the lock: its guard has just said so.
-    Checked { token: i64 },
+    Checked { token: FencingToken },
     /// The store accepted its write.
     Wrote,
     /// The store refused its write.
-    Refused { highest: i64 },
+    Refused { highest: FencingToken },
     /// Whether its guard was still held after the write.
     Ended { held: bool },
 }
@@ -31,7 +31,7 @@ pub(crate) async fn run(part: &Part) -> anyhow::Result<()> {
     let guard = session.lock(&part.lock)?.acquire().await?;
 
     guard.check()?;
-    say(Word::Checked { token: guard.token().as_i64() })?;
+    say(Word::Checked { token: guard.token() })?;
     // A process may be paused for any time here. The story stops the writer at this point, while the writer waits for a
     // word.
     std::io::stdin().read_line(&mut String::new())?;
@@ -39,7 +39,7 @@ pub(crate) async fn run(part: &Part) -> anyhow::Result<()> {
 
     say(match written {
         Written::Yes => Word::Wrote,
-        Written::Refused { highest } => Word::Refused { highest: FencingToken::as_i64(highest) },
+        Written::Refused { highest } => Word::Refused { highest },
     })?;
     say(Word::Ended { held: guard.is_held() })?;
     match guard.release().await {

@@ -1,0 +1,73 @@
+//! What an acquisition does beside its drivers.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::attended::Work;
+use crate::zk::ZkSession;
+
+/// The stages of an acquisition, as work with a caller. Each stage gives back what it holds when it is dropped.
+pub(crate) struct Stages<T> {
+    future: BoxFuture<'static, T>,
+    /// For messages.
+    path: String,
+}
+
+impl<T> Stages<T> {
+    pub(crate) fn new(path: String, future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self { future: future.boxed(), path }
+    }
+}
+
+impl<T: 'static> Work for Stages<T> {
+    type Output = T;
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        self.future.poll_unpin(cx)
+    }
+
+    fn abandon(self) {}
+
+    /// A stage that waits looks again by itself.
+    fn doubt(&mut self) {}
+
+    fn paths(&self) -> String {
+        self.path.clone()
+    }
+}
+
+/// A future that goes on in the session's background if its caller drops it. What it resolves to is dropped there.
+pub(crate) struct Finishing<T: Send + 'static> {
+    session: Arc<ZkSession>,
+    future: Option<BoxFuture<'static, T>>,
+}
+
+impl<T: Send + 'static> Finishing<T> {
+    pub(crate) fn new(session: Arc<ZkSession>, future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self { session, future: Some(future.boxed()) }
+    }
+}
+
+impl<T: Send + 'static> Future for Finishing<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Some(future) = &mut self.future else { return Poll::Pending };
+        let output = std::task::ready!(future.poll_unpin(cx));
+        self.future = None;
+        Poll::Ready(output)
+    }
+}
+
+impl<T: Send + 'static> Drop for Finishing<T> {
+    fn drop(&mut self) {
+        if let Some(future) = self.future.take() {
+            self.session.finish(future.map(drop).boxed());
+        }
+    }
+}

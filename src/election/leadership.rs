@@ -1,0 +1,85 @@
+//! The [`Leadership`] of a candidate that leads.
+
+use std::fmt;
+use std::ops::Deref;
+
+use super::error::ProclaimError;
+use super::keeper::Announcer;
+use crate::guard::Guard;
+use crate::guard::lost::ReleaseError;
+
+/// The leadership of an election: the [`Guard`] of its lock, and the announcement. It derefs to the guard, so
+/// [`run`](Guard::run), [`lost`](Guard::lost), [`check`](Guard::check), [`token`](Guard::token) and
+/// [`transaction`](Guard::transaction) say the same of a leader as of any holder.
+///
+/// Dropping it resigns in the background, as dropping a guard releases. Prefer [`resign`](Self::resign). Either takes the
+/// announcement back in the transaction that ends the leadership.
+///
+/// While the candidate leads, zklock keeps its announcement up: if somebody deletes it or writes to it, zklock announces
+/// the value again. If the leadership is lost because somebody deleted the leader's own node, zklock takes the announcement
+/// back. If it is lost because ZooKeeper does not confirm the session, the announcement stays until you drop the leadership,
+/// like the node in the queue: nobody else leads before that, as long as the session lives.
+#[must_use = "the leader resigns as soon as the leadership is dropped"]
+pub struct Leadership {
+    guard: Guard,
+    announcer: Announcer,
+}
+
+impl Leadership {
+    pub(super) fn new(guard: Guard, announcer: Announcer) -> Self {
+        Self { guard, announcer }
+    }
+
+    /// Announces another value, and returns once ZooKeeper has confirmed it. Observers are told of it. It takes one round
+    /// trip. The call returns at the latest when the guard's lease ends.
+    ///
+    /// # Errors
+    ///
+    /// See [`ProclaimError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe. Once the future was polled, zklock goes on to announce the value in the background.
+    ///
+    /// ```no_run
+    /// # async fn example(leadership: zklock::Leadership) -> Result<(), zklock::ProclaimError> {
+    /// leadership.proclaim("10.0.0.7:9090").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn proclaim(&self, value: impl Into<String>) -> Result<(), ProclaimError> {
+        self.announcer.proclaim(value.into())?;
+        self.announcer.announced().await
+    }
+
+    /// Resigns, and returns once ZooKeeper has confirmed that; as [`Guard::release`]. One transaction ends the leadership and
+    /// takes the announcement back, and grants the next candidate.
+    ///
+    /// If a [`share`](Guard::share) of the guard is out, the leadership ends with the last share. The call then returns at
+    /// once, the announcement stays until that end, and zklock keeps it up no longer. So release every share first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Guard::release`].
+    pub async fn resign(self) -> Result<(), ReleaseError> {
+        self.guard.release().await
+    }
+}
+
+impl Deref for Leadership {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.guard
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leadership").field("guard", &self.guard).finish_non_exhaustive()
+    }
+}

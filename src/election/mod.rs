@@ -1,0 +1,240 @@
+//! The [`Election`]: campaigning for it, and asking who leads.
+
+pub(crate) mod error;
+mod keeper;
+pub(crate) mod leader;
+pub(crate) mod leadership;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use error::{AnnounceError, CampaignError, ProclaimError};
+use keeper::{Announcer, LONGEST_VALUE};
+use leader::{Announcements, Leader};
+use leadership::Leadership;
+
+use crate::guard::Guard;
+use crate::lock::Lock;
+use crate::lock::contender::Contender;
+use crate::lock::error::{AcquireError, InvalidLock, QueryError};
+use crate::lock::options::LockOptions;
+use crate::lock::query::query;
+use crate::observe::Observer;
+use crate::path::LockPath;
+use crate::requests;
+use crate::zk::Succession;
+
+/// The name of the directory in which candidates queue.
+const QUEUE: &str = "queue";
+
+/// The name of the announcement.
+const LEADER: &str = "leader";
+
+/// An election of one session: candidates queue for a lock, and the one that holds it announces itself. Cloning it is
+/// cheap. Its clones contend with each other, and with elections at the same path in other sessions and processes.
+///
+/// An election at `/service` is a [`Lock`] at `/service/queue`, and the node `/service/leader`. So a leader is
+/// as safe as the holder of a lock, and a [`Leadership`] is a guard. Candidates lead in the order in which they came.
+///
+/// The announcement tells everybody else who leads: clients, followers, operators. Each of them may be a little behind. So
+/// use the announcement to find the leader, and the leader's [`token`](crate::Guard::token) to refuse what a former leader
+/// still sends.
+///
+/// ```no_run
+/// # async fn serve() {}
+/// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// let election = session.election("/service")?;
+/// let leadership = election.campaign("10.0.0.7:8080").await?; // waits until this candidate leads
+/// leadership.run(serve()).await?;                             // dropped the moment the leadership is lost
+/// leadership.resign().await?;                                 // the next candidate leads within milliseconds
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Election {
+    path: LockPath,
+    lock: Lock,
+}
+
+impl Election {
+    /// The longest value that a leader can announce, in bytes. Each observer reads it at each change.
+    pub const LONGEST_VALUE: usize = LONGEST_VALUE;
+
+    pub(crate) fn new(
+        succession: Arc<Succession>,
+        path: &str,
+        options: LockOptions,
+    ) -> Result<Self, InvalidLock> {
+        let checked = LockPath::parse(path, succession.present().chroot())
+            .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
+        let announcement = checked.of_child(LEADER);
+        let lock = Lock::of_election(succession, &checked.of_child(QUEUE), options, announcement)?;
+        Ok(Self { path: checked, lock })
+    }
+
+    /// Returns the election's path, relative to the connect string's chroot.
+    pub fn path(&self) -> &str {
+        self.path.as_str()
+    }
+
+    /// Returns the path of the lock in whose directory the candidates queue.
+    pub fn queue(&self) -> String {
+        self.lock.path().to_owned()
+    }
+
+    /// Returns the path of the leader's announcement.
+    pub fn announcement(&self) -> String {
+        self.path.of_child(LEADER)
+    }
+
+    /// Campaigns: queues, waits for as long as it takes until this candidate leads, and announces `value`. A value is a
+    /// short text by which others find the leader, such as its address: [`LONGEST_VALUE`](Self::LONGEST_VALUE) bytes at
+    /// most. An election without other candidates takes two round trips, one for the lock and one for the announcement.
+    ///
+    /// The wait goes on while ZooKeeper is away, as [`Lock::acquire`](crate::Lock::acquire) does. If the leadership is lost
+    /// before the announcement is confirmed, the candidate queues again, at the end.
+    ///
+    /// Poll the future, or drop it; see [`Lock::acquire`](crate::Lock::acquire).
+    ///
+    /// # Errors
+    ///
+    /// See [`CampaignError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe. You may drop the future at any point; zklock then removes the candidate's node and its announcement in the
+    /// background. The place in the queue is lost, and so is the leadership if the future had just won it.
+    pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership, CampaignError> {
+        let value = self.checked(value.into())?;
+        loop {
+            let guard = self.lock.acquire().await?;
+            if let Some(leadership) = self.announce(guard, value.clone()).await? {
+                return Ok(leadership);
+            }
+        }
+    }
+
+    /// Campaigns if nobody else does. Returns `None` if somebody leads or waits for it. It waits for no other candidate, and
+    /// for ZooKeeper's answers for half a session timeout at most.
+    ///
+    /// # Errors
+    ///
+    /// See [`CampaignError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`campaign`](Self::campaign).
+    pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, CampaignError> {
+        let value = self.checked(value.into())?;
+        let campaign = async {
+            loop {
+                let Some(guard) = self.lock.try_acquire().await? else { return Ok(None) };
+                if let Some(leadership) = self.announce(guard, value.clone()).await? {
+                    return Ok(Some(leadership));
+                }
+            }
+        };
+        match self.lock.succession().patiently(campaign).await {
+            Ok(outcome) => outcome,
+            Err(waited) => Err(AcquireError::Unanswered { path: self.lock.path().to_owned(), waited }.into()),
+        }
+    }
+
+    /// Campaigns, and returns `None` if `timeout` passes first. The time begins with this call, not with the first poll. It
+    /// also bounds the wait while ZooKeeper cannot be reached. The clock is monotonic and stops while the machine is
+    /// suspended.
+    ///
+    /// # Errors
+    ///
+    /// See [`CampaignError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`campaign`](Self::campaign).
+    pub fn campaign_timeout(
+        &self,
+        value: impl Into<String>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Option<Leadership>, CampaignError>> + Send + '_ {
+        let (value, deadline) = (value.into(), tokio::time::Instant::now().checked_add(timeout));
+        async move { self.lock.succession().by(deadline, self.campaign(value)).await }
+    }
+
+    /// Asks who leads. Returns `None` if nobody has announced itself. It takes one read. The answer may be outdated by the
+    /// time you read it, and a server that is behind its ensemble may answer from the past. An
+    /// [`observe`](Self::observe)r knows how old its answer is.
+    ///
+    /// # Errors
+    ///
+    /// See [`QueryError`]. The function waits for the answer for half a session timeout at most.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    pub async fn leader(&self) -> Result<Option<Leader>, QueryError> {
+        let path = self.announcement();
+        let question = path.clone();
+        let found =
+            query(self.lock.succession(), &path, |wire| requests::announcement(wire.client, question))
+                .await?;
+        Ok(found.map(Leader::new))
+    }
+
+    /// Observes who leads: first the present leader, then each change; see [`Observer`]. It costs one watch, and one read for
+    /// each change. The observer need not be a candidate.
+    ///
+    /// The observer is told only what a leader has announced: a node that somebody else has written to counts as no
+    /// announcement. But a client that has the permission to delete and to create the node can forge one. Set
+    /// [`LockOptions::acl`] against that.
+    ///
+    /// ```no_run
+    /// # async fn example(election: zklock::Election) {
+    /// let mut leaders = election.observe();
+    /// while let Some(leader) = leaders.next().await {
+    ///     match leader {
+    ///         Some(leader) => println!("{} leads, token {}", leader.value, leader.token),
+    ///         None => println!("nobody leads"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn observe(&self) -> Observer<Leader> {
+        Observer::start(self.lock.succession(), Announcements(self.announcement()))
+    }
+
+    /// Returns the candidates, with the leader first; see [`Lock::contenders`](crate::Lock::contenders).
+    ///
+    /// # Errors
+    ///
+    /// See [`QueryError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    pub async fn candidates(&self) -> Result<Vec<Contender>, QueryError> {
+        self.lock.contenders().await
+    }
+
+    /// Announces a value under this guard. Returns `None` if the guard was lost before the announcement was confirmed.
+    async fn announce(&self, guard: Guard, value: String) -> Result<Option<Leadership>, CampaignError> {
+        let announcer = Announcer::start(self.lock.settings(), self.announcement(), guard.hold(), value);
+        match announcer.announced().await {
+            Ok(()) => Ok(Some(Leadership::new(guard, announcer))),
+            Err(ProclaimError::Lost(_)) => Ok(None),
+            Err(ProclaimError::Announce(error)) => Err(error.into()),
+        }
+    }
+
+    fn checked(&self, value: String) -> Result<String, AnnounceError> {
+        keeper::check(&self.announcement(), &value)?;
+        Ok(value)
+    }
+}
+
+impl fmt::Debug for Election {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Election").field("path", &self.path()).finish_non_exhaustive()
+    }
+}

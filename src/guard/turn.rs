@@ -1,0 +1,260 @@
+//! One turn at a hold: what the guards of one task see of it.
+//!
+//! A hold has one turn, unless it is passed on inside the process: then the next turn begins as the present one ends. The
+//! turns share the node, the lease and every loss.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use zklock_recipe::Event;
+
+use super::fenced;
+use super::held::{Held, path_of};
+use super::lost::{Lost, LostReason};
+use crate::clock;
+use crate::contender::Driver;
+use crate::fence::{FencingToken, Sequencer};
+use crate::zk::Answer;
+
+/// The pause after the first request that was not answered. Each further pause is twice as long.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest pause after a request that was not answered.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Takes a hold over from one task of the process for the next one, without a request.
+pub(crate) trait Relay: Send + Sync {
+    /// Takes the turn that has just begun. Nobody holds a guard of it yet. Returns it if the lock is to be released instead.
+    fn pass(self: Arc<Self>, next: Arc<Turn>) -> Option<Arc<Turn>>;
+}
+
+/// One turn at a hold.
+pub(crate) struct Turn {
+    pub(super) held: Arc<Held>,
+    /// The number of turns before this one.
+    pub(super) number: u32,
+    /// The number of guards that share this turn.
+    shares: AtomicUsize,
+    /// Who may take the hold over inside this process.
+    relay: OnceLock<Arc<dyn Relay>>,
+    #[cfg(feature = "cancellation-token")]
+    token: OnceLock<tokio_util::sync::CancellationToken>,
+}
+
+/// What is left to do when a turn ends.
+pub(super) enum Ended {
+    /// Another task has the lock.
+    Passed,
+    /// The lock is to be released.
+    Due(Driver),
+    /// The turn was over before.
+    Over,
+}
+
+impl Turn {
+    pub(super) fn first(held: Arc<Held>) -> Arc<Self> {
+        Self::new(held, 0, OnceLock::new())
+    }
+
+    fn new(held: Arc<Held>, number: u32, relay: OnceLock<Arc<dyn Relay>>) -> Arc<Self> {
+        Arc::new(Self {
+            held,
+            number,
+            shares: AtomicUsize::new(1),
+            relay,
+            #[cfg(feature = "cancellation-token")]
+            token: OnceLock::new(),
+        })
+    }
+
+    /// Has this process take the hold over when this turn, or a later one, ends.
+    pub(super) fn pass_to(&self, relay: Arc<dyn Relay>) {
+        let _first = self.relay.set(relay);
+    }
+
+    /// Counts one more guard of this turn.
+    pub(super) fn share(&self) {
+        self.shares.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one guard less. Returns true if it was the last one.
+    pub(super) fn leave(&self) -> bool {
+        // What the other guards of this turn did comes before what the last one does.
+        self.shares.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Ends this turn: the hold is passed on, or is to be released.
+    pub(super) fn end(&self) -> Ended {
+        let mut last = self.number;
+        if let Some(relay) = self.relay.get()
+            && self.held.pass(self.number)
+        {
+            match relay.clone().pass(Self::new(self.held.clone(), self.number + 1, self.relay.clone())) {
+                None => return Ended::Passed,
+                Some(next) => last = next.number,
+            }
+        }
+        self.held.take(last).map_or(Ended::Over, Ended::Due)
+    }
+
+    /// The token of this turn.
+    pub(super) fn token(&self) -> FencingToken {
+        FencingToken::of_turn(self.held.czxid(), self.number)
+    }
+
+    /// The claim to one of the locks. The node is not passed on any more, so the claim ends with this turn.
+    pub(super) fn sequencer(&self, index: usize) -> Result<Sequencer, Lost> {
+        let claim = || {
+            let (session, (lock, own)) = (self.held.session(), &self.held.nodes[index]);
+            Sequencer::new(lock.path.below(session.chroot()), *own, self.number, session.id())
+        };
+        let tied = self.held.tie(self.number, claim);
+        tied.ok_or_else(|| self.lost_for(LostReason::NodeDeleted))
+    }
+
+    /// Whether the lock is held at this instant.
+    pub(super) fn check(&self) -> Result<(), Lost> {
+        self.lost_by_now().map_or(Ok(()), |reason| Err(self.held.as_lost(reason)))
+    }
+
+    fn is_over(&self) -> bool {
+        self.held.fate.borrow().turn != self.number
+    }
+
+    fn lost_by_now(&self) -> Option<LostReason> {
+        if self.is_over() { Some(LostReason::Released) } else { self.held.lost_by_now() }
+    }
+
+    /// The loss, for this reason unless another one came first.
+    pub(super) fn lost_for(&self, reason: LostReason) -> Lost {
+        if self.is_over() { self.held.as_lost(LostReason::Released) } else { self.held.lost_for(reason) }
+    }
+
+    /// How long the lock is certainly held in this turn.
+    pub(super) fn remaining(&self) -> Duration {
+        if self.check().is_ok() { self.held.remaining() } else { Duration::ZERO }
+    }
+
+    /// Why the lock is lost to this turn, or will be within this margin.
+    fn ending(&self, margin: Duration) -> Option<LostReason> {
+        if let Some(reason) = self.lost_by_now() {
+            return Some(reason);
+        }
+        let remaining = self.held.remaining();
+        // The holder winds down once it is told, so from here on nothing puts the end off.
+        if remaining > margin {
+            return None;
+        }
+        match self.held.lose_from(LostReason::Unconfirmed, clock::now().plus(remaining)) {
+            LostReason::Unconfirmed if !remaining.is_zero() => Some(LostReason::Ending { left: remaining }),
+            first => Some(first),
+        }
+    }
+
+    /// Resolves once this turn is over or the lock is lost, or will be lost within this margin.
+    pub(super) async fn lost(self: Arc<Self>, margin: Duration) -> LostReason {
+        self.held.wait_for(margin, || self.ending(margin)).await
+    }
+
+    /// Resolves once the lock is released or lost, in whichever turn.
+    pub(crate) async fn hold_over(self: Arc<Self>) {
+        self.held.wait_for(Duration::ZERO, || self.held.lost_by_now()).await;
+    }
+
+    /// Whether the hold may be passed on: it lasts as long as a new one would, also for the stop margin. The lease alone
+    /// does not say so: an end that was told is not put off, nor one for which the node must be seen again.
+    pub(crate) fn is_ample(&self) -> bool {
+        let lengths = self.held.shared_lease().lengths();
+        self.held.lost_by_now().is_none() && self.held.remaining() >= lengths.ample(self.held.stop_margin)
+    }
+
+    /// How long the lease still lasts.
+    pub(crate) fn lease_left(&self) -> Duration {
+        self.held.remaining()
+    }
+
+    /// Leaves a lock that is lost: by a plain deletion, so that the successors observe their takeover delays.
+    pub(super) fn forfeit(&self) {
+        self.held.take(self.number).into_iter().for_each(Driver::forfeit);
+    }
+
+    /// The token that is cancelled when the turn is over or the lock is lost, or will be by its stop margin.
+    #[cfg(feature = "cancellation-token")]
+    pub(super) fn cancellation_token(self: &Arc<Self>) -> tokio_util::sync::CancellationToken {
+        let token = self.token.get_or_init(|| {
+            let token = tokio_util::sync::CancellationToken::new();
+            let lost = self.clone().lost(self.held.stop_margin);
+            // Outside the future, which may be dropped before it is polled: the session's background task may be gone.
+            let cancelled = token.clone().drop_guard();
+            self.held.session().finish(Box::pin(async move {
+                let _cancelled = cancelled;
+                lost.await;
+            }));
+            token
+        });
+        token.clone()
+    }
+
+    /// Runs `future` until this turn is over or the lock is lost, or will be lost within this margin.
+    pub(super) async fn until<F: Future>(
+        self: &Arc<Self>,
+        margin: Duration,
+        future: F,
+    ) -> Result<F::Output, Lost> {
+        let mut lost = pin!(self.clone().lost(margin));
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| {
+            // `lost` wakes this task, but its timer may be late: tokio polls woken tasks before it fires timers.
+            let told = lost.as_mut().poll(cx);
+            let ending = self.ending(margin).map_or(told, Poll::Ready);
+            if let Poll::Ready(reason) = ending {
+                return Poll::Ready(Err(self.held.as_lost(reason)));
+            }
+            let output = std::task::ready!(future.as_mut().poll(cx));
+            // That poll may have taken long, so the guard is checked again.
+            Poll::Ready(self.check().map(|()| output))
+        })
+        .await
+    }
+
+    /// Asks a quorum whether the lock is held, until a quorum answers or the lease ends.
+    pub(super) async fn verify(self: &Arc<Self>) -> Result<(), Lost> {
+        self.until(Duration::ZERO, self.confirm()).await?
+    }
+
+    /// Resolves once a quorum has answered. Without an answer it asks again for ever, and its caller stops it when the
+    /// lease ends. That is also the outcome if a server refuses the question for good, because it then refuses the
+    /// heartbeats, too.
+    async fn confirm(&self) -> Result<(), Lost> {
+        let session = self.held.session();
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            let nodes = self.held.nodes.iter().map(|node| (path_of(node), node.1)).collect::<Vec<_>>();
+            let request = session
+                .requester()
+                .request(move |wire| async move { fenced::confirm(&wire.client, &nodes).await });
+            match request.await {
+                Answer::Given(Event::Confirmed, sent) => {
+                    let held = &self.held;
+                    held.shared_lease().confirmed(sent);
+                    let mut driver = held.driver.lock().unwrap_or_else(PoisonError::into_inner);
+                    driver.iter_mut().for_each(|driver| driver.saw(sent.connection));
+                    drop(driver);
+                    held.saw(sent.connection);
+                    return self.check();
+                }
+                Answer::Given(Event::OwnTouched, _) => return Err(self.held.touched()),
+                Answer::Given(Event::SessionOver(end), _) | Answer::Over(end) => {
+                    return Err(self.lost_for(end.into()));
+                }
+                Answer::Given(..) | Answer::Lost => {}
+            }
+            session.sleep(pause).await;
+            pause = LONGEST_PAUSE.min(pause * 2);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! One future that several tasks await.
+//!
+//! `futures::future::Shared` can lose a wake-up. A task that polls it while another task does returns at once, and relies
+//! on that other task. If the future asks to be polled during that poll, and the other task is dropped after it, nobody
+//! polls the future again. Here the second task waits for the end of the first one's poll, and polls the future itself.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use slab::Slab;
+
+/// A handle of the future. Each task has its own. Once the last one is dropped, so is the future.
+pub(crate) struct Joint<T> {
+    shared: Arc<Shared<T>>,
+    /// The place of this handle's waker.
+    key: Option<usize>,
+}
+
+/// A handle that does not keep the future.
+pub(crate) struct WeakJoint<T>(Weak<Shared<T>>);
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    wakers: Arc<Wakers>,
+}
+
+enum State<T> {
+    Running(BoxFuture<'static, T>),
+    Done(T),
+}
+
+/// The wakers of the tasks that await the future. The future wakes them all.
+#[derive(Default)]
+struct Wakers(Mutex<Slab<Option<Waker>>>);
+
+impl<T> Joint<T> {
+    pub(crate) fn new(future: BoxFuture<'static, T>) -> Self {
+        let state = Mutex::new(State::Running(future));
+        Self { shared: Arc::new(Shared { state, wakers: Arc::default() }), key: None }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakJoint<T> {
+        WeakJoint(Arc::downgrade(&self.shared))
+    }
+}
+
+impl<T> WeakJoint<T> {
+    /// Another handle, if the future is still awaited and has no result yet.
+    pub(crate) fn upgrade(&self) -> Option<Joint<T>> {
+        let shared = self.0.upgrade()?;
+        let runs = matches!(*lock(&shared.state), State::Running(_));
+        runs.then_some(Joint { shared, key: None })
+    }
+}
+
+impl<T: Clone> Future for Joint<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Self { shared, key } = &mut *self;
+        let mut state = lock(&shared.state);
+        match &mut *state {
+            State::Done(result) => Poll::Ready(result.clone()),
+            State::Running(future) => {
+                // Registered before the poll: the future may wake everybody during it.
+                *key = Some(shared.wakers.register(*key, cx.waker()));
+                let waker = Arc::clone(&shared.wakers).into();
+                let result = std::task::ready!(future.poll_unpin(&mut Context::from_waker(&waker)));
+                *state = State::Done(result.clone());
+                drop(state);
+                shared.wakers.wake_by_ref();
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+impl<T> Drop for Joint<T> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let waker = lock(&self.shared.wakers.0).try_remove(key);
+            drop(waker);
+        }
+    }
+}
+
+impl Wakers {
+    fn register(&self, key: Option<usize>, waker: &Waker) -> usize {
+        let waker = Some(waker.clone());
+        let mut wakers = lock(&self.0);
+        let Some(key) = key else { return wakers.insert(waker) };
+        let old = std::mem::replace(&mut wakers[key], waker);
+        drop(wakers);
+        // Dropped outside the mutex: wakers are foreign code.
+        drop(old);
+        key
+    }
+}
+
+impl Wake for Wakers {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Woken outside the mutex: wakers are foreign code.
+        let wakers = lock(&self.0).iter_mut().filter_map(|(_, waker)| waker.take()).collect::<Vec<_>>();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Locks a mutex, poisoned or not. Under these mutexes only the future's own code may panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    struct Flag(AtomicBool);
+
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn all_get_the_result_and_the_last_one_takes_the_future_along() {
+        let (one, kept) = (Joint::new(async { 7 }.boxed()), Arc::new(()));
+        let two = one.downgrade().upgrade().unwrap();
+        assert_eq!((one.now_or_never(), two.now_or_never()), (Some(7), Some(7)));
+        let held = kept.clone();
+        let joint = Joint::new(
+            async move {
+                let _held = held;
+                std::future::pending::<()>().await
+            }
+            .boxed(),
+        );
+        let weak = joint.downgrade();
+        assert_eq!(Arc::strong_count(&kept), 2);
+        drop(joint);
+        assert!(weak.upgrade().is_none());
+        assert_eq!(Arc::strong_count(&kept), 1);
+    }
+
+    /// The future asks to be polled again during the first task's poll, while the second task polls it, too. The first
+    /// task is dropped after that.
+    #[test]
+    fn who_polls_beside_a_task_that_goes_does_not_wait_for_ever() {
+        let (polled, begun) = mpsc::channel();
+        let mut polls = 0;
+        let future = std::future::poll_fn(move |cx| {
+            polls += 1;
+            if polls > 1 {
+                return Poll::Ready(7);
+            }
+            cx.waker().wake_by_ref();
+            polled.send(()).unwrap();
+            // The second task is in its poll by then, or waits to begin it.
+            std::thread::sleep(Duration::from_millis(100));
+            Poll::Pending
+        });
+        let mut first = Joint::new(future.boxed());
+        let mut second = first.downgrade().upgrade().unwrap_or_else(|| unreachable!());
+        let woken = Arc::new(Flag(AtomicBool::new(false)));
+        let waker = woken.clone().into();
+        let other = std::thread::spawn(move || {
+            begun.recv().unwrap();
+            second.poll_unpin(&mut Context::from_waker(&waker))
+        });
+        assert!(first.poll_unpin(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(first);
+        let polled = other.join().unwrap();
+        assert!(polled.is_ready() || woken.0.load(Ordering::SeqCst), "nobody polls it again");
+    }
+}

@@ -1,0 +1,204 @@
+//! The [`MultiLock`]: several locks at once.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+use zklock_recipe::Kind;
+
+use super::acquire::Acquirer;
+use super::error::{AcquireError, InvalidLock};
+use super::options::LockOptions;
+use crate::guard::MultiGuard;
+use crate::node::NodeData;
+use crate::settings::{Entry, Settings};
+use crate::zk::Succession;
+
+/// The most bytes that the transaction which creates a multi-lock's contenders may have. ZooKeeper drops a connection
+/// that sends more than `jute.maxbuffer` (1 MiB by default), and the next connection, too.
+const LONGEST_TRANSACTION: usize = 512 * 1024;
+
+/// What an operation of a transaction has besides its path, data and ACL: its header, flags and lengths.
+const OVERHEAD: usize = 64;
+
+/// One of the locks of a [`MultiLock`]: its path, and how to hold it. A path alone means exclusively.
+///
+/// ```
+/// use zklock::Access;
+///
+/// assert_eq!(Access::from("/lock/a"), Access::exclusive("/lock/a"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    path: String,
+    kind: Kind,
+}
+
+impl Access {
+    /// Holds the lock alone: as [`Lock`](crate::Lock), or as a writer of [`RwLock`](crate::RwLock).
+    pub fn exclusive(path: impl Into<String>) -> Self {
+        Self { path: path.into(), kind: Kind::Exclusive }
+    }
+
+    /// Holds the lock beside other readers: as a reader of [`RwLock`](crate::RwLock).
+    pub fn shared(path: impl Into<String>) -> Self {
+        Self { path: path.into(), kind: Kind::Shared }
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Access {
+    fn from(path: T) -> Self {
+        Self::exclusive(path.as_ref())
+    }
+}
+
+/// Several locks of one session that are acquired at once. Cloning it is cheap.
+///
+/// One transaction puts a contender into every queue. The locks are granted together, when the contender is first in each
+/// queue, and one transaction releases them all. If all locks are free, this takes as many round trips as one lock. The
+/// guard has one token for all locks. It is lost as soon as one of the locks is lost.
+///
+/// It contends with every [`Lock`](crate::Lock) and [`RwLock`](crate::RwLock) at the same paths, and with other
+/// multi-locks that share some of them.
+///
+/// # No deadlock
+///
+/// Callers may name the locks in any order. Every contender of a multi-lock has the same place in time, so callers that
+/// enter their queues once never wait for each other in a circle. A caller that already holds a lock and acquires another
+/// one can still deadlock: acquire all of them at once.
+///
+/// # What is waited for
+///
+/// A multi-lock waits in all of its queues at once. While it waits for one lock, it keeps everybody behind it from the
+/// others, even from those that are free. Name only the locks that you need together.
+///
+/// ```no_run
+/// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// use zklock::Access;
+///
+/// let accounts = session.lock_all(["/lock/account/7", "/lock/account/9"])?;
+/// let guard = accounts.acquire().await?;
+/// println!("token {} for both", guard.token());
+/// guard.release().await?;
+///
+/// // Readers and writers may be mixed.
+/// let report = session.lock_all([Access::shared("/lock/prices"), Access::exclusive("/lock/report")])?;
+/// let guard = report.acquire().await?;
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct MultiLock {
+    acquirer: Acquirer,
+}
+
+impl MultiLock {
+    pub(crate) fn new(
+        succession: Arc<Succession>,
+        accesses: impl IntoIterator<Item = impl Into<Access>>,
+        options: &LockOptions,
+    ) -> Result<Self, InvalidLock> {
+        let session = succession.present();
+        let entry = |access: Access| {
+            let lock = Arc::new(options.clone().settings(&access.path, &session)?);
+            Ok(Entry { lock, kind: access.kind })
+        };
+        let entries = accesses.into_iter().map(|access| entry(access.into()));
+        let entries = entries.collect::<Result<Vec<_>, InvalidLock>>()?;
+        let locks = entries.iter().map(|entry| &entry.lock).collect::<Vec<_>>();
+        check_paths(&locks)?;
+        check_size(&locks, session.chroot())?;
+        Ok(Self { acquirer: Acquirer { succession, entries: entries.into() } })
+    }
+
+    /// Returns the paths of the locks, in the order in which the caller gave them.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.acquirer.locks().map(|lock| lock.path.as_str())
+    }
+
+    /// Acquires all locks, and waits in the queues for as long as that takes. Free locks take one round trip together.
+    /// The first acquisition of a `MultiLock` takes two, and more if it must create directories or may not write to them.
+    /// Otherwise as [`Lock::acquire`](crate::Lock::acquire).
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`]. Its path is that of the lock that failed. An error of the session, or a missing answer,
+    /// names all locks. No node is left in any queue, unless the server refuses to delete it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe. You may drop the future at any point; zklock then removes its nodes in the background. The places in the
+    /// queues are lost, and so are the locks if the future had just acquired them.
+    pub async fn acquire(&self) -> Result<MultiGuard, AcquireError> {
+        self.acquirer.acquire().await
+    }
+
+    /// Acquires all locks if no other contender blocks any of them. Returns `None` if one does. Otherwise as
+    /// [`Lock::try_acquire`](crate::Lock::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, AcquireError> {
+        self.acquirer.try_acquire().await
+    }
+
+    /// Acquires all locks, and returns `None` if `timeout` passes first. Otherwise as
+    /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_timeout(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Option<MultiGuard>, AcquireError>> + Send + '_ {
+        self.acquirer.acquire_timeout(timeout)
+    }
+}
+
+/// Refuses no locks, one lock twice, and a lock inside the directory of another one.
+fn check_paths(locks: &[&Arc<Settings>]) -> Result<(), InvalidLock> {
+    if locks.is_empty() {
+        return Err(InvalidLock::NoLocks);
+    }
+    let mut paths = locks.iter().map(|lock| format!("{}/", lock.path)).collect::<Vec<_>>();
+    // A path is followed by those that begin with it.
+    paths.sort_unstable();
+    let nested = paths.windows(2).find(|pair| pair[1].starts_with(&pair[0]));
+    let name = |path: &str| path.trim_end_matches('/').to_owned();
+    match nested {
+        Some(pair) => Err(InvalidLock::Nested { outer: name(&pair[0]), inner: name(&pair[1]) }),
+        None => Ok(()),
+    }
+}
+
+fn check_size(locks: &[&Arc<Settings>], chroot: &str) -> Result<(), InvalidLock> {
+    // A create and a write to the directory.
+    let of_one = |lock: &&Arc<Settings>| {
+        let data = NodeData::new(Uuid::nil(), &lock.owner, lock.data.as_deref()).encode().len();
+        2 * (chroot.len() + lock.path.as_str().len() + OVERHEAD) + data + lock.acl.encoded_length()
+    };
+    let (count, length) = (locks.len(), locks.iter().map(of_one).sum());
+    if length > LONGEST_TRANSACTION {
+        return Err(InvalidLock::TooMany { count, length, longest: LONGEST_TRANSACTION });
+    }
+    Ok(())
+}
+
+impl fmt::Debug for MultiLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiLock").field("paths", &self.paths().collect::<Vec<_>>()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,329 @@
+//! The tasks of this process that want the lock of one key, and what the process has of it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use zklock_recipe::{HoldNumber, Stage, Step, Ticket, Turned};
+
+use super::in_use::InUse;
+use crate::guard::Guard;
+use crate::guard::turn::{Relay, Turn};
+use crate::lock::Lock;
+use crate::lock::error::AcquireError;
+use crate::zk::Over;
+
+/// A task that does not take the lock that it was offered is passed over after this time, or twice that.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The budget of a hold, except for its turns.
+#[derive(Clone, Copy)]
+pub(super) struct Budget {
+    pub(super) time: Duration,
+    pub(super) lease: Duration,
+}
+
+/// The tasks of this process that want the lock of one key.
+pub(super) struct Line {
+    lock: Lock,
+    budget: Budget,
+    state: Mutex<State>,
+    /// Wakes the background task: nobody waits any more, or a hold is offered.
+    nudge: Notify,
+    lines: Arc<InUse<Self>>,
+    key: String,
+}
+
+struct State {
+    stage: Stage<Arc<Waker>>,
+    /// The guard that is offered to a task.
+    offered: Option<Guard>,
+    /// When the present hold began.
+    began: Instant,
+    /// Whether the background task looks at the offers.
+    looks: bool,
+    /// Those that have not been told yet why their acquisition failed.
+    failed: HashMap<Ticket, AcquireError>,
+}
+
+impl Line {
+    pub(super) fn new(
+        lock: Lock,
+        turns: u32,
+        budget: Budget,
+        lines: Arc<InUse<Self>>,
+        key: String,
+    ) -> Arc<Self> {
+        let state = State {
+            stage: Stage::new(turns),
+            offered: None,
+            began: Instant::now(),
+            looks: false,
+            failed: HashMap::new(),
+        };
+        Arc::new(Self { lock, budget, state: Mutex::new(state), nudge: Notify::new(), lines, key })
+    }
+
+    /// Waits in line. The place is taken at the first poll.
+    pub(super) fn wait(self: Arc<Self>) -> Waiting {
+        Waiting { line: self, ticket: None, waker: None }
+    }
+
+    /// See [`Locks::try_lock`](super::Locks::try_lock).
+    pub(super) async fn try_lock(self: Arc<Self>) -> Result<Option<Guard>, AcquireError> {
+        if !self.state().stage.is_free() {
+            return Ok(None);
+        }
+        let Some(guard) = self.lock.try_acquire().await? else { return Ok(None) };
+        let mut state = self.state();
+        let Some(hold) = state.stage.tried() else { return Ok(Some(guard)) };
+        let first = state.begin(&self, hold, &guard);
+        drop(state);
+        self.run(Some((hold, first)));
+        Ok(Some(guard))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the background task. It waits for the end of this hold, or else contends.
+    fn run(self: &Arc<Self>, hold: Option<(HoldNumber, Arc<Turn>)>) {
+        let running = Running { line: self.clone(), done: false };
+        self.lock.succession().spawn(running.run(hold));
+    }
+
+    /// Contends until the lock is granted, nobody wants it any more, or the acquisition fails. Returns whether to contend again.
+    async fn contend(self: &Arc<Self>) -> bool {
+        let acquired = {
+            let mut acquiring = pin!(self.lock.acquire());
+            loop {
+                tokio::select! {
+                    acquired = &mut acquiring => break acquired,
+                    () = self.nudge.notified() => if self.state().stage.retire() { return false },
+                }
+            }
+        };
+        match acquired {
+            Ok(guard) => {
+                let (hold, first) = self.offer(guard);
+                self.attend(hold, first).await
+            }
+            Err(error) => {
+                self.fail(&error);
+                false
+            }
+        }
+    }
+
+    /// Offers a hold that was just granted.
+    fn offer(self: &Arc<Self>, guard: Guard) -> (HoldNumber, Arc<Turn>) {
+        let mut state = self.state();
+        let (hold, step) = state.stage.granted();
+        let first = state.begin(self, hold, &guard);
+        state.offered = Some(guard);
+        self.take(state, step);
+        (hold, first)
+    }
+
+    /// Waits for the end of a hold, and looks at its offers. Returns whether to contend again.
+    async fn attend(&self, hold: HoldNumber, first: Arc<Turn>) -> bool {
+        let mut over = pin!(first.hold_over());
+        loop {
+            let looks = self.state().looks;
+            tokio::select! {
+                () = &mut over => break,
+                () = self.nudge.notified(), if !looks => {}
+                () = tokio::time::sleep(PATIENCE), if looks => self.look(),
+            }
+        }
+        let mut state = self.state();
+        let again = state.stage.over(hold);
+        let withdrawn = state.offered.take();
+        drop(state);
+        // The guard is lost, so its node goes without a release.
+        drop(withdrawn);
+        again
+    }
+
+    fn look(&self) {
+        let mut state = self.state();
+        // Tasks that are not polled may be many, and others wait.
+        let allowed = state.began.elapsed() < self.budget.time;
+        let step = state.stage.look(allowed);
+        state.looks = state.stage.is_offered();
+        self.take(state, step);
+    }
+
+    /// Does what the stage says. What is foreign code, or comes back here, happens outside the mutex.
+    fn take(&self, mut state: MutexGuard<'_, State>, step: Step<Arc<Waker>>) {
+        match step {
+            Step::Wake(waker) => {
+                let looks = std::mem::replace(&mut state.looks, true);
+                drop(state);
+                waker.wake_by_ref();
+                if !looks {
+                    self.nudge.notify_one();
+                }
+            }
+            Step::Release => {
+                let guard = state.offered.take();
+                drop(state);
+                drop(guard);
+            }
+            Step::GiveUp => {
+                drop(state);
+                self.nudge.notify_one();
+            }
+            Step::Nothing => {}
+        }
+    }
+
+    fn fail(&self, error: &AcquireError) {
+        let mut state = self.state();
+        let failed = state.stage.fail();
+        state.failed.extend(failed.iter().map(|(ticket, _)| (*ticket, error.clone())));
+        let withdrawn = state.offered.take();
+        drop(state);
+        drop(withdrawn);
+        failed.into_iter().for_each(|(_, waker)| waker.wake_by_ref());
+    }
+}
+
+impl State {
+    /// Begins a hold. From now on the guard is passed on here.
+    fn begin(&mut self, line: &Arc<Line>, hold: HoldNumber, guard: &Guard) -> Arc<Turn> {
+        self.began = Instant::now();
+        guard.pass_to(Arc::new(Held { line: line.clone(), hold })).clone()
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.lines.forget(&self.key);
+    }
+}
+
+/// One of the holds of a line.
+struct Held {
+    line: Arc<Line>,
+    hold: HoldNumber,
+}
+
+impl Relay for Held {
+    fn pass(self: Arc<Self>, next: Arc<Turn>) -> Option<Arc<Turn>> {
+        let line = &self.line;
+        let ample = next.is_ample() && next.lease_left() >= line.budget.lease;
+        let mut state = line.state();
+        let allowed = ample && state.began.elapsed() < line.budget.time;
+        match state.stage.passed(self.hold, allowed) {
+            step @ Step::Wake(_) => {
+                state.offered = Some(Guard::of(next));
+                line.take(state, step);
+                None
+            }
+            _ => Some(next),
+        }
+    }
+}
+
+/// The background task of a line.
+struct Running {
+    line: Arc<Line>,
+    done: bool,
+}
+
+impl Running {
+    async fn run(mut self, hold: Option<(HoldNumber, Arc<Turn>)>) {
+        let mut again = match hold {
+            Some((hold, first)) => self.line.attend(hold, first).await,
+            None => true,
+        };
+        while again {
+            again = self.line.contend().await;
+        }
+        self.done = true;
+    }
+}
+
+impl Drop for Running {
+    /// Without this task nobody contends: its runtime is shutting down.
+    fn drop(&mut self) {
+        if !self.done {
+            self.line.fail(&AcquireError::over(self.line.lock.path().to_owned(), Over::Closed));
+        }
+    }
+}
+
+/// A task in line.
+pub(super) struct Waiting {
+    line: Arc<Line>,
+    ticket: Option<Ticket>,
+    /// How the task is woken. The line has this, too, and must not drop it: a waker is foreign code, and may come back here.
+    waker: Option<Arc<Waker>>,
+}
+
+impl Future for Waiting {
+    type Output = Result<Guard, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let last = self.waker.take();
+        let waker = match &last {
+            Some(last) if last.will_wake(cx.waker()) => last.clone(),
+            _ => Arc::new(cx.waker().clone()),
+        };
+        self.waker = Some(waker.clone());
+        let line = self.line.clone();
+        let mut state = line.state();
+        let contends = match self.ticket {
+            None => {
+                let (ticket, contends) = state.stage.arrive(waker);
+                drop(state);
+                self.ticket = Some(ticket);
+                contends
+            }
+            Some(ticket) => match state.stage.poll(ticket, waker.clone()) {
+                Turned::Yours => {
+                    let guard = state.offered.take();
+                    drop(state);
+                    if let Some(guard) = guard.filter(Guard::is_held) {
+                        self.ticket = None;
+                        return Poll::Ready(Ok(guard));
+                    }
+                    line.state().stage.put_back(ticket, waker)
+                }
+                Turned::Failed => {
+                    let error = state.failed.remove(&ticket);
+                    drop(state);
+                    self.ticket = None;
+                    let path = || self.line.lock.path().to_owned();
+                    return Poll::Ready(Err(
+                        error.unwrap_or_else(|| AcquireError::over(path(), Over::Closed))
+                    ));
+                }
+                turned @ (Turned::Contend | Turned::Waits) => {
+                    drop(state);
+                    turned == Turned::Contend
+                }
+            },
+        };
+        if contends {
+            self.line.run(None);
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        let mut state = self.line.state();
+        state.failed.remove(&ticket);
+        let step = state.stage.leave(ticket);
+        self.line.take(state, step);
+    }
+}

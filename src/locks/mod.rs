@@ -1,0 +1,197 @@
+//! The [`Locks`] of a session: a lock for each key, which the tasks of one process hand to each other.
+
+mod in_use;
+mod key;
+mod line;
+pub(crate) mod options;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use in_use::InUse;
+use line::{Budget, Line};
+use options::LocksOptions;
+
+use crate::guard::Guard;
+use crate::lock::Lock;
+use crate::lock::error::{AcquireError, InvalidLock};
+use crate::lock::multi_lock::MultiLock;
+use crate::path::LockPath;
+use crate::zk::Succession;
+
+/// The longest key, in bytes. ZooKeeper drops a connection that sends more than `jute.maxbuffer` (1 MiB by default), and an
+/// escaped byte takes three.
+const LONGEST_KEY: usize = 4 * 1024;
+
+/// Locks by key, for a process in which many tasks want the same ones: as a lock registry. Cloning it is cheap, and its
+/// clones are the same registry. Two calls of [`Session::locks`](crate::Session::locks) make two registries, which contend
+/// with each other as two processes do. Let the root belong to these locks alone: an election or a semaphore at the root
+/// has directories there, too.
+///
+/// The lock of the key `42` below the root `/lock/orders` is at `/lock/orders/42`, and every contender at that path
+/// contends for it, in this process and elsewhere. A key is any text of up to 4 KiB; the lock's path shows it, with `%2F` for a
+/// slash, as in a URL. A registry keeps nothing of a key that no task of the process waits for, and of which nobody keeps a
+/// guard, held or not.
+///
+/// # In line
+///
+/// The tasks of a process wait in line, in the order in which they came, and the process has one contender in ZooKeeper's
+/// queue for all of them. A task that gives up costs the others no place. When a task releases its guard, the lock passes
+/// to the next task of the process without a request, within a [budget](LocksOptions). Then it goes to the next process,
+/// and this one joins the queue again, at the end. So between two turns of a process, each other process has at most the
+/// budget's turns, and one more.
+///
+/// A guard that was passed on is as strict as any: it has the same lease, and is lost like any other. Only its
+/// [`token`](Guard::token) shows that it was passed on: by the [turn](crate::FencingToken::turn), which grows with each task.
+/// So a store that the lock protects must compare the turns as well.
+///
+/// The lock is not passed on, but released, if a [transaction](Guard::transaction) of the guard has no definite answer yet,
+/// or if the guard has made a [sequencer](Guard::sequencer). The node proves to ZooKeeper that the process holds the lock,
+/// and not which of its tasks. So nothing that rests on the node outlives the turn in which it was made.
+///
+/// A task that is offered the lock and is not polled for some 100 to 200 ms is passed over. It keeps its place in line.
+///
+/// # Several keys
+///
+/// Do not wait for one key while you hold another one: another process may do it the other way round, and then both
+/// wait for ever, as with any two locks. [`lock_all`](Self::lock_all) acquires several keys at once.
+///
+/// ```no_run
+/// # async fn pay(order: u64) {}
+/// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// let orders = session.locks("/lock/orders")?;
+/// let guard = orders.lock("42").await?;
+/// guard.run(pay(42)).await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Locks {
+    /// The lock at the root, whose options each lock has. Nobody acquires it.
+    root: Lock,
+    options: LocksOptions,
+    /// A line is here for as long as somebody waits in it or holds its lock.
+    lines: Arc<InUse<Line>>,
+}
+
+impl Locks {
+    pub(crate) fn new(
+        succession: Arc<Succession>,
+        root: &str,
+        options: LocksOptions,
+    ) -> Result<Self, InvalidLock> {
+        let root = Lock::new(succession, root, options.lock.clone())?;
+        Ok(Self { root, options, lines: InUse::new() })
+    }
+
+    /// Returns the path of a key's lock. For example, [`Session::lock`](crate::Session::lock) at this path has its queue.
+    pub fn path(&self, key: &str) -> String {
+        self.lock_path(key).to_string()
+    }
+
+    /// Acquires the lock of a key, and waits in line for as long as that takes. If this process has nothing of the lock, it
+    /// costs what [`Lock::acquire`](crate::Lock::acquire) costs.
+    ///
+    /// The process waits for ZooKeeper in the background. So an acquisition that is not polled blocks nobody, and keeps its
+    /// place among the tasks of its process.
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`]. All tasks that wait in line get the error that their process's contender had.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe. You may drop the future at any point. The place in line is lost; the process keeps its place in
+    /// ZooKeeper's queue while other tasks wait.
+    pub async fn lock(&self, key: &str) -> Result<Guard, AcquireError> {
+        self.line(key)?.wait().await
+    }
+
+    /// Acquires the lock of a key if nobody holds it or waits for it. Returns `None` at once if a task of this process does,
+    /// and otherwise does as [`Lock::try_acquire`](crate::Lock::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub async fn try_lock(&self, key: &str) -> Result<Option<Guard>, AcquireError> {
+        self.line(key)?.try_lock().await
+    }
+
+    /// Acquires the lock of a key, and returns `None` if `timeout` passes first. The time begins with this call, not with the
+    /// first poll. A `timeout` of zero leaves ZooKeeper no time to answer; use [`try_lock`](Self::try_lock) instead.
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock).
+    pub fn lock_timeout<'a>(
+        &'a self,
+        key: &'a str,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + 'a {
+        let deadline = tokio::time::Instant::now().checked_add(timeout);
+        async move { self.root.succession().by(deadline, self.lock(key)).await }
+    }
+
+    /// Returns the locks of these keys as one lock, as [`Session::lock_all`](crate::Session::lock_all) does. It sends
+    /// nothing.
+    ///
+    /// Its acquisitions have nodes of their own, made in one transaction, and their guards are never passed on. If they were
+    /// made of guards that were passed on, two processes could wait for each other for ever: each would hold by an old node
+    /// what the other one waits for by a young one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::lock_all`](crate::Session::lock_all).
+    pub fn lock_all<K: AsRef<str>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<MultiLock, InvalidLock> {
+        let paths = keys.into_iter().map(|key| self.path(key.as_ref()));
+        MultiLock::new(self.root.succession().clone(), paths, &self.options.lock)
+    }
+
+    /// Returns the number of keys that tasks of this process wait for or hold.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Returns whether no task of this process waits for a key or holds one.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The line of a key, which exists from now on if it did not before.
+    fn line(&self, key: &str) -> Result<Arc<Line>, AcquireError> {
+        let Self { root, options: LocksOptions { turns, time, lease, .. }, lines } = self;
+        if key.len() > LONGEST_KEY {
+            let path = root.path().to_owned();
+            return Err(AcquireError::KeyTooLong { path, length: key.len(), longest: LONGEST_KEY });
+        }
+        let make = || {
+            let budget = Budget { time: *time, lease: *lease };
+            Line::new(root.at(self.lock_path(key)), *turns, budget, lines.clone(), key.to_owned())
+        };
+        Ok(lines.of(key, make))
+    }
+
+    fn lock_path(&self, key: &str) -> LockPath {
+        self.root.settings().path.lock_below(&key::encode(key))
+    }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").field("root", &self.root.path()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,71 @@
+//! The options of [`Locks`](super::Locks).
+
+use std::time::Duration;
+
+use crate::lock::options::LockOptions;
+
+/// Options of [`Locks`](crate::Locks); see [`Session::locks_with`](crate::Session::locks_with).
+///
+/// The budget says how often, and for how long, a process passes a lock on between its own tasks, before it lets the next
+/// process have it. A larger one costs fewer requests, and the other processes wait for longer.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use zklock::{LockOptions, LocksOptions};
+///
+/// let options = LocksOptions::new()
+///     .lock(LockOptions::new().owner("billing@eu-1"))
+///     .turns(64)
+///     .time(Duration::from_millis(200));
+/// # drop(options);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until they are given to `Session::locks_with`"]
+pub struct LocksOptions {
+    pub(super) lock: LockOptions,
+    pub(super) turns: u32,
+    pub(super) time: Duration,
+    pub(super) lease: Duration,
+}
+
+impl Default for LocksOptions {
+    fn default() -> Self {
+        Self { lock: LockOptions::default(), turns: 16, time: Duration::from_secs(1), lease: Duration::ZERO }
+    }
+}
+
+impl LocksOptions {
+    /// Makes the default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the options of each lock.
+    pub fn lock(mut self, options: LockOptions) -> Self {
+        self.lock = options;
+        self
+    }
+
+    /// Sets how many times a process may pass a lock on between its tasks before the next process has it. The default is
+    /// 16. With zero it never does: each task acquires the lock in ZooKeeper, and its process still has no more than one
+    /// contender for the key.
+    pub fn turns(mut self, turns: u32) -> Self {
+        self.turns = turns;
+        self
+    }
+
+    /// Sets for how long a process that holds a lock may pass it on between its tasks. A task that has the lock by then
+    /// keeps it for as long as it likes. The default is one second.
+    pub fn time(mut self, time: Duration) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// Sets how much of the lease must be left when a lock is passed on. The default is zero: then it is as much as a new
+    /// guard has at least, which is two heartbeats, or one and the stop margin.
+    pub fn lease(mut self, least: Duration) -> Self {
+        self.lease = least;
+        self
+    }
+}

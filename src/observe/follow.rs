@@ -1,0 +1,243 @@
+//! The task of an observer: it runs one machine, in one ZooKeeper session after the other.
+
+use std::future::{pending, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{debug, warn};
+use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal};
+
+use super::sight::{self, Heard, Standing, sight};
+use super::subject::Subject;
+use crate::zk::{Bystander, Line, Sent};
+
+/// The pause before a request is repeated that no server has answered, though the connection is there.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the observer's task knows.
+#[derive(Clone, Debug)]
+pub(super) struct View<T> {
+    pub(super) who: Option<T>,
+    /// How many times it was told anything.
+    pub(super) told: u64,
+    /// The instant from which on the answer was true.
+    pub(super) as_of: Option<Moment>,
+    pub(super) refusal: Option<Refusal>,
+}
+
+impl<T> View<T> {
+    /// The view of an observer that has not looked yet.
+    pub(super) fn new() -> Self {
+        Self { who: None, told: 0, as_of: None, refusal: None }
+    }
+}
+
+/// Follows the subject until nobody observes it any more, or until the session is over.
+pub(super) async fn follow<S: Subject>(
+    subject: Arc<S>,
+    mut bystander: Bystander,
+    view: watch::Sender<View<S::Who>>,
+) {
+    let mut machine = zklock_recipe::Observer::new();
+    loop {
+        let line = tokio::select! {
+            () = view.closed() => return,
+            line = bystander.line() => line,
+        };
+        let Some(line) = line else { return };
+        let machine = &mut machine;
+        let (subject, view) = (&subject, &view);
+        let following = Following { subject, line, view, machine, look: None, watch: None, unanswered: 0 };
+        tokio::select! {
+            () = view.closed() => return,
+            () = following.run() => {}
+        }
+    }
+}
+
+/// What an observer does in one ZooKeeper session.
+struct Following<'a, S: Subject> {
+    subject: &'a Arc<S>,
+    line: Line,
+    view: &'a watch::Sender<View<S::Who>>,
+    machine: &'a mut zklock_recipe::Observer<S::Who>,
+    look: Option<BoxFuture<'static, Heard<S::Who>>>,
+    watch: Option<Standing>,
+    /// The number of looks in a row that no server answered.
+    unanswered: u32,
+}
+
+impl<S: Subject> Following<'_, S> {
+    /// Observes until the ZooKeeper session is over.
+    async fn run(mut self) {
+        let mut heard = self.line.lease.heard();
+        // The watch of the last session has gone with it.
+        self.take_in(Observation::Disconnected, None);
+        let mut stale = self.stale();
+        loop {
+            let waits = self.look.is_none();
+            let event = tokio::select! {
+                // The server sends the events of a change before an answer that shows the change.
+                biased;
+                event = change(&mut self.watch) => event,
+                answer = answer(&mut self.look) => match self.weigh(answer) {
+                    Some((event, as_of)) => {
+                        self.take_in(event, as_of);
+                        stale = self.stale();
+                        continue;
+                    }
+                    None => return,
+                },
+                // The lease has the sender, so this never fails.
+                Ok(()) = heard.changed() => {
+                    let sent = *heard.borrow_and_update();
+                    self.assure(sent).await;
+                    continue;
+                }
+                () = sleep_until(stale), if waits => Observation::Doubted,
+            };
+            stale = self.stale();
+            self.take_in(event, None);
+        }
+    }
+
+    /// Takes in an event, and does what follows from it. With `as_of`, what is known was true at that instant or later.
+    fn take_in(&mut self, event: Observation<S::Who>, as_of: Option<Moment>) {
+        let lost = event == Observation::Disconnected;
+        if lost {
+            (self.look, self.watch) = (None, None);
+        }
+        let refused = event == Observation::Refused;
+        let instructions = self.machine.handle(event);
+        self.view.send_if_modified(|view| {
+            view.as_of = as_of.or(view.as_of);
+            if as_of.is_some() && !refused {
+                view.refusal = None;
+            }
+            let told = view.told;
+            for instruction in &instructions {
+                if let Instruction::Tell(who) = instruction {
+                    view.who.clone_from(who);
+                    view.told += 1;
+                }
+            }
+            view.told != told
+        });
+        for instruction in instructions {
+            if let Instruction::Look(footing) = instruction {
+                debug!(path = self.subject.path(), ?footing, "an observer looks");
+                self.look = Some(self.look(footing));
+            }
+        }
+        if lost {
+            // The next look waits for the next connection by itself. If the session is over, it says so.
+            self.take_in(Observation::Connected, None);
+        }
+    }
+
+    /// Sends a look, on the present connection or the next one.
+    fn look(&self, footing: Footing) -> BoxFuture<'static, Heard<S::Who>> {
+        let subject = self.subject.clone();
+        let asked = sight(&self.line, move |client| subject.look(client, footing));
+        let pause = self
+            .unanswered
+            .checked_sub(1)
+            .map(|doublings| LONGEST_PAUSE.min(SHORTEST_PAUSE * 2u32.saturating_pow(doublings)));
+        async move {
+            if let Some(pause) = pause {
+                sleep(pause).await;
+            }
+            asked.await
+        }
+        .boxed()
+    }
+
+    /// Turns the result of a look into an event, with the instant from which on it was true. Returns `None` if the session
+    /// is over.
+    fn weigh(&mut self, heard: Heard<S::Who>) -> Option<(Observation<S::Who>, Option<Moment>)> {
+        self.look = None;
+        let (found, watch, sent, before) = match heard {
+            Heard::Given { found, watch, sent, before } => (found, watch.map(|watch| *watch), sent, before),
+            Heard::Nothing => return Some((Observation::Disconnected, None)),
+            Heard::Over => return None,
+        };
+        if watch.is_some() {
+            self.watch = watch;
+        }
+        Some(match found {
+            Ok(found) => {
+                self.unanswered = 0;
+                if found.as_ref().is_some_and(|(stamp, _)| self.machine.is_past(*stamp)) {
+                    warn!(
+                        path = self.subject.path(),
+                        "an observer sees a lower token than before, and tells of nobody; the server is behind, or the \
+                         ensemble was restored from a backup: observe anew then"
+                    );
+                }
+                // The server had by then what the leader had done before `before`, and the look came later.
+                (Observation::Seen(found), (before.connection == sent.connection).then_some(before.at))
+            }
+            Err(Event::SessionOver(end)) => {
+                // The reply may say so before the connection's client knows.
+                self.line.lease.ended(end);
+                return None;
+            }
+            Err(Event::Refused(refusal)) => {
+                warn!(path = self.subject.path(), %refusal, "the server refuses to tell an observer");
+                self.unanswered = 0;
+                self.view.send_if_modified(|view| {
+                    view.refusal = Some(refusal);
+                    false
+                });
+                (Observation::Refused, None)
+            }
+            Err(_) => {
+                self.unanswered = self.unanswered.saturating_add(1);
+                (Observation::Unanswered, None)
+            }
+        })
+    }
+
+    /// The leader has answered a request that was sent then. The answer came behind the events of all that the leader had
+    /// done before. So if no event is there, nothing had changed.
+    async fn assure(&mut self, sent: Sent) {
+        let watching = self.machine.is_watching();
+        let Some(watch) = self.watch.as_mut().filter(|it| watching && it.connection == sent.connection)
+        else {
+            return;
+        };
+        if poll_fn(|cx| Poll::Ready(watch.is_quiet(cx))).await {
+            self.view.send_if_modified(|view| {
+                view.as_of = Some(sent.at);
+                false
+            });
+        }
+    }
+
+    /// When to look again if nothing is heard until then.
+    fn stale(&self) -> Instant {
+        Instant::now() + sight::stale(self.line.lease.lengths().timeout)
+    }
+}
+
+/// Resolves with the result of the look that is under way.
+async fn answer<T>(look: &mut Option<BoxFuture<'static, Heard<T>>>) -> Heard<T> {
+    match look {
+        Some(look) => look.await,
+        None => pending().await,
+    }
+}
+
+/// Resolves with what the watch reports.
+async fn change<T>(watch: &mut Option<Standing>) -> Observation<T> {
+    match watch {
+        Some(watch) => watch.changed().await.map_or(Observation::Disconnected, Observation::Changed),
+        None => pending().await,
+    }
+}

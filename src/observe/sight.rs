@@ -1,0 +1,106 @@
+//! One look, and the watch that it leaves.
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::channel::mpsc;
+use futures::future::BoxFuture;
+use zklock_recipe::{Event, Stamp};
+use zookeeper_client::Client;
+
+use crate::requests::Sighting;
+use crate::zk::{Answer, Line, Revocable, Sent};
+
+/// The result of a look.
+pub(crate) enum Heard<T> {
+    /// A server's answer, the watch that it left, and what was heard from the leader before the look was sent.
+    Given { found: Result<Option<(Stamp, T)>, Event>, watch: Option<Box<Standing>>, sent: Sent, before: Sent },
+    /// The connection was lost before the answer.
+    Nothing,
+    /// The session is over.
+    Over,
+}
+
+/// A watch that stands.
+pub(crate) struct Standing {
+    pub(super) connection: u64,
+    /// It passes the changes on when it is polled. It resolves once the connection is lost.
+    kept: Revocable<()>,
+    changes: mpsc::UnboundedReceiver<Option<i64>>,
+    /// A change that was received, and not taken in yet.
+    next: Option<Option<i64>>,
+}
+
+impl Standing {
+    /// Returns whether the watch stands and has reported no change that was not taken in yet.
+    pub(super) fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {
+        let lost = self.kept.poll_unpin(cx).is_ready();
+        if self.next.is_none() {
+            self.next = self.changes.try_recv().ok();
+        }
+        self.next.is_none() && !lost
+    }
+
+    /// Resolves at the next change, with the zxid of its transaction, if the server has named it. Resolves to `None` once
+    /// the connection is lost.
+    pub(crate) async fn changed(&mut self) -> Option<Option<i64>> {
+        poll_fn(|cx| match self.is_quiet(cx) {
+            true => Poll::Pending,
+            false => Poll::Ready(self.next.take()),
+        })
+        .await
+    }
+}
+
+/// How many session timeouts without news lead to another look.
+const STALE: u32 = 10;
+
+/// How long to wait for news before another look. Those that heard the last news together are spread.
+pub(crate) fn stale(session_timeout: Duration) -> Duration {
+    session_timeout * STALE + session_timeout.mul_f64(2.0 * fastrand::f64())
+}
+
+/// Sends a look, on the present connection or the next one. It is sent at its first poll.
+pub(crate) fn sight<T, F>(
+    line: &Line,
+    look: impl FnOnce(Arc<Client>) -> F + Send + 'static,
+) -> BoxFuture<'static, Heard<T>>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
+{
+    let heard = line.lease.heard();
+    let asked = line.requester.request(move |wire| {
+        let before = *heard.borrow();
+        let look = look(wire.client.clone());
+        async move {
+            match look.await {
+                Ok(Sighting { found, changes }) => {
+                    let watch = changes.map(|changes| {
+                        let (sender, receiver) = mpsc::unbounded();
+                        let forward = changes.forward(move |change| drop(sender.unbounded_send(change)));
+                        (wire.keep(forward), receiver)
+                    });
+                    (found, watch, before)
+                }
+                Err(event) => (Err(event), None, before),
+            }
+        }
+    });
+    async move {
+        match asked.await {
+            Answer::Given((found, watch, before), sent) => {
+                let connection = sent.connection;
+                let standing = |(kept, changes)| Box::new(Standing { connection, kept, changes, next: None });
+                let watch = watch.map(standing);
+                Heard::Given { found, watch, sent, before }
+            }
+            Answer::Lost => Heard::Nothing,
+            Answer::Over(_) => Heard::Over,
+        }
+    }
+    .boxed()
+}

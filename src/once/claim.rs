@@ -1,0 +1,335 @@
+//! Claims of slots: what the records say of a slot, and the transaction by which its run begins.
+
+use std::sync::Arc;
+
+use zklock_recipe::Refusal;
+
+use super::ask::{Unread, ask};
+use super::error::ClaimError;
+use super::record::{Record, RecordData, RecordState, directory_data, greatest_forgotten};
+use super::slot::Slot;
+use super::turn::Turn;
+use crate::fence::FencingToken;
+use crate::guard::Guard;
+use crate::guard::lost::Lost;
+use crate::guard::operation::NodeOptions;
+use crate::guard::transaction_error::{ConditionProblem, TransactionError};
+use crate::lock::error::AcquireError;
+use crate::requests::{self, Kept, Page};
+use crate::settings::Settings;
+
+/// How often the begin of a run is written, if nobody answers or somebody else changes the records.
+const TRIES: u32 = 8;
+
+/// How many records one transaction drops at most. If the number of records to keep was made much smaller, several claims
+/// drop the rest.
+const MOST_DROPPED: usize = 100;
+
+/// The result of a claim.
+#[derive(Debug)]
+#[must_use = "a turn that is dropped has begun its slot without an end"]
+pub enum Claim {
+    /// The caller runs the slot now.
+    Turn(Turn),
+    /// The slot must not run: it has succeeded; or it has failed or was never ended, and is not to be retried. The lock is
+    /// released again.
+    Done(Record),
+}
+
+/// The records beside a lock, and what claims make of them.
+pub(super) struct Ledger {
+    pub(super) lock: Arc<Settings>,
+    pub(super) directory: String,
+    /// How many records are kept.
+    pub(super) keep: usize,
+    /// Whether a slot runs again that has not succeeded.
+    pub(super) retry: bool,
+}
+
+/// Why a run was not begun.
+pub(super) enum NotBegun {
+    /// The guard was lost. If a record with its token says that the slot has begun, nothing has run all the same.
+    Lost,
+    /// For good.
+    For(ClaimError),
+}
+
+impl From<Lost> for NotBegun {
+    fn from(_: Lost) -> Self {
+        Self::Lost
+    }
+}
+
+impl From<ClaimError> for NotBegun {
+    fn from(error: ClaimError) -> Self {
+        Self::For(error)
+    }
+}
+
+/// What the records say of a slot.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It must not run.
+    Done(Record),
+    /// This very guard has begun it, as this attempt.
+    Ours { attempt: u32 },
+    /// It runs now, as this attempt.
+    Runs { attempt: u32 },
+    /// Nobody knows whether it has run.
+    Forgotten,
+}
+
+impl Ledger {
+    /// Claims a slot under this guard: begins its run if it may run, or releases the lock. `unstarted` are the tokens of
+    /// guards that this claim had before and has lost. Under none of them anything ran.
+    pub(super) async fn claim(
+        &self,
+        guard: Guard,
+        slot: &Slot,
+        unstarted: &[FencingToken],
+    ) -> Result<Claim, NotBegun> {
+        let token = guard.token();
+        for _ in 0..TRIES {
+            let Some(page) = self.page(&guard, slot).await? else {
+                self.create_directory(&guard).await?;
+                continue;
+            };
+            let forgotten = greatest_forgotten(&page.data)
+                .map_err(|_| ClaimError::NotARecord { path: self.directory.clone() })?;
+            let record = page.record.as_ref().map(|kept| self.decode(kept)).transpose()?;
+            let may_be_forgotten = forgotten.as_deref() >= Some(slot.as_str());
+            let attempt = match verdict(record, may_be_forgotten, self.retry, token, unstarted) {
+                Verdict::Runs { attempt } => attempt,
+                Verdict::Ours { attempt } => {
+                    let version = page.record.map_or(0, |kept| kept.stat.version);
+                    let begun = self.begun(token, attempt);
+                    return Ok(Claim::Turn(Turn::new(guard, &self.directory, slot.as_str(), begun, version)));
+                }
+                Verdict::Done(record) => {
+                    // If the release is not confirmed, it goes on in the background. The record counts all the same.
+                    let _released = guard.release().await;
+                    return Ok(Claim::Done(record));
+                }
+                Verdict::Forgotten => {
+                    let (path, slot) = (self.lock.path.to_string(), slot.as_str().to_owned());
+                    let forgotten = forgotten.unwrap_or_default();
+                    return Err(ClaimError::SlotForgotten { path, slot, forgotten }.into());
+                }
+            };
+            let dropped = self.surplus(&guard, slot, &page).await?;
+            let begun = self.begun(token, attempt);
+            match self.begin(&guard, slot, &page, forgotten, dropped, &begun).await {
+                // The record is a new node, whose version is zero.
+                Ok(()) => return Ok(Claim::Turn(Turn::new(guard, &self.directory, slot.as_str(), begun, 0))),
+                Err(TransactionError::Lost(_)) => return Err(NotBegun::Lost),
+                // The next look shows what became of it. It must come after a quorum's answer.
+                Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {
+                    guard.verify().await?;
+                }
+                Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
+                    return Err(ClaimError::NotAuthorized { path: self.directory.clone() }.into());
+                }
+                // Somebody else has changed the records since the look, or an earlier transaction of ours has.
+                Err(TransactionError::Condition {
+                    problem:
+                        ConditionProblem::NoNode
+                        | ConditionProblem::NodeExists
+                        | ConditionProblem::BadVersion
+                        | ConditionProblem::NotEmpty,
+                    ..
+                }) => {}
+                Err(error) => return Err(ClaimError::refused(&self.directory, error).into()),
+            }
+        }
+        Err(ClaimError::Unconfirmed { path: self.path(slot.as_str()) }.into())
+    }
+
+    /// Writes in one transaction that the run has begun, and drops these records. A record of an earlier attempt is
+    /// deleted and created again, so that its `ctime` is the begin of this one.
+    async fn begin(
+        &self,
+        guard: &Guard,
+        slot: &Slot,
+        page: &Page,
+        forgotten: Option<String>,
+        dropped: Vec<Kept>,
+        begun: &RecordData,
+    ) -> Result<(), TransactionError> {
+        let version = Some(page.version);
+        let greatest = dropped.iter().map(|kept| kept.name.clone()).max();
+        let mut transaction = match greatest {
+            Some(greatest) => {
+                let greatest = forgotten.map_or(greatest.clone(), |forgotten| forgotten.max(greatest));
+                guard.transaction().set(&self.directory, directory_data(&greatest), version)
+            }
+            None => guard.transaction().check(&self.directory, version),
+        };
+        for kept in dropped.iter().chain(&page.record) {
+            transaction = transaction.delete(self.path(&kept.name), Some(kept.stat.version));
+        }
+        let options = NodeOptions::new().acl(self.lock.acl.clone());
+        transaction.create_with(self.path(slot.as_str()), begun.encode(), options).commit().await.map(drop)
+    }
+
+    fn begun(&self, token: FencingToken, attempt: u32) -> RecordData {
+        let owner = self.lock.owner.clone();
+        RecordData { state: RecordState::Begun, owner, token: token.zxid(), attempt }
+    }
+
+    pub(super) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory)
+    }
+
+    fn decode(&self, kept: &Kept) -> Result<Record, ClaimError> {
+        let record = Record::decode(&self.directory, kept);
+        record.ok_or_else(|| ClaimError::NotARecord { path: self.path(&kept.name) })
+    }
+
+    /// The records that are too many once this slot has one: those with the smallest names. It reads them only if they
+    /// may be too many.
+    async fn surplus(&self, guard: &Guard, slot: &Slot, page: &Page) -> Result<Vec<Kept>, NotBegun> {
+        let others = page.names.iter().filter(|name| *name != slot.as_str()).cloned().collect::<Vec<_>>();
+        if others.len() < self.keep {
+            return Ok(Vec::new());
+        }
+        let found = ask(guard, || {
+            let (directory, names) = (self.directory.clone(), others.clone());
+            |wire| requests::records(wire.client, directory, names)
+        });
+        let found = found.await.map_err(|unread| self.unread(unread))?;
+        // A node that is no record stays, and so does one with children, which cannot be deleted.
+        let is_record =
+            |kept: &Kept| kept.stat.num_children == 0 && Record::decode(&self.directory, kept).is_some();
+        let mut records = found.into_iter().filter(is_record).collect::<Vec<_>>();
+        // The smallest names go first, and not the oldest records: so a slot of the future, which a wrong clock has made,
+        // stays until its time has come, and does not make every slot until then a forgotten one.
+        records.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        records.truncate((records.len() + 1).saturating_sub(self.keep).min(MOST_DROPPED));
+        Ok(records)
+    }
+
+    async fn page(&self, guard: &Guard, slot: &Slot) -> Result<Option<Page>, NotBegun> {
+        let page = ask(guard, || {
+            let (directory, name) = (self.directory.clone(), slot.as_str().to_owned());
+            |wire| requests::page(wire.client, directory, name)
+        });
+        page.await.map_err(|unread| self.unread(unread))
+    }
+
+    /// Creates the directory of the records. Its parent exists, because the lock's directory is in it.
+    async fn create_directory(&self, guard: &Guard) -> Result<(), NotBegun> {
+        let created = ask(guard, || {
+            let (lock, directory) = (self.lock.clone(), self.directory.clone());
+            |wire| requests::create_records(wire.client, lock, directory)
+        });
+        created.await.map(drop).map_err(|unread| self.unread(unread))
+    }
+
+    fn unread(&self, unread: Unread) -> NotBegun {
+        match unread {
+            Unread::Lost(_) => NotBegun::Lost,
+            Unread::Refused(refusal) => self.refusal(refusal).into(),
+            Unread::Unanswered => ClaimError::Unconfirmed { path: self.directory.clone() }.into(),
+        }
+    }
+
+    /// The error for a server's refusal of a request about the records.
+    pub(super) fn refusal(&self, refusal: Refusal) -> ClaimError {
+        match refusal {
+            Refusal::NotAuthorized => ClaimError::NotAuthorized { path: self.directory.clone() },
+            Refusal::Other(cause) => ClaimError::refused(&self.directory, cause),
+            // The rest keeps the lock from being acquired, too.
+            refusal => AcquireError::refused(self.lock.path.to_string(), refusal).into(),
+        }
+    }
+}
+
+/// Decides whether a slot runs, under the lock. So a run that has begun under another guard belongs to nobody alive.
+fn verdict(
+    record: Option<Record>,
+    may_be_forgotten: bool,
+    retry: bool,
+    token: FencingToken,
+    unstarted: &[FencingToken],
+) -> Verdict {
+    let Some(record) = record else {
+        return if may_be_forgotten { Verdict::Forgotten } else { Verdict::Runs { attempt: 1 } };
+    };
+    match record.state {
+        RecordState::Begun if record.token == token => Verdict::Ours { attempt: record.attempt },
+        // This claim has written it, and was told so too late. It is still the same attempt.
+        RecordState::Begun if unstarted.contains(&record.token) => Verdict::Runs { attempt: record.attempt },
+        RecordState::Begun | RecordState::Failed if retry => {
+            Verdict::Runs { attempt: record.attempt.saturating_add(1) }
+        }
+        RecordState::Begun | RecordState::Failed | RecordState::Succeeded => Verdict::Done(record),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    const OURS: i64 = 9;
+    const LOST: i64 = 8;
+
+    fn record(state: RecordState, token: i64) -> Record {
+        Record {
+            slot: "s".to_owned(),
+            path: "/lock/a.once/s".to_owned(),
+            state,
+            owner: String::new(),
+            token: FencingToken::new(token),
+            attempt: 2,
+            begun: UNIX_EPOCH,
+            ended: None,
+        }
+    }
+
+    /// That names up to this one were dropped matters only without a record.
+    fn verdict_on(state: RecordState, token: i64, retry: bool) -> Verdict {
+        let (ours, lost) = (FencingToken::new(OURS), FencingToken::new(LOST));
+        verdict(Some(record(state, token)), true, retry, ours, &[lost])
+    }
+
+    #[track_caller]
+    fn assert_done(state: RecordState, token: i64, retry: bool) {
+        assert_eq!(verdict_on(state, token, retry), Verdict::Done(record(state, token)));
+    }
+
+    #[test]
+    fn a_success_is_final() {
+        for token in [7, LOST, OURS] {
+            for retry in [false, true] {
+                assert_done(RecordState::Succeeded, token, retry);
+            }
+        }
+    }
+
+    #[test]
+    fn a_failed_or_abandoned_run_runs_again_only_if_asked_to() {
+        for state in [RecordState::Failed, RecordState::Begun] {
+            assert_done(state, 7, false);
+            assert_eq!(verdict_on(state, 7, true), Verdict::Runs { attempt: 3 });
+        }
+    }
+
+    #[test]
+    fn an_own_begin_is_recognised_with_and_without_retry() {
+        for retry in [false, true] {
+            assert_eq!(verdict_on(RecordState::Begun, OURS, retry), Verdict::Ours { attempt: 2 });
+            assert_eq!(verdict_on(RecordState::Begun, LOST, retry), Verdict::Runs { attempt: 2 });
+        }
+    }
+
+    #[test]
+    fn without_a_record_a_slot_runs_unless_it_may_be_forgotten() {
+        let ours = FencingToken::new(OURS);
+        for retry in [false, true] {
+            assert_eq!(verdict(None, false, retry, ours, &[]), Verdict::Runs { attempt: 1 });
+            assert_eq!(verdict(None, true, retry, ours, &[]), Verdict::Forgotten);
+        }
+    }
+}

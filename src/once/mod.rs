@@ -1,0 +1,383 @@
+//! A [`Once`]: a lock whose slots run once. This layer stands on the lock; it has no protocol of its own but the records.
+
+mod ask;
+pub(crate) mod claim;
+pub(crate) mod error;
+pub(crate) mod options;
+pub(crate) mod record;
+pub(crate) mod slot;
+pub(crate) mod turn;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::warn;
+use zklock_recipe::Event;
+
+use claim::{Claim, Ledger, NotBegun};
+use error::{ClaimError, InvalidOnce, RunError};
+use options::{MOST_KEPT, OnceOptions};
+use record::Record;
+use slot::{Slot, slot_at, whole_seconds};
+use turn::Turn;
+
+use crate::guard::Guard;
+use crate::lock::Lock;
+use crate::lock::error::{AcquireError, QueryError};
+use crate::lock::query::query;
+use crate::requests;
+use crate::zk::{Answer, Succession};
+
+/// The name of the directory of the records is the lock's name and this.
+const SUFFIX: &str = ".once";
+
+/// The name of the node that shows the leader's clock. No slot can have it.
+const PROBE: &str = "@now";
+
+/// The pause after a request that was not answered.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A lock whose *slots* run once. A slot is a name, such as the date `2026-11-22`. However many machines claim a slot, one
+/// of them gets a [`Turn`] and runs it, and the others are told that it is done.
+///
+/// A [`Lock`] alone serialises: three machines that start a nightly job under a lock run it three times, one after the
+/// other. A `Once` remembers in ZooKeeper which slots have run. Each slot has a *record*, a persistent node in a directory
+/// beside the lock's: `/lock/report.once/2026-11-22`. It is written under the lock, by transactions that ZooKeeper commits
+/// only while the lock is held. The lock is an ordinary one, so a `Once` and a [`Lock`] at the same path exclude each other.
+///
+/// # What is promised
+///
+/// * At most one run of a slot is recorded as successful, and no run of it begins after that. This does not depend on the
+///   machines' clocks.
+/// * No run begins before ZooKeeper has confirmed its record.
+/// * By default a slot begins at most once. If its run fails, or its holder vanishes, the slot does not run again.
+/// * With [`OnceOptions::retry`], a slot runs until it has succeeded: a claim begins it again if its last run has failed, or
+///   has begun and never ended. A run that lost its lock may have done its work before that, and then the work is done
+///   twice. Only the fencing token protects the work itself.
+/// * The number of records is bounded ([`OnceOptions::keep`]). A claim of a slot that may have run, and whose record was
+///   dropped, is an error ([`ClaimError::SlotForgotten`]). So let the text order of slots be their age, as with dates.
+///
+/// An operator who deletes a record lets that slot run again. An operator who deletes the whole directory lets all slots run
+/// again.
+///
+/// ```no_run
+/// # async fn report(date: &str) -> Result<(), std::io::Error> { Ok(()) }
+/// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use zklock::Ran;
+///
+/// let once = session.once("/lock/report")?;
+/// let today = once.period_slot(Duration::from_secs(24 * 60 * 60)).await?; // by ZooKeeper's clock
+/// match once.run(&today, async |turn| report(turn.slot()).await).await? {
+///     Ran::Now(()) => println!("done"),
+///     Ran::Before(record) => println!("{} has done it", record.owner),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Once {
+    lock: Lock,
+    ledger: Arc<Ledger>,
+}
+
+/// The result of [`Once::run`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ran<T> {
+    /// The work ran, and its success is recorded. This is its output.
+    Now(T),
+    /// The slot must not run. This is its record.
+    Before(Record),
+}
+
+/// How long a claim waits for the lock.
+#[derive(Clone, Copy)]
+enum Wait {
+    ForEver,
+    Until(Instant),
+    Never,
+}
+
+impl Once {
+    pub(crate) fn new(
+        succession: Arc<Succession>,
+        path: &str,
+        options: OnceOptions,
+    ) -> Result<Self, InvalidOnce> {
+        let OnceOptions { lock, keep, retry } = options;
+        let lock = Lock::new(succession, path, lock)?;
+        if !(1..=MOST_KEPT).contains(&keep) {
+            return Err(InvalidOnce::Keep { path: path.to_owned(), keep });
+        }
+        let directory = format!("{path}{SUFFIX}");
+        let ledger = Ledger { lock: lock.settings().clone(), directory, keep: keep.into(), retry };
+        Ok(Self { lock, ledger: Arc::new(ledger) })
+    }
+
+    /// Returns the path of the lock's directory, relative to the connect string's chroot.
+    pub fn path(&self) -> &str {
+        self.lock.path()
+    }
+
+    /// Returns the lock that each run holds. It knows nothing of slots.
+    pub fn lock(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// Claims a slot: acquires the lock, and begins the slot's run unless its record says that it must not run. It waits
+    /// for the lock as [`Lock::acquire`] does, so a claim of a slot that runs at this moment ends with that run.
+    ///
+    /// After the grant it takes two round trips: one to read the records, and one to write that the run has begun. If the
+    /// directory of the records does not exist, it takes two more, and if records are dropped, one more.
+    ///
+    /// If the lock is lost before the begin is confirmed, the claim acquires it again. It never returns a turn whose record
+    /// is not confirmed.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClaimError`]. The slot's name has 1 to 128 characters: ASCII letters, digits, `.`, `_`, `:`, `+` and `-`.
+    ///
+    /// # Cancel safety
+    ///
+    /// The lock is as safe as with [`Lock::acquire`]. If you drop the future in the instant in which the begin is written,
+    /// the record may say that the slot has begun though nothing ran. Without [`OnceOptions::retry`] the slot does not run
+    /// then. To give up waiting for the lock without that risk, use [`claim_timeout`](Self::claim_timeout).
+    ///
+    /// ```no_run
+    /// # async fn report() -> bool { true }
+    /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// use zklock::Claim;
+    ///
+    /// match session.once("/lock/report")?.claim("2026-11-22").await? {
+    ///     Claim::Turn(turn) => match turn.guard().run(report()).await? {
+    ///         true => turn.complete().await?,
+    ///         false => turn.fail().await?,
+    ///     },
+    ///     Claim::Done(record) => println!("{} by {}", record.state, record.owner),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn claim(&self, slot: &str) -> Result<Claim, ClaimError> {
+        loop {
+            if let Some(claim) = self.claim_by(slot, Wait::ForEver).await? {
+                return Ok(claim);
+            }
+        }
+    }
+
+    /// As [`claim`](Self::claim), but it waits for no other contender. Returns `None` if somebody holds the lock or waits
+    /// for it. To acquire the lock takes half a session timeout at most ([`Lock::try_acquire`]), and the begin takes until the
+    /// guard's lease ends at most. If the begin is not confirmed by then, the call tries to acquire the lock again.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClaimError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`claim`](Self::claim).
+    pub async fn try_claim(&self, slot: &str) -> Result<Option<Claim>, ClaimError> {
+        self.claim_by(slot, Wait::Never).await
+    }
+
+    /// As [`claim`](Self::claim), but it returns `None` if the lock was not acquired within `timeout`. The time begins with
+    /// this call, not with the first poll. It bounds the wait for the lock. After the grant the call returns at the latest
+    /// when the guard's lease ends, or after `timeout` if that is later.
+    ///
+    /// # Errors
+    ///
+    /// See [`ClaimError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`claim`](Self::claim).
+    pub fn claim_timeout(
+        &self,
+        slot: &str,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Option<Claim>, ClaimError>> + Send {
+        let wait = Instant::now().checked_add(timeout).map_or(Wait::ForEver, Wait::Until);
+        self.claim_by(slot, wait)
+    }
+
+    /// Claims a slot, does the work if this caller runs it, and records how the work ended. If the lock is lost, the work is
+    /// dropped at that moment, as by [`Guard::run`].
+    ///
+    /// If `work` returns an error, that is recorded as a failure. Then the result is that error, also if its record was not
+    /// confirmed.
+    ///
+    /// # Errors
+    ///
+    /// See [`RunError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`claim`](Self::claim) until the work begins, and as the work from then on. If you drop the future later than that,
+    /// the slot has begun, and its run has no end.
+    pub async fn run<T, E, W>(&self, slot: &str, work: W) -> Result<Ran<T>, RunError<E>>
+    where
+        W: AsyncFnOnce(&Turn) -> Result<T, E>,
+    {
+        let turn = match self.claim(slot).await? {
+            Claim::Turn(turn) => turn,
+            Claim::Done(record) => return Ok(Ran::Before(record)),
+        };
+        match turn.guard().run(work(&turn)).await {
+            Ok(Ok(output)) => turn.complete().await.map(|()| Ran::Now(output)).map_err(RunError::Record),
+            Ok(Err(error)) => {
+                if let Err(unrecorded) = turn.fail().await {
+                    warn!(error = %unrecorded, "a run has failed, and that is not recorded");
+                }
+                Err(RunError::Work(error))
+            }
+            Err(lost) => Err(RunError::Lost(lost)),
+        }
+    }
+
+    /// Returns the name of the slot of this moment, by the clock of ZooKeeper's leader: when the present period began, such
+    /// as `2026-11-22T00:00:00Z`. All machines agree on it, however wrong their own clocks are. One period begins at the Unix
+    /// epoch, in UTC: days begin at midnight UTC, and weeks on a Thursday. `period` is a number of whole seconds.
+    ///
+    /// Ask once, before you wait for the lock. A claim that waits until a later period is then still a claim of the slot in
+    /// which it was made.
+    ///
+    /// The leader's clock may go back or forth, as when another leader is elected. Then a period's slot may come too early or
+    /// too late, or not at all. No slot runs twice for that reason.
+    ///
+    /// The call takes one round trip. It creates the directory of the records if that does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`ClaimError::Slot`] if `period` is not a number of whole seconds, or is zero. [`ClaimError::Unanswered`] after
+    /// half a session timeout without an answer. [`ClaimError::Acquire`] if the session is over, or if the server
+    /// refuses for a reason that also keeps the lock from being acquired. [`ClaimError::NotAuthorized`] if an ACL
+    /// forbids it. [`ClaimError::Refused`] if the server refuses for another reason, or its leader's clock is before
+    /// 1970 or after 9999.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    pub async fn period_slot(&self, period: Duration) -> Result<String, ClaimError> {
+        let seconds = whole_seconds(period)
+            .map_err(|problem| ClaimError::Slot { slot: format!("every {period:?}"), problem })?;
+        let succession = self.lock.succession();
+        let now = match succession.patiently(self.leader_time()).await {
+            Ok(now) => now?,
+            Err(waited) => return Err(ClaimError::Unanswered { path: self.path().to_owned(), waited }),
+        };
+        slot_at(now, seconds).ok_or_else(|| {
+            let cause = "its leader's clock is before 1970 or after 9999; set that clock";
+            ClaimError::refused(&self.ledger.directory, cause)
+        })
+    }
+
+    /// Returns the records, the one that began last first. It is meant for operators and tests: the answer may be outdated
+    /// by the time you read it. It leaves out records that this session may not read, and nodes that are no records.
+    ///
+    /// # Errors
+    ///
+    /// See [`QueryError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    pub async fn records(&self) -> Result<Vec<Record>, QueryError> {
+        let directory = self.ledger.directory.clone();
+        let asked = directory.clone();
+        let mut found =
+            query(self.lock.succession(), &directory, |wire| requests::all_records(wire.client, asked))
+                .await?;
+        found.sort_unstable_by_key(|kept| std::cmp::Reverse(kept.stat.czxid));
+        Ok(found.iter().filter_map(|kept| Record::decode(&directory, kept)).collect())
+    }
+
+    /// Claims a slot. It is no `async fn`, so that the future can say that it is `Send`.
+    fn claim_by(
+        &self,
+        slot: &str,
+        wait: Wait,
+    ) -> impl Future<Output = Result<Option<Claim>, ClaimError>> + Send {
+        let (once, parsed) = (self.clone(), Slot::parse(slot));
+        let parsed = parsed.map_err(|problem| ClaimError::Slot { slot: slot.to_owned(), problem });
+        async move {
+            let slot = parsed?;
+            let mut unstarted = Vec::new();
+            loop {
+                let guard = match once.acquire(wait).await {
+                    Ok(Some(guard)) => guard,
+                    // A record may say that the slot has begun, though nothing ran.
+                    Ok(None) | Err(_) if !unstarted.is_empty() => {
+                        return Err(ClaimError::Unconfirmed { path: once.ledger.path(slot.as_str()) });
+                    }
+                    Ok(None) => return Ok(None),
+                    Err(error) => return Err(error.into()),
+                };
+                let token = guard.token();
+                match once.ledger.claim(guard, &slot, &unstarted).await {
+                    Ok(claim) => return Ok(Some(claim)),
+                    Err(NotBegun::For(error)) => return Err(error),
+                    Err(NotBegun::Lost) => {
+                        warn!(
+                            path = once.path(),
+                            slot = slot.as_str(),
+                            "the lock was lost before a run began"
+                        );
+                        unstarted.push(token);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn acquire(&self, wait: Wait) -> Result<Option<Guard>, AcquireError> {
+        match wait {
+            Wait::ForEver => self.lock.acquire().await.map(Some),
+            Wait::Until(deadline) => {
+                self.lock.acquire_timeout(deadline.saturating_duration_since(Instant::now())).await
+            }
+            Wait::Never => self.lock.try_acquire().await,
+        }
+    }
+
+    /// Asks for the time until a server answers. It is in milliseconds since the Unix epoch.
+    async fn leader_time(&self) -> Result<i64, ClaimError> {
+        let (succession, ledger) = (self.lock.succession(), &self.ledger);
+        loop {
+            let session = match succession.living().await {
+                Ok(session) => session,
+                Err(over) => return Err(AcquireError::over(self.path().to_owned(), over).into()),
+            };
+            let (lock, directory) = (ledger.lock.clone(), ledger.directory.clone());
+            let told = session.requester().request(|wire| async move {
+                let probe = format!("{directory}/{PROBE}");
+                if let Some(now) = requests::leader_time(wire.client.clone(), lock.clone(), probe).await? {
+                    return Ok(Some(now));
+                }
+                if !requests::create_records(wire.client.clone(), lock.clone(), directory).await? {
+                    // The lock's directory comes with its ancestors, which are those of the records, too.
+                    match requests::create_directory(&wire.client, &lock).await {
+                        Event::DirectoryReady => {}
+                        failure => return Err(failure),
+                    }
+                }
+                Ok(None)
+            });
+            match told.await {
+                Answer::Given(Ok(Some(now)), _) => return Ok(now),
+                Answer::Given(Ok(None), _) => {}
+                Answer::Given(Err(Event::Refused(refusal)), _) => return Err(ledger.refusal(refusal)),
+                Answer::Given(Err(_), _) | Answer::Lost | Answer::Over(_) => session.sleep(PAUSE).await,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once").field("path", &self.path()).finish_non_exhaustive()
+    }
+}

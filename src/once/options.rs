@@ -1,0 +1,64 @@
+//! The options of a lock whose slots run once.
+
+use crate::lock::options::LockOptions;
+
+/// How many records are kept by default.
+const DEFAULT_KEEP: u16 = 100;
+
+/// The most records that can be kept. A claim that drops a record reads all of them.
+pub(super) const MOST_KEPT: u16 = 1_000;
+
+/// Options of a [`Once`](crate::Once); see [`Session::once_with`](crate::Session::once_with).
+///
+/// ```
+/// use zklock::{LockOptions, OnceOptions};
+///
+/// let options = OnceOptions::new().lock(LockOptions::new().owner("report@eu-1")).keep(400).retry(true);
+/// # drop(options);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until they are given to `Session::once_with`"]
+pub struct OnceOptions {
+    pub(super) lock: LockOptions,
+    pub(super) keep: u16,
+    pub(super) retry: bool,
+}
+
+impl OnceOptions {
+    /// Makes the default options.
+    pub fn new() -> Self {
+        Self { lock: LockOptions::new(), keep: DEFAULT_KEEP, retry: false }
+    }
+
+    /// Sets the options of the lock. Its ACL is also that of the records and of their directory.
+    pub fn lock(mut self, options: LockOptions) -> Self {
+        self.lock = options;
+        self
+    }
+
+    /// Sets how many records are kept: between 1 and 1,000. The default is 100. The claim that adds one record too many
+    /// drops the one with the smallest name. A slot whose record was dropped can no longer be claimed; see
+    /// [`ClaimError::SlotForgotten`](crate::ClaimError::SlotForgotten).
+    ///
+    /// Give every contender the same number: each one drops the records that are too many for itself.
+    pub fn keep(mut self, records: u16) -> Self {
+        self.keep = records;
+        self
+    }
+
+    /// Sets whether a slot runs again that has not succeeded: its run failed, or began and never ended because its
+    /// holder vanished. The default is false: then a slot begins at most once. A slot that has succeeded never runs again.
+    ///
+    /// A run that began and never ended may have done all of its work, or a part. So let the work bear a repetition, or
+    /// let the store compare fencing tokens.
+    pub fn retry(mut self, retry: bool) -> Self {
+        self.retry = retry;
+        self
+    }
+}
+
+impl Default for OnceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,155 @@
+//! The record of one slot, and the data of the directory that keeps the records.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::fence::FencingToken;
+use crate::requests::Kept;
+
+/// The record of a slot. [`Once::records`](crate::Once::records) and [`Claim::Done`](crate::Claim::Done) return it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Record {
+    /// The name of the slot.
+    pub slot: String,
+    /// The path of the record's node.
+    pub path: String,
+    /// How far the last run of the slot has come.
+    pub state: RecordState,
+    /// The owner text of the last run.
+    pub owner: String,
+    /// The fencing token of the last run.
+    pub token: FencingToken,
+    /// How many times the slot has begun, this run included. It is more than one only with
+    /// [`OnceOptions::retry`](crate::OnceOptions::retry).
+    pub attempt: u32,
+    /// When the last run began, by the clock of ZooKeeper's leader.
+    pub begun: SystemTime,
+    /// When the last run succeeded or failed, by the clock of ZooKeeper's leader. `None` if it has only begun.
+    pub ended: Option<SystemTime>,
+}
+
+/// How far a run of a slot has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum RecordState {
+    /// The run has begun. It is under way, or its holder has vanished. Only the lock tells the two apart.
+    Begun,
+    /// The run has succeeded. The slot never runs again.
+    Succeeded,
+    /// The run has failed.
+    Failed,
+}
+
+impl fmt::Display for RecordState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Begun => "begun",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+/// The data of a record's node: a small JSON object. Its times are in the node's stat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RecordData {
+    pub(super) state: RecordState,
+    #[serde(default)]
+    pub(super) owner: String,
+    /// The token of the guard under which the run began.
+    pub(super) token: i64,
+    #[serde(default)]
+    pub(super) attempt: u32,
+}
+
+impl RecordData {
+    /// Returns the bytes that are written to the node.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        // A struct of strings and numbers has no key or value that JSON cannot write, so this is never empty.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+impl Record {
+    /// Reads the record from a node in this directory; `None` if the node is no record, or has a layout that this
+    /// version does not know.
+    pub(super) fn decode(directory: &str, kept: &Kept) -> Option<Self> {
+        let RecordData { state, owner, token, attempt } = serde_json::from_slice(&kept.data).ok()?;
+        let ended = state != RecordState::Begun;
+        Some(Self {
+            slot: kept.name.clone(),
+            path: format!("{directory}/{}", kept.name),
+            state,
+            owner,
+            token: FencingToken::new(token),
+            attempt,
+            begun: time(kept.stat.ctime),
+            ended: ended.then(|| time(kept.stat.mtime)),
+        })
+    }
+}
+
+/// The data of the directory: a small JSON object, or nothing while no record was dropped.
+#[derive(Serialize, Deserialize)]
+struct DirectoryData {
+    /// The greatest name of all slots whose records were dropped.
+    forgotten: String,
+}
+
+/// Returns the directory's data after records were dropped. `greatest` is the greatest of their names, and of the names
+/// of all that were dropped before.
+pub(super) fn directory_data(greatest: &str) -> Vec<u8> {
+    // As for `RecordData`.
+    serde_json::to_vec(&DirectoryData { forgotten: greatest.to_owned() }).unwrap_or_default()
+}
+
+/// Reads the greatest name of all dropped slots from the directory's data, if any was dropped. An error if the data is
+/// not zklock's.
+pub(super) fn greatest_forgotten(data: &[u8]) -> Result<Option<String>, serde_json::Error> {
+    if data.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice::<DirectoryData>(data).map(|data| Some(data.forgotten))
+}
+
+/// A time in a node's stat: milliseconds since the Unix epoch.
+fn time(millis: i64) -> SystemTime {
+    let since = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+    UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_plain_json() {
+        let data =
+            RecordData { state: RecordState::Succeeded, owner: "vm:\"7\"".to_owned(), token: 12, attempt: 2 };
+        let json = r#"{"state":"succeeded","owner":"vm:\"7\"","token":12,"attempt":2}"#;
+        assert_eq!(data.encode(), json.as_bytes());
+        assert_eq!(serde_json::from_slice::<RecordData>(json.as_bytes()).unwrap(), data);
+    }
+
+    #[test]
+    fn fields_of_later_versions_are_passed_over_and_their_states_are_not() {
+        let later = r#"{"state":"failed","owner":"o","token":1,"attempt":1,"later":true}"#;
+        assert!(serde_json::from_str::<RecordData>(later).is_ok());
+        let unknown = r#"{"state":"paused","owner":"o","token":1,"attempt":1}"#;
+        assert!(serde_json::from_str::<RecordData>(unknown).is_err());
+    }
+
+    #[test]
+    fn a_directory_has_no_data_or_ours() {
+        let data = directory_data("2026-11-22");
+        assert_eq!(data, br#"{"forgotten":"2026-11-22"}"#);
+        assert_eq!(greatest_forgotten(&data).unwrap().as_deref(), Some("2026-11-22"));
+        assert_eq!(greatest_forgotten(b"").unwrap(), None);
+        assert!(greatest_forgotten(b"precious").is_err());
+        assert!(greatest_forgotten(b"{}").is_err());
+    }
+}

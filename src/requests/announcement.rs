@@ -1,0 +1,104 @@
+//! The requests about an election's announcement: reading it, watching it, and taking it back.
+
+use std::sync::Arc;
+
+use zklock_recipe::{Event, Footing, Stamp};
+use zookeeper_client as zk;
+use zookeeper_client::{AddWatchMode, Client, Error};
+
+use super::reply::failure;
+use super::sighting::{Changes, Sighting};
+use crate::node::LeaderData;
+
+/// The version of an announcement. A leader only creates announcements, and writes to none. So a node with another
+/// version was written to by somebody else.
+const ANNOUNCED_VERSION: i32 = 0;
+
+/// An announcement, as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Announced {
+    pub(crate) data: LeaderData,
+    /// The id of the session that owns the node.
+    pub(crate) session: i64,
+    /// The transaction that created the node.
+    pub(crate) zxid: i64,
+}
+
+impl Announced {
+    /// Reads an announcement from a node; `None` if no leader made the node, or if somebody wrote to it.
+    ///
+    /// The leader's own node is older than its announcement, so its token is lower than the announcement's `czxid`.
+    fn new(data: &[u8], stat: &zk::Stat) -> Option<Self> {
+        let data = LeaderData::decode(data)?;
+        let genuine = stat.version == ANNOUNCED_VERSION
+            && zklock_recipe::session(stat.ephemeral_owner).is_some()
+            && data.token < stat.czxid;
+        genuine.then_some(Self { data, session: stat.ephemeral_owner, zxid: stat.czxid })
+    }
+}
+
+/// Reads the announcement at `path`.
+pub(crate) async fn announcement(client: Arc<Client>, path: String) -> Result<Option<Announced>, Event> {
+    look(&client, &path).await.map_err(failure)
+}
+
+async fn look(client: &Client, path: &str) -> Result<Option<Announced>, Error> {
+    match client.get_data(path).await {
+        Ok((data, stat)) => Ok(Announced::new(&data, &stat)),
+        Err(Error::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the announcement at `path`. Without a watch of this connection, it sets one before that; both requests are sent
+/// in one poll.
+pub(crate) async fn watch_announcement(
+    client: Arc<Client>,
+    path: String,
+    footing: Footing,
+) -> Result<Sighting<Announced>, Event> {
+    let look = look(&client, &path);
+    let (changes, read) = match footing {
+        Footing::Watched => (None, look.await),
+        Footing::Unwatched => {
+            let watch = client.watch(&path, AddWatchMode::Persistent);
+            // The second request is sent behind the first one. A server serves a session's requests in their order.
+            let (watcher, read) = futures::future::join(watch, look).await;
+            (Some(Changes::persistent(watcher.map_err(failure)?)), read)
+        }
+    };
+    // A watch stands even if this announcement may not be read. The next one may.
+    let found = read.map_err(failure).map(|found| {
+        found.map(|announced| (Stamp { token: announced.data.token, zxid: announced.zxid }, announced))
+    });
+    Ok(Sighting { found, changes })
+}
+
+/// Takes back the announcement of a leader whose own node is gone. Returns false if it could not find out.
+///
+/// The announcement is deleted by name and version, and the next leader's announcement has the same name and the same
+/// version. If the next leader announces itself between the read and the deletion, its announcement is deleted. It hears
+/// of that, and announces itself again.
+pub(crate) async fn retract(client: &Client, path: &str, token: i64) -> bool {
+    loop {
+        let (data, stat) = match client.get_data(path).await {
+            Ok(read) => read,
+            Err(Error::NoNode) => return true,
+            Err(error) => return failure(error) != Event::Unanswered,
+        };
+        // If somebody wrote to it, its data says nothing. It may be that of another candidate of our session then, which
+        // makes it anew.
+        let ours = stat.version != ANNOUNCED_VERSION
+            || LeaderData::decode(&data).is_some_and(|data| data.token == token);
+        if stat.ephemeral_owner != client.session_id().0 || !ours {
+            return true;
+        }
+        return match client.delete(path, Some(stat.version)).await {
+            Ok(()) | Err(Error::NoNode) => true,
+            // Somebody wrote to it after the read.
+            Err(Error::BadVersion) => continue,
+            // A definite refusal is an answer, too: nothing more can be done.
+            Err(error) => failure(error) != Event::Unanswered,
+        };
+    }
+}

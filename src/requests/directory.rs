@@ -1,0 +1,71 @@
+//! Creates the directories of locks.
+
+use std::sync::Arc;
+
+use zklock_recipe::{Event, Input};
+use zookeeper_client as zk;
+use zookeeper_client::{Client, CreateMode, Error};
+
+use super::reply::failure;
+use crate::settings::{Entry, Settings};
+
+/// Creates the directories of these queues. Of several, some may exist, and creating one that exists may be forbidden.
+/// So it creates only those that it does not find.
+pub(crate) async fn create_directories(client: Arc<Client>, entries: Vec<Entry>) -> Input {
+    for (index, Entry { lock, .. }) in entries.iter().enumerate() {
+        if entries.len() > 1
+            && let Ok(Some(_)) = client.check_stat(lock.path.as_str()).await
+        {
+            continue;
+        }
+        match create_directory(&client, lock).await {
+            Event::DirectoryReady => {}
+            Event::Refused(refusal) => return Input::Failed(index, Event::Refused(refusal)),
+            event => return Input::All(event),
+        }
+    }
+    Input::All(Event::DirectoryReady)
+}
+
+/// Creates the lock's directory and its ancestors, those in the chroot included, as container nodes. ZooKeeper removes
+/// container nodes once they are empty.
+pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event {
+    let (ancestors_acls, acls) = (lock.ancestors_acl.to_client(), lock.acl.to_client());
+    let directory = CreateMode::Container.with_acls(zk::Acls::new(&acls));
+    // The directory comes first: creating an ancestor that exists takes permission to create it.
+    let mut created = client.create(lock.path.as_str(), &[], &directory).await;
+    if created == Err(Error::NoNode) {
+        // This never fails: "/" is a valid path.
+        let root = Client::clone(client).chroot("/").unwrap_or_else(|unchanged| unchanged);
+        let chroot = client.path().trim_end_matches('/');
+        let parent = format!("{chroot}{}", lock.path.parent().unwrap_or_default());
+        let ancestors = CreateMode::Container.with_acls(zk::Acls::new(&ancestors_acls));
+        let above = match parent.rsplit_once('/') {
+            // The announcement of an election, and the permits of a pool, are children of the parent. So that parent has
+            // the lock's own ACL.
+            Some((above, _)) if lock.owns_parent => above,
+            _ => parent.as_str(),
+        };
+        if !above.is_empty()
+            && let Err(error) = root.mkdir(above, &ancestors).await
+        {
+            return failure(error);
+        }
+        if above != parent
+            && let Err(error) = root.create(&parent, &[], &directory).await
+            && error != Error::NodeExists
+        {
+            return failure(error);
+        }
+        created = client.create(lock.path.as_str(), &[], &directory).await;
+    }
+    match created {
+        Ok(_) => {
+            lock.hints.saw_directory(true);
+            Event::DirectoryReady
+        }
+        // If ZooKeeper removed an ancestor in between, the contender's create shows it.
+        Err(Error::NodeExists | Error::NoNode) => Event::DirectoryReady,
+        Err(error) => failure(error),
+    }
+}

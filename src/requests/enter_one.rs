@@ -1,0 +1,108 @@
+//! The requests by which a contender enters one queue.
+
+use futures::future::join;
+use zklock_recipe::{Event, Look, Own, Place, Refusal, Sequence, Sight};
+use zookeeper_client as zk;
+use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
+
+use super::foreign::live_suspect;
+use super::reply::failure;
+use crate::settings::{Entry, Settings};
+
+/// Creates a contender and then looks at the queue, in one round trip.
+pub(super) async fn enter_one(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
+    let Entry { lock, kind } = entry;
+    if look == Look::Count && lock.hints.may_write_directory() {
+        match enter_at_once(client, entry, data).await {
+            Some(event) => return event,
+            None => lock.hints.must_not_write_directory(),
+        }
+    }
+    let (prefix, acls) = (lock.path.prefix(*kind), lock.acl.to_client());
+    let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
+    let create = client.create(&prefix, data, &options);
+    let (created, sight) = match look {
+        Look::List => {
+            let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
+            let sight = match children {
+                Ok(children) if created.is_ok() => sight(client, lock, children).await,
+                _ => Sight::Nothing,
+            };
+            (created, sight)
+        }
+        Look::Count => {
+            let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
+            let stat = stat.ok().flatten();
+            if let Some(stat) = &stat {
+                lock.hints.saw_directory(stat.data_length == 0);
+            }
+            (created, stat.map_or(Sight::Nothing, |stat| count(&stat)))
+        }
+    };
+    match created {
+        Ok((stat, sequence)) => match i32::try_from(sequence.into_i64()) {
+            Ok(sequence) => {
+                let place = Place { sequence: Sequence(sequence), kind: *kind };
+                Event::Entered { own: Own { place, czxid: stat.czxid }, sight }
+            }
+            Err(_) => Event::Unanswered,
+        },
+        Err(error) => create_failure(error),
+    }
+}
+
+/// As [`enter_one`] by count, but in one request. A transaction creates the contender and writes nothing to the directory.
+/// The answer to that write is the directory's stat. Returns `None` if zklock may not write to the directory.
+///
+/// Two requests that are sent back to back arrive a round trip apart. zookeeper-client leaves Nagle's algorithm on,
+/// which holds back the second small segment until the server acknowledges the first one, mostly with its reply. (For
+/// acquire and release at 1 ms round trip we measured 4.3 ms instead of 3.1 ms.)
+async fn enter_at_once(client: &Client, entry: &Entry, data: &[u8]) -> Option<Event> {
+    let Entry { lock, kind } = entry;
+    let acls = lock.acl.to_client();
+    let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
+    let mut transaction = client.new_multi_writer();
+    let built = transaction.add_create(&lock.path.prefix(*kind), data, &options);
+    if let Err(error) = built.and(transaction.add_set_data(lock.path.as_str(), &[], None)) {
+        return Some(failure(error));
+    }
+    match transaction.commit().await {
+        Ok(results) => match results.as_slice() {
+            [MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }] => {
+                // The same transaction created the node and wrote to the directory, so `mzxid` is the node's `czxid`.
+                let place = lock.path.child(path).and_then(Place::parse);
+                let own = place.map(|place| Own { place, czxid: stat.mzxid });
+                Some(own.map_or(Event::Unanswered, |own| Event::Entered { own, sight: count(stat) }))
+            }
+            _ => Some(Event::Unanswered),
+        },
+        Err(MultiWriteError::OperationFailed { index: 1, source: Error::NoAuth }) => None,
+        Err(error) => Some(create_failure(error.into())),
+    }
+}
+
+pub(super) fn count(directory: &zk::Stat) -> Sight {
+    usize::try_from(directory.num_children).map_or(Sight::Nothing, Sight::Count)
+}
+
+/// Returns the event for an error of a contender's create.
+pub(super) fn create_failure(error: Error) -> Event {
+    match error {
+        Error::NoNode => Event::NoDirectory,
+        Error::NodeExists => Event::Refused(Refusal::Other(
+            "the next contender's name is taken: that node was made by hand, or the numbers are at their end; \
+             delete that node"
+                .to_owned(),
+        )),
+        error => failure(error),
+    }
+}
+
+/// Returns what a listing after a create shows.
+pub(super) async fn sight(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
+    match live_suspect(client, lock, &children).await {
+        Ok(None) => Sight::Children(children),
+        Ok(Some(foreign)) => Sight::Foreign(foreign),
+        Err(_) => Sight::Nothing,
+    }
+}

@@ -1,0 +1,353 @@
+//! Requests about a pool: the directory of a semaphore's permits, or of slots.
+//!
+//! The directory is persistent and no container: its data says how much the pool has, and must not be forgotten while
+//! nobody holds a permit.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join};
+use uuid::Uuid;
+use zklock_recipe::{Event, Kind, Own, Place, Refusal, Stock};
+use zookeeper_client as zk;
+use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
+
+use super::directory::create_directory;
+use super::lost::{Search, Searches, find};
+use super::own::{HELD_VERSION, OwnNode};
+use super::read::{Node, READ_CHUNK, is, is_hidden, read};
+use super::reply::failure;
+use super::watch::change;
+use crate::node::PoolData;
+use crate::settings::Settings;
+
+/// What a look at a pool shows. The children are not older than the data.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolSeen {
+    pub(crate) data: Vec<u8>,
+    /// The version of that data.
+    pub(crate) version: i32,
+    /// The transaction that created the directory. A directory that is made again begins with version 0 again.
+    pub(crate) czxid: i64,
+    pub(crate) children: Vec<String>,
+}
+
+/// What became of the node by which a contender holds the turnstile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is there, and nobody has written to it.
+    Held,
+    /// Somebody has written to it.
+    Touched,
+    /// It is gone.
+    Gone,
+}
+
+/// Looks at a pool, and at our node in its turnstile, in one request. `None` if the pool does not exist.
+///
+/// The server serves the reads in their order. So each permit that was added before the data had this version is among
+/// the children.
+pub(crate) async fn look_at_pool(
+    client: Arc<Client>,
+    turnstile: OwnNode,
+    pool: Arc<Settings>,
+) -> Result<(Standing, Option<PoolSeen>), Event> {
+    let ((lock, own), directory) = (turnstile, pool.path.as_str());
+    let node = lock.path.contender(own.place);
+    let mut reader = client.new_multi_reader();
+    let built = reader.add_get_data(&node).and_then(|()| reader.add_get_data(directory));
+    built.and_then(|()| reader.add_get_children(directory)).map_err(failure)?;
+    let results = reader.commit().await.map_err(failure)?;
+    let Ok([ours, data, children]) = <[MultiReadResult; 3]>::try_from(results) else {
+        return Err(Event::Unanswered);
+    };
+    let standing = match ours {
+        MultiReadResult::Data { stat, .. } => standing_of(&stat, own),
+        MultiReadResult::Error { err: Error::NoNode } => Standing::Gone,
+        MultiReadResult::Error { err: Error::NoAuth } => hidden(&client, &node).await?,
+        MultiReadResult::Error { err } => return Err(failure(err)),
+        _ => return Err(Event::Unanswered),
+    };
+    let seen = match (data, children) {
+        (MultiReadResult::Data { data, stat }, MultiReadResult::Children { children }) => {
+            Some(PoolSeen { data, version: stat.version, czxid: stat.czxid, children })
+        }
+        (MultiReadResult::Error { err: Error::NoNode }, _)
+        | (_, MultiReadResult::Error { err: Error::NoNode }) => None,
+        (MultiReadResult::Error { err }, _) | (_, MultiReadResult::Error { err }) => {
+            return Err(failure(err));
+        }
+        _ => return Err(Event::Unanswered),
+    };
+    Ok((standing, seen))
+}
+
+fn standing_of(stat: &zk::Stat, own: Own) -> Standing {
+    match (is(Some(stat), own), stat.version) {
+        (true, HELD_VERSION) => Standing::Held,
+        (true, _) => Standing::Touched,
+        (false, _) => Standing::Gone,
+    }
+}
+
+/// The standing by a node that this session may not read.
+async fn hidden(client: &Client, node: &str) -> Result<Standing, Event> {
+    Ok(if is_hidden(client, node).await? { Standing::Held } else { Standing::Gone })
+}
+
+/// What a pool's watch shows: its children, and the watches for its next change.
+pub(crate) struct PoolWatched {
+    pub(crate) seen: PoolSeen,
+    /// Resolves when the data changes; `None` if that watch was not asked for.
+    pub(crate) data: Option<BoxFuture<'static, Event>>,
+    /// Resolves when a permit comes or goes.
+    pub(crate) children: BoxFuture<'static, Event>,
+}
+
+/// Watches a pool: its children, for a permit that goes, and its data, for another capacity. Both requests are sent in one
+/// poll, the one for the data first. If `known` is given, the watch of the data stands, and that is the data. `None` if the
+/// pool does not exist, or has changed in between.
+pub(crate) async fn watch_pool(
+    client: Arc<Client>,
+    pool: Arc<Settings>,
+    known: Option<PoolSeen>,
+) -> Result<Option<PoolWatched>, Event> {
+    let directory = pool.path.as_str();
+    let (data, children) = match known {
+        Some(known) => {
+            let known = Ok((known.data, known.version, known.czxid, None));
+            (known, client.get_and_watch_children(directory).await)
+        }
+        None => {
+            let reads = join(client.get_and_watch_data(directory), client.get_and_watch_children(directory));
+            let (data, children) = reads.await;
+            (data.map(|(data, stat, watcher)| (data, stat.version, stat.czxid, Some(watcher))), children)
+        }
+    };
+    let (data, version, czxid, watcher) = match data {
+        Ok(read) => read,
+        Err(Error::NoNode) => return Ok(None),
+        Err(error) => return Err(failure(error)),
+    };
+    let (children, stat, changed) = match children {
+        Ok(listed) => listed,
+        Err(Error::NoNode) => return Ok(None),
+        Err(error) => return Err(failure(error)),
+    };
+    if (stat.version, stat.czxid) != (version, czxid) {
+        return Ok(None);
+    }
+    let told =
+        |watcher| change(watcher).map(|it| it.map_or_else(Event::SessionOver, |_| Event::OwnTouched)).boxed();
+    let seen = PoolSeen { data, version, czxid, children };
+    Ok(Some(PoolWatched { seen, data: watcher.map(told), children: told(changed) }))
+}
+
+/// Creates the directory of a pool. `Ok(false)` if its parent does not exist.
+pub(crate) async fn create_pool(
+    client: Arc<Client>,
+    pool: Arc<Settings>,
+    stock: Stock,
+) -> Result<bool, Event> {
+    let acls = pool.acl.to_client();
+    let options = CreateMode::Persistent.with_acls(zk::Acls::new(&acls));
+    match client.create(pool.path.as_str(), &PoolData::encode(stock), &options).await {
+        Ok(_) | Err(Error::NodeExists) => Ok(true),
+        Err(Error::NoNode) => Ok(false),
+        Err(error) => Err(failure(error)),
+    }
+}
+
+/// The outcome of an admission.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// The permit exists, and the turnstile is free.
+    Done(Own),
+    /// The pool has changed since the look, or is gone. Nothing was written.
+    Changed,
+    /// Our node in the turnstile is gone, or somebody wrote to it. An earlier admission may have taken effect.
+    NotHeld,
+    /// The server refused. Nothing was written.
+    Refused(Refusal),
+    /// No server gave a definite answer.
+    Unknown,
+}
+
+/// Creates a permit and passes the turnstile, in one transaction. It takes effect only if the pool has not changed since
+/// it was seen, and only while our node is in the turnstile, which it deletes.
+///
+/// The permit comes before the pool's new version. A server applies a transaction step by step, so nobody sees the new
+/// version without the new permit.
+pub(crate) async fn admit(
+    client: Arc<Client>,
+    turnstile: OwnNode,
+    pool: Arc<Settings>,
+    kind: Kind,
+    data: Vec<u8>,
+    seen: PoolSeen,
+) -> Admission {
+    let (lock, own) = turnstile;
+    let (node, directory) = (lock.path.contender(own.place), pool.path.as_str());
+    let acls = pool.acl.to_client();
+    let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
+    let mut transaction = client.new_multi_writer();
+    // A write and a deletion: so the next one in the turnstile is granted without a listing. The version is checked.
+    let built = transaction.add_set_data(&node, &[], Some(HELD_VERSION));
+    let built = built.and_then(|()| transaction.add_create(&pool.path.prefix(kind), &data, &options));
+    let built = built.and_then(|()| transaction.add_set_data(directory, &seen.data, Some(seen.version)));
+    if let Err(error) = built.and_then(|()| transaction.add_delete(&node, None)) {
+        return refused_or_unknown(error);
+    }
+    match transaction.commit().await {
+        Ok(results) => match results.as_slice() {
+            [_, MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }, _] => {
+                // The same transaction created the permit and wrote to the pool, so `mzxid` is the permit's `czxid`.
+                let place = pool.path.child(path).and_then(Place::parse_permit);
+                place.map_or(Admission::Unknown, |place| Admission::Done(Own { place, czxid: stat.mzxid }))
+            }
+            _ => Admission::Unknown,
+        },
+        Err(MultiWriteError::OperationFailed { index: 0, source: Error::NoNode | Error::BadVersion }) => {
+            Admission::NotHeld
+        }
+        Err(MultiWriteError::OperationFailed { index: 1, source: Error::NodeExists }) => {
+            Admission::Refused(Refusal::Other(
+                "the next permit's name is taken: that node was made by hand, or the numbers are at their end; \
+                 delete that node, or the whole directory of permits while nobody holds one"
+                    .to_owned(),
+            ))
+        }
+        Err(MultiWriteError::OperationFailed { index: 1 | 2, source: Error::NoNode | Error::BadVersion }) => {
+            Admission::Changed
+        }
+        Err(error) => refused_or_unknown(error.into()),
+    }
+}
+
+fn refused_or_unknown(error: Error) -> Admission {
+    match failure(error) {
+        Event::Refused(refusal) => Admission::Refused(refusal),
+        _ => Admission::Unknown,
+    }
+}
+
+/// What became of an admission whose outcome was unknown.
+#[derive(Debug)]
+pub(crate) enum Settlement {
+    /// It took effect: this is the permit.
+    Admitted(Own),
+    /// It did not take effect, and our node in the turnstile is like this.
+    Not(Standing),
+    /// A node of this session may be the permit, and nobody can tell.
+    Unclear(Refusal),
+}
+
+/// Finds out what became of an admission, after its reply was lost or our node in the turnstile was found gone.
+///
+/// The turnstile is read first, then a quorum is asked, and then this session's permits are listed. An admission deletes
+/// the node in the turnstile in the same transaction. So if that node was gone at the read, no admission takes effect
+/// after it, and the listing shows the permit of one that did.
+pub(crate) async fn settle(
+    client: Arc<Client>,
+    turnstile: OwnNode,
+    pool: Arc<Settings>,
+    id: Uuid,
+    searches: Arc<Searches>,
+) -> Result<Settlement, Event> {
+    let (lock, own) = turnstile;
+    let node = lock.path.contender(own.place);
+    let search = find(client.clone(), pool, id, searches, Search::Alone);
+    let (read, found) = join(client.get_data(&node), search).await;
+    match found.event {
+        Event::Recovered(Some(permit)) => return Ok(Settlement::Admitted(permit)),
+        Event::Recovered(None) => {}
+        Event::Refused(refusal) => return Ok(Settlement::Unclear(refusal)),
+        event => return Err(event),
+    }
+    Ok(Settlement::Not(match read {
+        Ok((_, stat)) => standing_of(&stat, own),
+        Err(Error::NoNode) => Standing::Gone,
+        Err(Error::NoAuth) => hidden(&client, &node).await?,
+        Err(error) => return Err(failure(error)),
+    }))
+}
+
+/// The outcome of a change of a pool's stock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stocked {
+    /// The pool has it.
+    Done,
+    /// The pool is of the other kind, and has this.
+    OtherKind(Stock),
+    /// The pool's data is not zklock's.
+    Foreign,
+}
+
+/// Writes to a pool how much it has. It creates the pool if there is none; `queue` is its turnstile.
+pub(crate) async fn set_stock(
+    client: Arc<Client>,
+    queue: Arc<Settings>,
+    pool: Arc<Settings>,
+    stock: Stock,
+) -> Result<Stocked, Event> {
+    let directory = pool.path.as_str();
+    // Each round answers a change that came between two requests.
+    loop {
+        let (data, stat) = match client.get_data(directory).await {
+            Ok(read) => read,
+            Err(Error::NoNode) => {
+                if create_pool(client.clone(), pool.clone(), stock).await? {
+                    continue;
+                }
+                match create_directory(&client, &queue).await {
+                    Event::DirectoryReady => continue,
+                    event => return Err(event),
+                }
+            }
+            Err(error) => return Err(failure(error)),
+        };
+        match (PoolData::decode(&data), stock) {
+            (Some(Stock::Permits(_)), Stock::Permits(_)) | (Some(Stock::Slots(_)), Stock::Slots(_)) => {}
+            (Some(found), _) => return Ok(Stocked::OtherKind(found)),
+            (None, _) => return Ok(Stocked::Foreign),
+        }
+        // It is written even if it is there already: this server may be behind.
+        match client.set_data(directory, &PoolData::encode(stock), Some(stat.version)).await {
+            Ok(_) => return Ok(Stocked::Done),
+            Err(Error::BadVersion | Error::NoNode) => {}
+            Err(error) => return Err(failure(error)),
+        }
+    }
+}
+
+/// Returns a pool's data, and every permit that is held, the oldest first. `None` if the pool does not exist.
+pub(crate) async fn permits(
+    client: Arc<Client>,
+    pool: Arc<Settings>,
+) -> Result<Option<(Vec<u8>, Vec<Node>)>, Event> {
+    let directory = pool.path.as_str();
+    let mut reader = client.new_multi_reader();
+    let built = reader.add_get_data(directory).and_then(|()| reader.add_get_children(directory));
+    built.map_err(failure)?;
+    let results = reader.commit().await.map_err(failure)?;
+    let (data, children) = match <[MultiReadResult; 2]>::try_from(results) {
+        Ok([MultiReadResult::Data { data, .. }, MultiReadResult::Children { children }]) => (data, children),
+        Ok(
+            [MultiReadResult::Error { err: Error::NoNode }, _]
+            | [_, MultiReadResult::Error { err: Error::NoNode }],
+        ) => {
+            return Ok(None);
+        }
+        Ok([MultiReadResult::Error { err }, _] | [_, MultiReadResult::Error { err }]) => {
+            return Err(failure(err));
+        }
+        _ => return Err(Event::Unanswered),
+    };
+    let mut places = children.iter().filter_map(|name| Place::parse_permit(name)).collect::<Vec<_>>();
+    places.sort_unstable();
+    let mut nodes = Vec::with_capacity(places.len());
+    for chunk in places.chunks(READ_CHUNK) {
+        nodes.extend(read(&client, &pool, chunk).await.map_err(failure)?);
+    }
+    Ok(Some((data, nodes)))
+}

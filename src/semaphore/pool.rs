@@ -1,0 +1,208 @@
+//! A pool: what a semaphore and slots have in common. Acquiring a permit of it, and changing how much it has.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zklock_recipe::{Arrival, End, Event, Kind, Patience, Stock, Wish};
+
+use super::admission::{Admitting, Passage};
+use super::error::SemaphoreError;
+use super::statement::Statement;
+use crate::contender::{Attended, Stages};
+use crate::guard::Guard;
+use crate::lock::acquire::{Acquirer, Unsuccessful};
+use crate::lock::contender::Contender;
+use crate::lock::error::{AcquireError, InvalidLock, QueryError};
+use crate::lock::options::LockOptions;
+use crate::lock::query::query;
+use crate::node::PoolData;
+use crate::path::LockPath;
+use crate::requests::{self, Stocked};
+use crate::settings::{Entry, Settings};
+use crate::zk::{Answer, Succession};
+
+/// The name of the turnstile's directory.
+const QUEUE: &str = "queue";
+
+/// The name of the directory of permits.
+const PERMITS: &str = "permits";
+
+/// A pool of one session. The clones of a semaphore, or of slots, share it.
+pub(super) struct Pool {
+    turnstile: Acquirer,
+    statement: Arc<Statement>,
+    /// Locked by the one who changes how much the pool has.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl Pool {
+    pub(super) fn new(
+        succession: Arc<Succession>,
+        path: &str,
+        stated: Stock,
+        options: LockOptions,
+    ) -> Result<Self, InvalidLock> {
+        let session = succession.present();
+        let path = LockPath::parse(path, session.chroot())
+            .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
+        let mut queue = options.clone().settings(&path.of_child(QUEUE), &session)?;
+        queue.owns_parent = true;
+        // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.
+        (queue.takeover_delay, queue.stop_margin) = (Duration::ZERO, Duration::ZERO);
+        let mut permits = options.settings(&path.of_child(PERMITS), &session)?;
+        permits.pool = Some(path.clone());
+        let entry = Entry { lock: Arc::new(queue), kind: Kind::Exclusive };
+        let turnstile = Acquirer { succession, entries: [entry].into() };
+        let statement = Arc::new(Statement::new(path, Arc::new(permits), stated));
+        Ok(Self { turnstile, statement, changing: tokio::sync::Mutex::new(()) })
+    }
+
+    /// The pool's path.
+    pub(super) fn path(&self) -> &str {
+        self.statement.path()
+    }
+
+    /// What this process states that the pool has.
+    pub(super) fn stated(&self) -> Stock {
+        self.statement.stock()
+    }
+
+    /// The most that the pool may have, as far as this process knows.
+    pub(super) fn largest(&self) -> u32 {
+        self.statement.largest()
+    }
+
+    fn permits(&self) -> &Arc<Settings> {
+        self.statement.permits()
+    }
+
+    fn succession(&self) -> &Arc<Succession> {
+        &self.turnstile.succession
+    }
+
+    /// Acquires what `wish` says, and waits for as long as that takes.
+    pub(super) async fn acquire<K: 'static>(
+        self: &Arc<Self>,
+        wish: Wish,
+    ) -> Result<Guard<K>, SemaphoreError> {
+        match self.contend(wish, Patience::Wait).await? {
+            Some(guard) => Ok(guard),
+            // Only those that do not want to wait find the pool busy.
+            None => Err(AcquireError::NodeDeleted { path: self.path().to_owned() }.into()),
+        }
+    }
+
+    /// Acquires what `wish` says if it is free now and nobody waits.
+    pub(super) async fn try_acquire<K: 'static>(
+        self: &Arc<Self>,
+        wish: Wish,
+    ) -> Result<Option<Guard<K>>, SemaphoreError> {
+        match self.succession().patiently(self.contend(wish, Patience::Try)).await {
+            Ok(outcome) => outcome,
+            Err(waited) => Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }.into()),
+        }
+    }
+
+    /// As [`acquire`](Self::acquire); `None` if this time passes first. The time begins now.
+    pub(super) fn acquire_timeout<K: 'static>(
+        self: &Arc<Self>,
+        wish: Wish,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Option<Guard<K>>, SemaphoreError>> + Send + 'static + use<K> {
+        let (deadline, pool) = (tokio::time::Instant::now().checked_add(timeout), self.clone());
+        async move { pool.succession().by(deadline, pool.acquire(wish)).await }
+    }
+
+    /// Contends until the permit is granted or the acquisition ends, in one ZooKeeper session after the other. First the
+    /// turnstile is acquired, as any lock is, and then the permit.
+    async fn contend<K: 'static>(
+        self: &Arc<Self>,
+        wish: Wish,
+        patience: Patience,
+    ) -> Result<Option<Guard<K>>, SemaphoreError> {
+        let mut arrival = Arrival::New;
+        loop {
+            let (turnstile, arrived) = match self.turnstile.contend_as(patience, arrival).await {
+                Ok(granted) => granted,
+                Err(Unsuccessful::Ended(_, End::Busy)) => return Ok(None),
+                Err(unsuccessful) => return Err(self.turnstile.error(unsuccessful).into()),
+            };
+            let session = turnstile.hold().session().clone();
+            let admitting = Admitting::new(self.statement.clone(), turnstile, arrived, wish, patience);
+            let path = self.path().to_owned();
+            match Attended::new(&session, Stages::new(path, admitting.run())).await.map(|(_, passed)| passed)
+            {
+                Some(Ok(Passage::Granted(guard))) => return Ok(Some(guard)),
+                Some(Ok(Passage::Busy)) => return Ok(None),
+                Some(Err(error)) => return Err(error),
+                // It has no place in the turnstile any more, or nobody polled it.
+                Some(Ok(Passage::Displaced)) | None => arrival = Arrival::Queued,
+            }
+        }
+    }
+
+    /// Writes to the pool how much it has. From then on this process states that, too.
+    pub(super) async fn set_stock(&self, stock: Stock) -> Result<(), SemaphoreError> {
+        let path = || self.path().to_owned();
+        let Some(entry) = self.turnstile.entries.first() else { return Ok(()) };
+        let set = async {
+            // Of two changes at once, the later one would not know what the pool has in the end.
+            let _alone = self.changing.lock().await;
+            // An acquisition that waits here may see the change before its answer does.
+            self.statement.begin(stock);
+            let mut answered = true;
+            loop {
+                let session =
+                    self.succession().living().await.map_err(|over| AcquireError::over(path(), over))?;
+                let (queue, permits) = (entry.lock.clone(), self.permits().clone());
+                let request = session
+                    .requester()
+                    .request(move |wire| requests::set_stock(wire.client, queue, permits, stock));
+                match request.await {
+                    Answer::Given(Ok(Stocked::Done), _) => {
+                        self.statement.changed(stock);
+                        return Ok(Stocked::Done);
+                    }
+                    Answer::Given(outcome @ (Ok(_) | Err(Event::Refused(_))), _) => {
+                        if answered {
+                            self.statement.unchanged();
+                        }
+                        return match outcome {
+                            Err(Event::Refused(refusal)) => Err(AcquireError::refused(path(), refusal)),
+                            Err(_) => Ok(Stocked::Foreign),
+                            Ok(stocked) => Ok(stocked),
+                        };
+                    }
+                    // It is asked again: the stock is the same. A request that comes late fails by its version. Once the
+                    // session is over, the pause ends at once: its runtime may be gone, and with it the timer.
+                    _ => {
+                        answered = false;
+                        let _over = session.pause(Duration::from_millis(10)).await;
+                    }
+                }
+            }
+        };
+        match self.succession().patiently(set).await {
+            Ok(Ok(Stocked::Done)) => Ok(()),
+            Ok(Ok(Stocked::OtherKind(found))) => Err(SemaphoreError::other(path(), found, stock)),
+            Ok(Ok(Stocked::Foreign)) => Err(SemaphoreError::foreign(self.permits())),
+            Ok(Err(refused)) => Err(refused.into()),
+            Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }.into()),
+        }
+    }
+
+    /// Asks how much the pool has, and who holds it.
+    pub(super) async fn holders(&self) -> Result<(Option<Stock>, Vec<Contender>), QueryError> {
+        let permits = self.permits().clone();
+        let found = query(self.succession(), self.permits().path.as_str(), |wire| {
+            requests::permits(wire.client, permits)
+        })
+        .await?;
+        let Some((data, nodes)) = found else { return Ok((None, Vec::new())) };
+        let holder = |(position, node): (usize, requests::Node)| {
+            Contender::new(position, true, self.permits().path.contender(node.place), node)
+        };
+        Ok((PoolData::decode(&data), nodes.into_iter().enumerate().map(holder).collect()))
+    }
+}

@@ -1,0 +1,89 @@
+//! What this process states of a pool.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zklock_recipe::Stock;
+
+use crate::path::LockPath;
+use crate::settings::Settings;
+
+/// What this process states of a pool. All acquisitions of a semaphore and its clones share it.
+pub(super) struct Statement {
+    path: LockPath,
+    permits: Arc<Settings>,
+    stock: Mutex<Stated>,
+}
+
+/// How much a pool has, as this process states it.
+struct Stated {
+    stock: Stock,
+    /// What this process has begun to write to the pool, while it does not know whether the pool has it.
+    begun: Vec<Stock>,
+    /// How often either of them has changed.
+    changes: u64,
+}
+
+impl Statement {
+    pub(super) fn new(path: LockPath, permits: Arc<Settings>, stock: Stock) -> Self {
+        Self { path, permits, stock: Mutex::new(Stated { stock, begun: Vec::new(), changes: 0 }) }
+    }
+
+    /// The pool's path.
+    pub(super) fn path(&self) -> &str {
+        self.path.as_str()
+    }
+
+    /// The settings of the directory of permits.
+    pub(super) fn permits(&self) -> &Arc<Settings> {
+        &self.permits
+    }
+
+    /// How much the pool has, as this process states it.
+    pub(super) fn stock(&self) -> Stock {
+        self.stated().stock
+    }
+
+    /// As [`stock`](Self::stock), for a pool that was found to have this. While a change is under way, either is right.
+    pub(super) fn stock_beside(&self, found: Stock) -> Stock {
+        let stated = self.stated();
+        if stated.begun.contains(&found) { found } else { stated.stock }
+    }
+
+    /// The most that the pool may have, as far as this process knows.
+    pub(super) fn largest(&self) -> u32 {
+        let stated = self.stated();
+        let number = |stock: &Stock| match *stock {
+            Stock::Permits(number) | Stock::Slots(number) => number,
+        };
+        stated.begun.iter().map(number).fold(number(&stated.stock), u32::max)
+    }
+
+    /// How often this statement has changed. What was asked before a change may be answered with what the pool had then.
+    pub(super) fn changes(&self) -> u64 {
+        self.stated().changes
+    }
+
+    /// Begins to change what the pool has.
+    pub(super) fn begin(&self, stock: Stock) {
+        let mut stated = self.stated();
+        stated.begun.push(stock);
+        stated.changes += 1;
+    }
+
+    /// The pool has this, which this process has written. What it began to write before that fails by its version.
+    pub(super) fn changed(&self, stock: Stock) {
+        let mut stated = self.stated();
+        *stated = Stated { stock, begun: Vec::new(), changes: stated.changes + 1 };
+    }
+
+    /// The last change that was begun has certainly not been made.
+    pub(super) fn unchanged(&self) {
+        let mut stated = self.stated();
+        stated.begun.pop();
+        stated.changes += 1;
+    }
+
+    fn stated(&self) -> MutexGuard<'_, Stated> {
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

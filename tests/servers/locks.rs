@@ -1,0 +1,655 @@
+//! Locks by key: the tasks of one process hand a lock to each other.
+
+use zklock_test_support as support;
+
+use std::future::Future;
+use std::time::Duration;
+
+use support::{
+    Steps, acquire, dropped_after, enqueue, eventually, granted, linked, make_foreign, operator, queue,
+    server, session, until_nothing_is_left, until_queued, within,
+};
+use zklock::{
+    AcquireError, FenceGate, FencingToken, Guard, LockOptions, Locks, LocksOptions, LostReason, ReleaseError,
+    SequencerError, Session, TransactionError,
+};
+use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+
+const ROOT: &str = "/lock/orders";
+const KEY: &str = "42";
+/// Long enough for the test, so that no heartbeat comes between.
+const LONG: Duration = Duration::from_secs(40);
+
+/// A task in line, which has been polled once.
+fn in_line(locks: &Locks) -> Steps<impl Future<Output = Result<Guard, AcquireError>> + use<>> {
+    let locks = locks.clone();
+    let mut task = Steps::new(async move { locks.lock(KEY).await });
+    assert!(task.poll().is_pending());
+    task
+}
+
+async fn turn_of(task: Steps<impl Future<Output = Result<Guard, AcquireError>>>) -> Guard {
+    within("the turn", task.finished()).await.expect("a guard")
+}
+
+/// A budget of so many turns, and of time and lease without bounds.
+fn turns(turns: u32) -> LocksOptions {
+    LocksOptions::new().turns(turns).time(Duration::MAX)
+}
+
+async fn locks(server: &ZooKeeper, options: LocksOptions) -> (Session, Locks) {
+    let session = session(server).await;
+    let locks = session.locks_with(ROOT, options).unwrap();
+    (session, locks)
+}
+
+async fn linked_locks(server: &ZooKeeper, options: LocksOptions) -> (Link, Session, Locks) {
+    let (link, session) = linked(server, LONG).await;
+    let locks = session.locks_with(ROOT, options).unwrap();
+    (link, session, locks)
+}
+
+/// How many requests acquire, release or watch.
+fn work(link: &Link) -> u64 {
+    use RequestKind::{Create, Delete, GetChildren, GetData, Multi, SetData};
+    [Create, Delete, GetChildren, GetData, Multi, SetData].map(|kind| link.requests_of(kind)).iter().sum()
+}
+
+#[tokio::test]
+async fn the_lock_passes_from_task_to_task_in_order_without_a_request() {
+    let server = server().await;
+    let (link, session, locks) = linked_locks(&server, turns(1_000)).await;
+    let lock = session.lock(&locks.path(KEY)).unwrap();
+    let first = within("the first", locks.lock(KEY)).await.unwrap();
+    // Its own watch stands.
+    support::until_watched(&server, 1, 0).await;
+    let tasks = (0..100).map(|_| in_line(&locks)).collect::<Vec<_>>();
+    assert_eq!(queue(&lock).await.len(), 1, "one contender for all");
+    assert_eq!(locks.len(), 1);
+    link.reset_counts();
+    let (mut guard, mut gate, mut seen) = (first, FenceGate::new(), Vec::new());
+    for task in tasks {
+        gate.admit(guard.token()).unwrap();
+        seen.push(guard.token());
+        let node = guard.node();
+        guard.release().await.unwrap();
+        guard = turn_of(task).await;
+        assert_eq!(guard.node(), node);
+    }
+    assert_eq!(work(&link), 0);
+    let zxid = guard.token().zxid();
+    assert_eq!(seen, (0..100).map(|turn| FencingToken::of_turn(zxid, turn)).collect::<Vec<_>>());
+    gate.admit(guard.token()).unwrap();
+    gate.admit(seen[99]).unwrap_err();
+    guard.verify().await.unwrap();
+    guard.release().await.unwrap();
+    until_queued(&lock, 0).await;
+    eventually("no key is in use", async || locks.is_empty()).await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_guard_ends_when_it_is_passed_on() {
+    let server = server().await;
+    let (_session, locks) = locks(&server, turns(10)).await;
+    let guard = std::sync::Arc::new(locks.lock(KEY).await.unwrap());
+    let next = in_line(&locks);
+    let (lost, mut run) = (guard.lost(), Steps::new(guard.run(std::future::pending::<()>())));
+    assert!(run.poll().is_pending());
+    guard.release_shared().await.unwrap();
+    let next = turn_of(next).await;
+    assert!(next.is_held() && !guard.is_held());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    assert_eq!(within("the news", lost).await, LostReason::Released);
+    let stopped = within("the end of what it protects", run.finished()).await.unwrap_err();
+    assert_eq!(stopped.reason, LostReason::Released);
+    assert_eq!(guard.verify().await.unwrap_err().reason, LostReason::Released);
+    assert_eq!(guard.sequencer().unwrap_err().reason, LostReason::Released);
+    let written = guard.transaction().check("/", None).commit().await;
+    assert!(matches!(written, Err(TransactionError::Lost(lost)) if lost.reason == LostReason::Released));
+    assert!(matches!(guard.release_shared().await, Err(ReleaseError::Lost(_))));
+    drop(guard);
+    assert!(next.is_held(), "the end of an old turn touches nothing");
+    next.verify().await.unwrap();
+    next.release().await.unwrap();
+}
+
+/// A contender elsewhere waits for as many turns as the budget allows, and one more.
+#[tokio::test]
+async fn the_budget_bounds_the_wait_of_others() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(2)).await;
+    let elsewhere = session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let mut guard = locks.lock(KEY).await.unwrap();
+    let remote = enqueue(&lock).await;
+    let mut tasks = (0..5).map(|_| in_line(&locks)).collect::<Vec<_>>().into_iter();
+    for turn in 1..=2 {
+        guard.release().await.unwrap();
+        guard = turn_of(tasks.next().unwrap()).await;
+        assert_eq!(guard.token().turn(), turn);
+        assert!(!remote.is_finished());
+    }
+    let old = guard.token();
+    guard.release().await.unwrap();
+    let remote = granted(remote).await;
+    assert!(remote.token() > old);
+    until_queued(&lock, 2).await;
+    let remote_token = remote.token();
+    remote.release().await.unwrap();
+    for turn in 0..=2 {
+        guard = turn_of(tasks.next().unwrap()).await;
+        assert_eq!(guard.token().turn(), turn);
+        assert!(guard.token() > remote_token);
+        guard.release().await.unwrap();
+    }
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn no_budget_means_no_passing() {
+    let server = server().await;
+    let least = LocksOptions::new().lease(Duration::from_secs(3600));
+    for options in [turns(0), LocksOptions::new().time(Duration::ZERO), least] {
+        let (session, locks) = locks(&server, options).await;
+        let mut guard = locks.lock(KEY).await.unwrap();
+        for task in [in_line(&locks), in_line(&locks)] {
+            let last = guard.token();
+            guard.release().await.unwrap();
+            guard = turn_of(task).await;
+            assert!(guard.token().zxid() > last.zxid());
+            assert_eq!(guard.token().turn(), 0);
+            assert_eq!(queue(&session.lock(&locks.path(KEY)).unwrap()).await.len(), 1);
+        }
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_gives_up_costs_the_others_no_place() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let elsewhere = session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let holder = lock.acquire().await.unwrap();
+    let (first, second) = (in_line(&locks), in_line(&locks));
+    until_queued(&lock, 2).await;
+    let place = queue(&lock).await[1].number;
+    let behind = enqueue(&lock).await;
+    drop(first);
+    assert_eq!(queue(&lock).await[1].number, place);
+    holder.release().await.unwrap();
+    let guard = turn_of(second).await;
+    assert!(!behind.is_finished());
+    // Offered, and not taken.
+    let (third, fourth) = (in_line(&locks), in_line(&locks));
+    guard.release().await.unwrap();
+    third.woken().await;
+    drop(third);
+    let guard = turn_of(fourth).await;
+    assert_eq!(guard.token().turn(), 1, "nobody had the turn that was not taken");
+    let (fifth, last) = (in_line(&locks), guard);
+    drop(fifth);
+    last.release().await.unwrap();
+    drop(granted(behind).await);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn without_a_task_in_line_the_process_leaves_the_queue() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let elsewhere = session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let holder = lock.acquire().await.unwrap();
+    let tasks = [in_line(&locks), in_line(&locks)];
+    until_queued(&lock, 2).await;
+    drop(tasks);
+    until_queued(&lock, 1).await;
+    eventually("the key is not in use", async || locks.is_empty()).await;
+    let again = in_line(&locks);
+    until_queued(&lock, 2).await;
+    holder.release().await.unwrap();
+    // Offered, and dropped with nobody behind: the process gives the lock back.
+    again.woken().await;
+    drop(again);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn dropped_after_each_poll_it_leaves_nothing() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let mut steps = 0;
+    while !dropped_after(steps, locks.lock(KEY)).await {
+        drop(within("the next", locks.lock(KEY)).await.unwrap());
+        steps += 1;
+    }
+    let mut steps = 0;
+    while !dropped_after(steps, locks.try_lock(KEY)).await {
+        drop(within("the next", locks.lock(KEY)).await.unwrap());
+        eventually("the key is free", async || locks.is_empty()).await;
+        steps += 1;
+    }
+    assert!(steps > 1);
+    drop(within("the last", locks.lock(KEY)).await.unwrap());
+    until_nothing_is_left(&server).await;
+    eventually("no key is in use", async || locks.is_empty()).await;
+}
+
+/// Sixteen tasks that come, wait for some time, hold for some time, and go.
+#[tokio::test]
+async fn many_that_come_and_go_never_overlap() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(3)).await;
+    let other = session(&server).await.locks_with(ROOT, turns(1)).unwrap();
+    let inside = std::sync::Arc::new(std::sync::Mutex::new(FenceGate::new()));
+    let tasks = (0..16).map(|number| {
+        let (locks, inside) = (if number % 2 == 0 { &locks } else { &other }.clone(), inside.clone());
+        tokio::spawn(async move {
+            let mut times = 0;
+            while times < 20 {
+                let patience = Duration::from_millis(fastrand::u64(1..60));
+                let Some(guard) = locks.lock_timeout(KEY, patience).await.unwrap() else { continue };
+                inside.lock().unwrap().admit(guard.token()).unwrap();
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(0..3))).await;
+                guard.check().unwrap();
+                assert_eq!(inside.lock().unwrap().highest(), Some(guard.token()), "nobody came between");
+                if fastrand::bool() {
+                    drop(guard)
+                } else {
+                    guard.release().await.unwrap()
+                }
+                times += 1;
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        within("twenty turns", task).await.unwrap();
+    }
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn try_lock_waits_for_nobody() {
+    let server = server().await;
+    let (link, _here, locks) = linked_locks(&server, turns(10)).await;
+    let elsewhere = session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let guard = locks.try_lock(KEY).await.unwrap().expect("a free lock");
+    support::until_watched(&server, 1, 0).await;
+    link.reset_counts();
+    assert!(locks.try_lock(KEY).await.unwrap().is_none());
+    assert_eq!(work(&link), 0, "a task of this process holds the lock");
+    let waits = in_line(&locks);
+    guard.release().await.unwrap();
+    assert!(locks.try_lock(KEY).await.unwrap().is_none(), "it is offered to another task");
+    drop(turn_of(waits).await);
+    until_queued(&lock, 0).await;
+    let remote = lock.acquire().await.unwrap();
+    eventually("the key is free here", async || locks.is_empty()).await;
+    assert!(locks.try_lock(KEY).await.unwrap().is_none());
+    // One that comes during a try waits for its outcome, and then for the lock.
+    let mut trial = Steps::new(locks.try_lock(KEY));
+    assert!(trial.poll().is_pending());
+    let waits = in_line(&locks);
+    drop(trial);
+    remote.release().await.unwrap();
+    drop(turn_of(waits).await);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_timeout_leaves_the_line() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    assert!(locks.lock_timeout(KEY, Duration::from_millis(50)).await.unwrap().is_none());
+    guard.release().await.unwrap();
+    let guard = locks.lock_timeout(KEY, support::BOUND).await.unwrap().expect("it is free");
+    drop(guard);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_task_that_is_not_polled_is_passed_over_and_keeps_its_place() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let (mut unpolled, second, third) = (in_line(&locks), in_line(&locks), in_line(&locks));
+    guard.release().await.unwrap();
+    let guard = turn_of(second).await;
+    // It comes back, and is the first in line.
+    assert!(unpolled.poll().is_pending());
+    guard.release().await.unwrap();
+    let guard = turn_of(unpolled).await;
+    assert!(guard.token().turn() > 0);
+    guard.release().await.unwrap();
+    drop(turn_of(third).await);
+    // If nobody is polled, the lock goes to another process.
+    let elsewhere = session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    until_queued(&lock, 0).await;
+    let unpolled = in_line(&locks);
+    until_queued(&lock, 1).await;
+    let remote = granted(acquire(&lock)).await;
+    remote.release().await.unwrap();
+    drop(turn_of(unpolled).await);
+    until_nothing_is_left(&server).await;
+}
+
+/// Tasks that are not polled do not keep the lock from other processes for longer than the budget's time.
+#[tokio::test]
+async fn passing_tasks_over_is_within_the_budget() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10).time(Duration::ZERO)).await;
+    let elsewhere = session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let holder = lock.acquire().await.unwrap();
+    let unpolled = [in_line(&locks), in_line(&locks), in_line(&locks)];
+    until_queued(&lock, 2).await;
+    let remote = enqueue(&lock).await;
+    holder.release().await.unwrap();
+    let remote = granted(remote).await;
+    // Two were not passed over yet, so the process contends again, behind the other one.
+    until_queued(&lock, 2).await;
+    drop(unpolled);
+    remote.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_try_that_is_not_polled_blocks_nobody() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let mut trial = Steps::new(locks.try_lock(KEY));
+    assert!(trial.poll().is_pending());
+    let guard = within("the lock", locks.lock(KEY)).await.unwrap();
+    guard.release().await.unwrap();
+    drop(trial);
+    until_nothing_is_left(&server).await;
+}
+
+/// A holder that was told of the end of its lease keeps that end. The next task has a lease of its own.
+#[tokio::test]
+async fn a_hold_that_is_about_to_end_is_not_passed_on() {
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let session = Session::builder(link.address())
+        .session_timeout(Duration::from_secs(4))
+        .tick(Duration::from_millis(100))
+        .connect()
+        .await
+        .unwrap();
+    let margin = Duration::from_millis(1_100);
+    let options = turns(10).lock(LockOptions::new().stop_margin(margin));
+    let locks = session.locks_with(ROOT, options).unwrap();
+    let guard = locks.lock(KEY).await.unwrap();
+    let other = session.lock("/lock/bills").unwrap().acquire().await.unwrap();
+    let next = in_line(&locks);
+    let held = link.hold_reply(RequestKind::Multi);
+    let reason = within("the loss", guard.lost()).await;
+    assert!(matches!(reason, LostReason::Ending { .. }), "{reason:?}");
+    held.release();
+    eventually("the next heartbeat", async || other.remaining() > 2 * margin).await;
+    let last = guard.token();
+    guard.release().await.unwrap();
+    let next = turn_of(next).await;
+    assert!(next.remaining() > margin, "{:?}", next.remaining());
+    assert!(next.token().zxid() > last.zxid());
+    next.run(async {}).await.unwrap();
+}
+
+/// What rests on the node must not outlive the turn in which it was made.
+#[tokio::test]
+async fn a_claim_or_an_open_transaction_is_not_passed_on() {
+    let server = server().await;
+    let (link, session, locks) = linked_locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let (next, third) = (in_line(&locks), in_line(&locks));
+    let claim = guard.sequencer().unwrap();
+    session.verify_sequencer(&claim).await.unwrap();
+    let last = guard.token();
+    guard.release().await.unwrap();
+    let guard = turn_of(next).await;
+    assert!(guard.token().zxid() > last.zxid());
+    let outdated = SequencerError::Outdated { sequencer: claim.clone() };
+    assert_eq!(session.verify_sequencer(&claim).await, Err(outdated));
+    // The answer comes, so the transaction is not open any more.
+    guard.transaction().create("/proof", "").commit().await.unwrap();
+    // This one is dropped while it is on its way.
+    let held = link.hold_request(RequestKind::Multi);
+    let mut open = Steps::new(guard.transaction().set("/proof", "late", None).commit());
+    assert!(open.poll().is_pending());
+    within("the request", held.reached()).await;
+    drop(open);
+    let last = guard.token();
+    let release = tokio::spawn(guard.release());
+    held.release();
+    within("the release", release).await.unwrap().unwrap();
+    let guard = turn_of(third).await;
+    assert!(guard.token().zxid() > last.zxid());
+    // A transaction that was answered does not keep the lock.
+    guard.transaction().set("/proof", "done", None).commit().await.unwrap();
+    let (last, next) = (guard.token(), in_line(&locks));
+    guard.release().await.unwrap();
+    let guard = turn_of(next).await;
+    assert_eq!((guard.token().zxid(), guard.token().turn()), (last.zxid(), 1));
+    // A claim in a later turn names it.
+    let claim = guard.sequencer().unwrap();
+    assert_eq!(claim.token(), guard.token());
+    session.verify_sequencer(&claim.to_string().parse().unwrap()).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_shared_guard_passes_with_its_last_share() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let share = guard.share();
+    assert_eq!(share.token(), guard.token());
+    let mut next = in_line(&locks);
+    guard.release().await.unwrap();
+    assert!(next.poll().is_pending() && share.is_held());
+    drop(share.share());
+    assert!(next.poll().is_pending() && share.is_held());
+    drop(share);
+    assert_eq!(turn_of(next).await.token().turn(), 1);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn all_shares_are_lost_together() {
+    let server = server().await;
+    let (session, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let shares = [guard.share(), guard.share()];
+    let next = in_line(&locks);
+    let losses = shares.each_ref().map(Guard::lost);
+    operator(&server).await.delete(&guard.node(), None).await.unwrap();
+    for lost in losses {
+        assert_eq!(within("the news", lost).await, LostReason::NodeDeleted);
+    }
+    assert!(!guard.is_held() && shares.iter().all(|share| !share.is_held()));
+    // The node is gone, so the next task holds by another one.
+    let next = turn_of(next).await;
+    assert!(next.token().zxid() > guard.token().zxid());
+    drop((guard, shares));
+    next.verify().await.unwrap();
+    assert_eq!(queue(&session.lock(&locks.path(KEY)).unwrap()).await.len(), 1);
+}
+
+#[tokio::test]
+async fn the_end_of_the_zookeeper_session_takes_the_lock_and_spares_the_line() {
+    let server = server().await;
+    let (session, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let (first, second) = (in_line(&locks), in_line(&locks));
+    let id = session.id();
+    server.close_session(id).await.unwrap();
+    let reason = within("the news", guard.lost()).await;
+    assert!(matches!(reason, LostReason::SessionExpired | LostReason::SessionClosed), "{reason:?}");
+    let next = turn_of(first).await;
+    assert_ne!(session.id(), id);
+    assert!(next.token() > guard.token());
+    assert!(matches!(guard.release().await, Err(ReleaseError::Lost(_))));
+    next.release().await.unwrap();
+    drop(turn_of(second).await);
+    // While it waits for another process.
+    let elsewhere = support::session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    until_queued(&lock, 0).await;
+    let remote = lock.acquire().await.unwrap();
+    let waits = in_line(&locks);
+    until_queued(&lock, 2).await;
+    server.close_session(session.id()).await.unwrap();
+    eventually("another node", async || queue(&lock).await.get(1).is_some_and(|it| it.session != Some(id)))
+        .await;
+    remote.release().await.unwrap();
+    drop(turn_of(waits).await);
+}
+
+/// A hold that was offered and is lost by then is no grant.
+#[tokio::test]
+async fn a_hold_that_is_lost_before_it_is_taken() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let next = in_line(&locks);
+    let (node, last) = (guard.node(), guard.token());
+    support::until_watched(&server, 1, 0).await;
+    let operator = operator(&server).await;
+    guard.release().await.unwrap();
+    next.woken().await;
+    operator.delete(&node, None).await.unwrap();
+    let guard = turn_of(next).await;
+    if guard.token().zxid() == last.zxid() {
+        assert_eq!(within("the news", guard.lost()).await, LostReason::NodeDeleted);
+    }
+    drop(guard);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn everybody_in_line_hears_of_a_failure() {
+    let server = server().await;
+    let (session, locks) = locks(&server, turns(10)).await;
+    let path = locks.path(KEY);
+    make_foreign(&server, &format!("{path}/_c_00000000-0000-0000-0000-000000000000-lock-0000000000")).await;
+    let operator = operator(&server).await;
+    let mode =
+        zookeeper_client::CreateMode::EphemeralSequential.with_acls(zookeeper_client::Acls::anyone_all());
+    operator.create(&format!("{path}/_c_0123456789abcdef-lock-"), b"", &mode).await.unwrap();
+    for task in [in_line(&locks), in_line(&locks), in_line(&locks)] {
+        let error = within("the failure", task.finished()).await.unwrap_err();
+        assert!(matches!(error, AcquireError::ForeignContender { .. }), "{error}");
+    }
+    assert!(matches!(locks.try_lock(KEY).await, Err(AcquireError::ForeignContender { .. })));
+    assert!(locks.lock("another key").await.unwrap().is_held());
+    let guard = locks.lock("a third key").await.unwrap();
+    let waits = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock("a third key").await }
+    });
+    eventually("two keys are in use", async || locks.len() <= 2).await;
+    session.close().await.unwrap();
+    let error = within("the end", waits).await.unwrap().unwrap_err();
+    assert!(matches!(error, AcquireError::SessionClosed { .. }), "{error}");
+    assert!(!guard.is_held());
+    let late = within("the answer", locks.lock(KEY)).await.unwrap_err();
+    assert!(matches!(late, AcquireError::SessionClosed { .. }));
+}
+
+#[test]
+fn the_end_of_the_runtime_is_told() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(server());
+    let other = tokio::runtime::Runtime::new().unwrap();
+    let (_session, locks) = other.block_on(locks(&server, turns(10)));
+    let guard = other.block_on(locks.lock(KEY)).unwrap();
+    let waits = runtime.spawn({
+        let locks = locks.clone();
+        async move { locks.lock(KEY).await }
+    });
+    other.shutdown_timeout(support::BOUND);
+    let error = runtime.block_on(within("the news", waits)).unwrap().unwrap_err();
+    assert!(matches!(error, AcquireError::SessionClosed { .. }), "{error}");
+    assert!(!guard.is_held());
+    let late = runtime.block_on(within("the answer", locks.lock(KEY))).unwrap_err();
+    assert!(matches!(late, AcquireError::SessionClosed { .. }));
+}
+
+#[tokio::test]
+async fn any_text_is_a_key() {
+    let server = server().await;
+    let (session, locks) = locks(&server, turns(10)).await;
+    let keys =
+        ["", ".", "..", "a/b", "a%2Fb", "lock-0000000000", "4006381333931", "x.once", "\u{1f512}", "\n"];
+    let guards = futures::future::try_join_all(keys.iter().map(|key| locks.lock(key))).await.unwrap();
+    assert_eq!(locks.len(), keys.len());
+    for (key, guard) in keys.iter().zip(&guards) {
+        assert_eq!(guard.path(), locks.path(key));
+        assert!(guard.is_held() && guard.node().starts_with(&locks.path(key)));
+    }
+    // The root is a lock of its own, and its keys are no contenders there.
+    assert!(session.lock(ROOT).unwrap().try_acquire().await.unwrap().is_some());
+    let long = locks.lock(&"k".repeat(4097)).await.unwrap_err();
+    assert!(matches!(long, AcquireError::KeyTooLong { length: 4097, .. }), "{long}");
+    let found = session.locks_below("/lock").await.unwrap().locks;
+    assert_eq!(found.len(), keys.len());
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    eventually("no key is in use", async || locks.is_empty()).await;
+}
+
+#[tokio::test]
+async fn several_keys_at_once_have_nodes_of_their_own() {
+    let server = server().await;
+    let (_session, locks) = locks(&server, turns(10)).await;
+    let both = locks.lock_all(["7", "9"]).unwrap();
+    assert_eq!(both.paths().collect::<Vec<_>>(), [locks.path("7"), locks.path("9")]);
+    let one = locks.lock("7").await.unwrap();
+    let mut all = Steps::new(both.acquire());
+    assert!(all.poll().is_pending());
+    let lock = both.clone();
+    drop(one);
+    let guard = within("both", all.finished()).await.unwrap();
+    let waits = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock("9").await }
+    });
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    drop(within("one of them", waits).await.unwrap().unwrap());
+    until_nothing_is_left(&server).await;
+}
+
+/// The line is no request's business: thousands of tasks wait on one node, and a broken connection costs them nothing.
+#[tokio::test]
+async fn thousands_wait_through_a_broken_connection() {
+    let server = server().await;
+    let (link, _here, locks) = linked_locks(&server, turns(u32::MAX)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let tasks = (0..5_000).map(|_| {
+        let locks = locks.clone();
+        tokio::spawn(async move {
+            let guard = locks.lock(KEY).await.unwrap();
+            guard.check().unwrap();
+            guard.token()
+        })
+    });
+    let tasks = tasks.collect::<Vec<_>>();
+    link.cut();
+    eventually("the next connection", async || link.connections() == 1).await;
+    guard.verify().await.unwrap();
+    guard.release().await.unwrap();
+    let mut last = None;
+    for task in tasks {
+        let token = within("a turn", task).await.unwrap();
+        assert!(Some(token) > last);
+        last = Some(token);
+    }
+    until_nothing_is_left(&server).await;
+}

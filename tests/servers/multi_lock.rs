@@ -1,0 +1,403 @@
+//! Several locks at once.
+
+use zklock_test_support as support;
+
+use std::time::Duration;
+
+use support::{
+    dropped_after, dropped_before, eventually, linked, make_foreign, operator, queue, server, session,
+    until_nothing_is_left, until_queued, within,
+};
+use tokio::task::JoinHandle;
+use zklock::{
+    Access, AcquireError, InvalidLock, LockOptions, LostReason, MultiGuard, MultiLock, ReleaseError, Session,
+};
+use zklock_testcontainers::{RequestKind, ZooKeeper};
+use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+
+const PATHS: [&str; 3] = ["/lock/a", "/lock/b", "/lock/deep/c"];
+
+type Waiter = JoinHandle<Result<MultiGuard, AcquireError>>;
+
+fn all(session: &Session) -> MultiLock {
+    session.lock_all(PATHS).unwrap()
+}
+
+fn acquire(locks: &MultiLock) -> Waiter {
+    let locks = locks.clone();
+    tokio::spawn(async move { locks.acquire().await })
+}
+
+async fn granted(waiter: Waiter) -> MultiGuard {
+    within("the grant", waiter).await.unwrap().unwrap()
+}
+
+/// Waits until each queue has this many contenders.
+async fn until_all_queued(session: &Session, contenders: usize) {
+    for path in PATHS {
+        until_queued(&session.lock(path).unwrap(), contenders).await;
+    }
+}
+
+/// The locks are free for everybody, and nothing of an earlier acquisition is left.
+async fn nothing_remains(server: &ZooKeeper, session: &Session) {
+    granted(acquire(&all(session))).await.release().await.unwrap();
+    until_nothing_is_left(server).await;
+}
+
+#[tokio::test]
+async fn free_locks_are_granted_in_one_transaction_with_one_token() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(60)).await;
+    let locks = all(&session);
+    locks.acquire().await.unwrap().release().await.unwrap();
+    link.reset_counts();
+    let guard = locks.acquire().await.unwrap();
+    let sent = |kind| link.requests_of(kind);
+    assert_eq!(sent(RequestKind::Multi), 1, "one transaction enters all queues");
+    assert_eq!([RequestKind::Create, RequestKind::GetChildren].map(sent), [0, 0]);
+    let operator = operator(&server).await;
+    for (path, node) in PATHS.iter().zip(guard.nodes()) {
+        assert!(node.starts_with(path));
+        let (_, stat) = operator.get_data(&node).await.unwrap();
+        assert_eq!(stat.czxid, guard.token().zxid());
+    }
+    guard.verify().await.unwrap();
+    for claim in guard.sequencers().unwrap() {
+        session.verify_sequencer(&claim).await.unwrap();
+    }
+    guard.transaction().create("/proof", "of three locks").commit().await.unwrap();
+    link.reset_counts();
+    guard.release().await.unwrap();
+    assert_eq!(link.requests_of(RequestKind::Multi), 1, "and one leaves them");
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn it_waits_for_the_last_of_its_locks() {
+    let server = server().await;
+    let session = session(&server).await;
+    let guards = [session.lock(PATHS[2]).unwrap(), session.lock(PATHS[0]).unwrap()];
+    let (last, first) = (guards[0].acquire().await.unwrap(), guards[1].acquire().await.unwrap());
+    let locks = all(&session);
+    assert!(locks.try_acquire().await.unwrap().is_none());
+    let waiting = acquire(&locks);
+    until_queued(&guards[0], 2).await;
+    first.release().await.unwrap();
+    // It is first in two of three queues.
+    assert!(session.lock(PATHS[1]).unwrap().try_acquire().await.unwrap().is_none());
+    assert!(!waiting.is_finished());
+    last.release().await.unwrap();
+    let guard = granted(waiting).await;
+    assert!(locks.acquire_timeout(Duration::from_millis(100)).await.unwrap().is_none());
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn callers_name_their_locks_in_any_order() {
+    let server = server().await;
+    let (one, other) = (session(&server).await, session(&server).await);
+    let orders = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]].map(|order| order.map(|index| PATHS[index]));
+    let mut tasks = Vec::new();
+    for (index, order) in orders.into_iter().cycle().take(12).enumerate() {
+        let locks = if index % 2 == 0 { &one } else { &other }.lock_all(order).unwrap();
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..4 {
+                locks.acquire().await.unwrap().release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        within("all of them", task).await.unwrap();
+    }
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn readers_and_writers_are_mixed() {
+    let server = server().await;
+    let session = session(&server).await;
+    let accesses = || [Access::shared("/lock/prices"), Access::exclusive("/lock/report")];
+    let (prices, report) = (session.rw_lock("/lock/prices").unwrap(), session.lock("/lock/report").unwrap());
+    let reading = prices.read().await.unwrap();
+    let guard = session.lock_all(accesses()).unwrap().acquire().await.unwrap();
+    assert!(prices.try_read().await.unwrap().is_some());
+    assert!(report.try_acquire().await.unwrap().is_none());
+    assert!(prices.try_write().await.unwrap().is_none());
+    drop((guard, reading));
+    within("the writer", prices.write()).await.unwrap().release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn an_operator_who_deletes_one_node_leaves_no_other_behind() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let operator = operator(&server).await;
+    // Of a holder.
+    for index in 0..PATHS.len() {
+        let guard = all(&session).acquire().await.unwrap();
+        let waiting = acquire(&all(&other));
+        until_all_queued(&session, 2).await;
+        let node = guard.nodes().nth(index).unwrap();
+        operator.delete(&node, None).await.unwrap();
+        assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+        assert!(!waiting.is_finished(), "the loser has not finished");
+        drop(guard);
+        granted(waiting).await.release().await.unwrap();
+        until_nothing_is_left(&server).await;
+    }
+    // Of a release that is under way.
+    for index in 0..PATHS.len() {
+        let guard = all(&session).acquire().await.unwrap();
+        let node = guard.nodes().nth(index).unwrap();
+        operator.delete(&node, None).await.unwrap();
+        assert!(matches!(guard.release().await, Err(ReleaseError::Lost(_))));
+        until_nothing_is_left(&server).await;
+    }
+    // Of a waiter that is first in the other queues.
+    let held = session.lock(PATHS[1]).unwrap();
+    let guard = held.acquire().await.unwrap();
+    let waiting = acquire(&all(&other));
+    until_queued(&held, 2).await;
+    let first = session.lock(PATHS[0]).unwrap();
+    until_queued(&first, 1).await;
+    operator.delete(&queue(&first).await[0].path, None).await.unwrap();
+    let error = within("the end", waiting).await.unwrap().unwrap_err();
+    assert_eq!(error, AcquireError::NodeDeleted { path: PATHS[0].into() });
+    until_queued(&held, 1).await;
+    guard.release().await.unwrap();
+    nothing_remains(&server, &session).await;
+}
+
+/// Names begin anew in a directory that is made again.
+#[tokio::test]
+async fn a_lost_guard_leaves_nodes_alone_that_have_got_the_names_of_its_own() {
+    let server = server().await;
+    let (link, loser) = linked(&server, Duration::from_secs(60)).await;
+    let (next, operator) = (session(&server).await, operator(&server).await);
+    let guard = all(&loser).acquire().await.unwrap();
+    eventually("the watches", async || support::monitored(&server, "zk_watch_count").await == 3).await;
+    let nodes = guard.nodes().collect::<Vec<_>>();
+    for (path, node) in PATHS.iter().zip(&nodes) {
+        operator.delete(node, None).await.unwrap();
+        operator.delete(path, None).await.unwrap();
+    }
+    within("the loss", guard.lost()).await;
+    let next = next.lock_all(&PATHS[1..]).unwrap().acquire().await.unwrap();
+    assert_eq!(next.nodes().collect::<Vec<_>>(), nodes[1..], "the same names");
+    link.reset_counts();
+    drop(guard);
+    eventually("the loser has looked", async || link.requests_of(RequestKind::GetData) >= 3).await;
+    // What it would send next is on its way at the latest now, and is answered before this.
+    loser.lock("/lock/other").unwrap().acquire().await.unwrap().release().await.unwrap();
+    next.verify().await.unwrap();
+    assert_eq!(link.requests_of(RequestKind::Delete), 0);
+    next.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_write_to_a_node_of_a_waiter_changes_nothing() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let held = session.lock(PATHS[1]).unwrap();
+    let guard = held.acquire().await.unwrap();
+    let waiting = acquire(&all(&other));
+    until_queued(&held, 2).await;
+    let first = session.lock(PATHS[0]).unwrap();
+    let node = queue(&first).await[0].path.clone();
+    // It is first there, and watches its own node: one watch for the holder, one or two for the first nodes, two for
+    // the predecessor.
+    eventually("the watches", async || support::monitored(&server, "zk_watch_count").await == 5).await;
+    operator(&server).await.set_data(&node, b"forged", None).await.unwrap();
+    eventually("the watches", async || support::monitored(&server, "zk_watch_count").await == 5).await;
+    assert!(!waiting.is_finished());
+    guard.release().await.unwrap();
+    // It is granted in its turn. A look at the node then shows that somebody wrote to it.
+    let guard = granted(waiting).await;
+    guard.verify().await.unwrap_err();
+    drop(guard);
+    nothing_remains(&server, &session).await;
+}
+
+#[tokio::test]
+async fn each_lost_reply_leaves_nothing_behind() {
+    let server = server().await;
+    let other = session(&server).await;
+    for kind in [RequestKind::CreateContainer, RequestKind::MultiRead, RequestKind::Multi] {
+        let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+        let lost = link.lose_reply(kind);
+        let guard = granted(acquire(&all(&unlucky))).await;
+        within("the lost reply", lost.happened()).await;
+        until_all_queued(&other, 1).await;
+        guard.release().await.unwrap();
+        nothing_remains(&server, &other).await;
+        // Of a transaction of which everything is known already, and of the release.
+        let locks = all(&unlucky);
+        locks.acquire().await.unwrap().release().await.unwrap();
+        let lost = link.lose_reply(RequestKind::Multi);
+        let guard = granted(acquire(&locks)).await;
+        assert!(lost.has_happened());
+        until_all_queued(&other, 1).await;
+        let lost = link.lose_reply(RequestKind::Multi);
+        within("the release", guard.release()).await.unwrap();
+        assert!(lost.has_happened());
+        nothing_remains(&server, &other).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_deleted_while_its_create_is_unanswered_ends_the_acquisition() {
+    let server = server().await;
+    let other = session(&server).await;
+    let operator = operator(&server).await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let locks = all(&unlucky);
+    locks.acquire().await.unwrap().release().await.unwrap();
+    let held = link.hold_reply(RequestKind::Multi);
+    let waiting = acquire(&locks);
+    within("the reply", held.reached()).await;
+    let middle = other.lock(PATHS[1]).unwrap();
+    operator.delete(&queue(&middle).await[0].path, None).await.unwrap();
+    link.cut();
+    held.release();
+    let error = within("the end", waiting).await.unwrap().unwrap_err();
+    assert_eq!(error, AcquireError::NodeDeleted { path: PATHS[1].into() });
+    nothing_remains(&server, &other).await;
+}
+
+/// Nobody can tell whose that node is, so the session is given up, and all its nodes go with it.
+#[tokio::test]
+async fn a_node_that_is_written_to_while_its_create_is_unanswered_goes_with_the_session() {
+    let server = server().await;
+    let other = session(&server).await;
+    let operator = operator(&server).await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let locks = all(&unlucky);
+    locks.acquire().await.unwrap().release().await.unwrap();
+    let (id, held) = (unlucky.id(), link.hold_reply(RequestKind::Multi));
+    let waiting = acquire(&locks);
+    within("the reply", held.reached()).await;
+    let middle = other.lock(PATHS[1]).unwrap();
+    operator.set_data(&queue(&middle).await[0].path, b"mine", None).await.unwrap();
+    link.cut();
+    held.release();
+    granted(waiting).await.release().await.unwrap();
+    assert_ne!(unlucky.id(), id);
+    nothing_remains(&server, &other).await;
+}
+
+#[tokio::test]
+async fn a_refusal_in_one_queue_leaves_nothing_in_the_others() {
+    let server = server().await;
+    let session = session(&server).await;
+    let operator = operator(&server).await;
+    let readable = [Acl::new(Permission::READ, AuthId::anyone())];
+    let closed = CreateMode::Persistent.with_acls(Acls::new(&readable));
+    operator.mkdir("/lock", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+    operator.create(PATHS[1], b"", &closed).await.unwrap();
+    let error = within("the refusal", all(&session).acquire()).await.unwrap_err();
+    assert_eq!(error, AcquireError::NotAuthorized { path: PATHS[1].into() });
+    until_nothing_is_left(&server).await;
+    assert!(operator.check_stat("/lock/a/lock-0000000000").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn directories_with_data_of_others_are_left_alone() {
+    let server = server().await;
+    let session = session(&server).await;
+    for paths in [&PATHS[..1], &PATHS[..]] {
+        for path in paths {
+            if operator(&server).await.check_stat(path).await.unwrap().is_none() {
+                make_foreign(&server, path).await;
+            }
+        }
+        let locks = all(&session);
+        let held = session.lock(PATHS[0]).unwrap();
+        let guard = held.acquire().await.unwrap();
+        let waiting = acquire(&locks);
+        until_queued(&held, 2).await;
+        guard.release().await.unwrap();
+        granted(waiting).await.release().await.unwrap();
+        let (data, _) = operator(&server).await.get_data(PATHS[0]).await.unwrap();
+        assert_eq!(data, b"precious");
+    }
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn an_acquisition_may_be_dropped_at_every_await() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let mut steps = 0;
+    loop {
+        let guard = other.lock(PATHS[1]).unwrap().acquire().await.unwrap();
+        let all = all(&session);
+        let done = dropped_before(steps, all.acquire(), async || guard.release().await.unwrap()).await;
+        nothing_remains(&server, &other).await;
+        if done {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps >= 4, "{steps} steps");
+}
+
+#[tokio::test]
+async fn a_release_may_be_dropped_at_every_await() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let mut steps = 0;
+    loop {
+        let guard = all(&session).acquire().await.unwrap();
+        let done = dropped_after(steps, guard.release()).await;
+        nothing_remains(&server, &other).await;
+        if done {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps >= 2, "{steps} steps");
+}
+
+#[tokio::test]
+async fn a_session_that_expires_loses_all_and_queues_again_everywhere() {
+    let server = server().await;
+    let other = session(&server).await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(2)).await;
+    let guard = all(&unlucky).acquire().await.unwrap();
+    let waiting = acquire(&all(&unlucky));
+    until_all_queued(&other, 2).await;
+    link.black_hole();
+    within("the loss", guard.lost()).await;
+    granted(acquire(&all(&other))).await.release().await.unwrap();
+    link.restore();
+    granted(waiting).await.release().await.unwrap();
+    drop(guard);
+    nothing_remains(&server, &other).await;
+}
+
+#[tokio::test]
+async fn each_mistake_is_told() {
+    let server = server().await;
+    let session = session(&server).await;
+    let refused = |paths: &[&str]| session.lock_all(paths.iter().copied()).unwrap_err();
+    assert_eq!(refused(&[]), InvalidLock::NoLocks);
+    let nested = |outer: &str, inner: &str| InvalidLock::Nested { outer: outer.into(), inner: inner.into() };
+    assert_eq!(refused(&["/lock/a", "/lock/b", "/lock/a"]), nested("/lock/a", "/lock/a"));
+    assert_eq!(refused(&["/lock/a/b", "/lock/a-b", "/lock/a"]), nested("/lock/a", "/lock/a/b"));
+    assert!(matches!(refused(&["/lock/a", "lock"]), InvalidLock::Path { .. }));
+    let many = (0..64).map(|index| format!("/lock/{index}")).collect::<Vec<_>>();
+    let long = LockOptions::new().data("x".repeat(16 * 1024));
+    let error = session.lock_all_with(many.clone(), long).unwrap_err();
+    assert!(matches!(error, InvalidLock::TooMany { count: 64, .. }), "{error}");
+    // A byte of data may take six in the node.
+    let escaped = LockOptions::new().data("\u{1}".repeat(4 * 1024));
+    let error = session.lock_all_with(many[..32].to_vec(), escaped).unwrap_err();
+    assert!(matches!(error, InvalidLock::TooMany { count: 32, .. }), "{error}");
+    // As many as are allowed are also accepted by the server.
+    let locks = session.lock_all(many).unwrap();
+    locks.acquire().await.unwrap().release().await.unwrap();
+}

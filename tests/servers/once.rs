@@ -1,0 +1,373 @@
+//! Slots run once: who runs them, who is told that they are done, and what becomes of the records.
+
+use zklock_test_support as support;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Mutex;
+use std::time::{Duration, UNIX_EPOCH};
+
+use support::{linked, make, operator, server, session, until_nothing_is_left, within};
+use zklock::{
+    Claim, ClaimError, InvalidOnce, LockOptions, LostReason, Once, OnceOptions, Ran, Record, RecordState,
+    RunEnd, RunError, Session, SlotProblem, Turn, TurnError,
+};
+use zookeeper_client::{Acls, CreateMode};
+
+const PATH: &str = "/lock/report";
+const SLOT: &str = "2026-11-22";
+const NODE: &str = "/lock/report.once/2026-11-22";
+
+fn retrying(session: &Session) -> Once {
+    session.once_with(PATH, OnceOptions::new().retry(true)).unwrap()
+}
+
+fn keeping(session: &Session, records: u16) -> Once {
+    session.once_with(PATH, OnceOptions::new().keep(records)).unwrap()
+}
+
+async fn claim(once: &Once, slot: &str) -> Claim {
+    within("the claim", once.claim(slot)).await.unwrap()
+}
+
+async fn turn(once: &Once, slot: &str) -> Turn {
+    match claim(once, slot).await {
+        Claim::Turn(turn) => turn,
+        Claim::Done(record) => panic!("{record:?}"),
+    }
+}
+
+async fn done(once: &Once, slot: &str) -> Record {
+    match claim(once, slot).await {
+        Claim::Done(record) => record,
+        Claim::Turn(turn) => panic!("{turn:?}"),
+    }
+}
+
+/// The slots that have records, the one that began last first.
+async fn slots(once: &Once) -> Vec<String> {
+    once.records().await.unwrap().into_iter().map(|record| record.slot).collect()
+}
+
+#[tokio::test]
+async fn of_three_sessions_at_once_one_runs_it() {
+    let server = server().await;
+    let ran = Mutex::new(0);
+    let contend = async |owner: &str| {
+        let session = session(&server).await;
+        let options = OnceOptions::new().lock(LockOptions::new().owner(owner));
+        let once = session.once_with(PATH, options).unwrap();
+        match claim(&once, SLOT).await {
+            Claim::Turn(turn) => {
+                *ran.lock().unwrap() += 1;
+                turn.complete().await.unwrap();
+                None
+            }
+            Claim::Done(record) => Some(record),
+        }
+    };
+    let claims = tokio::join!(contend("a"), contend("b"), contend("c"));
+    let told = [claims.0, claims.1, claims.2].into_iter().flatten().collect::<Vec<_>>();
+    assert_eq!(*ran.lock().unwrap(), 1);
+    let [record, other] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(record, other);
+    assert_eq!((record.slot.as_str(), record.path.as_str()), (SLOT, NODE));
+    assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 1));
+    assert!(["a", "b", "c"].contains(&record.owner.as_str()));
+    assert!(record.ended >= Some(record.begun));
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_run_and_a_plain_lock_exclude_each_other() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let (once, lock) = (session.once(PATH).unwrap(), other.lock(PATH).unwrap());
+    let guard = lock.acquire().await.unwrap();
+    assert!(once.try_claim(SLOT).await.unwrap().is_none());
+    assert!(once.claim_timeout(SLOT, Duration::from_millis(50)).await.unwrap().is_none());
+    guard.release().await.unwrap();
+    let turn = turn(&once, SLOT).await;
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    turn.complete().await.unwrap();
+    lock.try_acquire().await.unwrap().expect("the lock is free").release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn the_one_that_waits_is_told_by_the_end_of_the_run() {
+    let server = server().await;
+    let (one, other) = (session(&server).await, session(&server).await);
+    let (once, late) = (one.once(PATH).unwrap(), other.once(PATH).unwrap());
+    let turn = turn(&once, SLOT).await;
+    assert_eq!((turn.slot(), turn.attempt()), (SLOT, 1));
+    let waiter = tokio::spawn(async move { late.claim_timeout(SLOT, support::BOUND).await });
+    support::until_queued(once.lock(), 2).await;
+    let token = turn.guard().token();
+    let guard = turn.record(RunEnd::Succeeded).await.unwrap();
+    assert!(guard.is_held() && !waiter.is_finished());
+    guard.release().await.unwrap();
+    let claim = within("the claim", waiter).await.unwrap().unwrap().expect("it was in time");
+    let Claim::Done(record) = claim else { panic!("{claim:?}") };
+    assert_eq!((record.state, record.token), (RecordState::Succeeded, token));
+}
+
+#[tokio::test]
+async fn a_failed_run_is_repeated_only_if_asked_for() {
+    let server = server().await;
+    let session = session(&server).await;
+    let (once, again) = (session.once(PATH).unwrap(), retrying(&session));
+    turn(&once, SLOT).await.fail().await.unwrap();
+    let failed = done(&once, SLOT).await;
+    assert_eq!((failed.state, failed.attempt), (RecordState::Failed, 1));
+    let second = turn(&again, SLOT).await;
+    assert_eq!(second.attempt(), 2);
+    second.complete().await.unwrap();
+    for once in [once, again] {
+        let record = done(&once, SLOT).await;
+        assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 2));
+        assert!(record.begun >= failed.ended.unwrap(), "the begin is that of the last run");
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_holder_vanished_is_repeated_only_if_asked_for() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let vanished = turn(&session.once(PATH).unwrap(), SLOT).await;
+    let token = vanished.guard().token();
+    session.close().await.unwrap();
+    let record = done(&other.once(PATH).unwrap(), SLOT).await;
+    assert_eq!((record.state, record.token, record.ended), (RecordState::Begun, token, None));
+    let second = turn(&retrying(&other), SLOT).await;
+    assert_eq!(second.attempt(), 2);
+    assert!(second.guard().token() > token);
+    // The former holder hears of it when it wants to write, and writes nothing.
+    let error = vanished.complete().await.unwrap_err();
+    assert!(matches!(&error, TurnError::Lost { path, .. } if path == NODE), "{error}");
+    second.complete().await.unwrap();
+    assert_eq!(done(&other.once(PATH).unwrap(), SLOT).await.attempt, 2);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_dropped_releases_the_lock_and_has_no_end() {
+    let server = server().await;
+    let session = session(&server).await;
+    let once = session.once(PATH).unwrap();
+    drop(turn(&once, SLOT).await);
+    assert_eq!(done(&once, SLOT).await.state, RecordState::Begun);
+    let guard = turn(&once, "2026-11-23").await.into_guard();
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    assert_eq!(done(&once, "2026-11-23").await.state, RecordState::Begun);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn work_runs_in_its_turn_and_its_end_is_recorded() {
+    let server = server().await;
+    let session = session(&server).await;
+    let once = session.once(PATH).unwrap();
+    // Spawned, so that the future must be `Send`.
+    let run = tokio::spawn({
+        let once = once.clone();
+        async move { once.run(SLOT, async |turn| Ok::<_, io::Error>(turn.slot().len())).await }
+    });
+    let ran = within("the run", run).await.unwrap().unwrap();
+    assert_eq!(ran, Ran::Now(SLOT.len()));
+    let before = once.run(SLOT, async |_| -> io::Result<usize> { panic!("it has run") }).await.unwrap();
+    assert!(matches!(before, Ran::Before(record) if record.state == RecordState::Succeeded));
+    // The error of the work need not be an `Error`.
+    let failed =
+        once.run("2026-11-23", async |_| Err::<(), _>(anyhow::anyhow!("no paper"))).await.unwrap_err();
+    assert!(matches!(&failed, RunError::Work(error) if error.to_string() == failed.to_string()));
+    assert_eq!(done(&once, "2026-11-23").await.state, RecordState::Failed);
+    let operator = operator(&server).await;
+    let lost = within(
+        "the loss",
+        once.run("2026-11-24", async |turn| {
+            operator.delete(&turn.guard().node(), None).await.unwrap();
+            std::future::pending::<io::Result<()>>().await
+        }),
+    );
+    let lost = lost.await;
+    assert!(matches!(&lost, Err(RunError::Lost(lost)) if lost.reason == LostReason::NodeDeleted), "{lost:?}");
+    assert_eq!(done(&once, "2026-11-24").await.state, RecordState::Begun);
+    until_nothing_is_left(&server).await;
+}
+
+/// Not by the clock of this machine, which a test of the program skews.
+#[tokio::test]
+async fn a_period_is_that_of_the_servers_clock() {
+    let server = server().await;
+    let session = session(&server).await;
+    let once = session.once(PATH).unwrap();
+    let operator = operator(&server).await;
+    let clock = async |name: &str| {
+        let stat = operator.create(name, b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await;
+        UNIX_EPOCH + Duration::from_millis(stat.unwrap().0.ctime.try_into().unwrap())
+    };
+    let before = clock("/before").await;
+    // The directory of the records, its parent and the lock's directory do not exist yet.
+    let slot = within("the slot", once.period_slot(Duration::from_secs(1))).await.unwrap();
+    let between = clock("/between").await;
+    let next = once.period_slot(Duration::from_secs(1)).await.unwrap();
+    let second = Duration::from_secs(1);
+    // What the slot's name says is not later than the clock was, and not a second earlier.
+    let begin = instant(&slot);
+    assert!(begin <= between && begin + second > before - second, "{slot} at {before:?}");
+    assert!(next >= slot, "names sort by age");
+    turn(&once, &slot).await.complete().await.unwrap();
+    assert_eq!(slots(&once).await, [slot.as_str()]);
+    let day = once.period_slot(Duration::from_secs(86_400)).await.unwrap();
+    assert!(day.ends_with("T00:00:00Z") && day <= next, "{day}");
+    let long = once.period_slot(Duration::from_secs(u64::MAX / 2)).await.unwrap();
+    assert_eq!(long, "1970-01-01T00:00:00Z");
+    for period in [Duration::ZERO, Duration::from_millis(1_500)] {
+        let error = once.period_slot(period).await.unwrap_err();
+        assert!(matches!(error, ClaimError::Slot { problem: SlotProblem::Period, .. }), "{error}");
+    }
+    until_nothing_is_left(&server).await;
+}
+
+/// The instant that a slot of today or a neighbouring day names.
+fn instant(slot: &str) -> std::time::SystemTime {
+    let field = |from: usize, to: usize| slot[from..to].parse::<u64>().unwrap();
+    // Days since the epoch, as ZooKeeper's own clock counts them: found by trying each.
+    let date = &slot[..10];
+    let day = (0..40_000_u64).find(|day| civil(*day) == date).expect("a date");
+    UNIX_EPOCH
+        + Duration::from_secs(day * 86_400 + field(11, 13) * 3_600 + field(14, 16) * 60 + field(17, 19))
+}
+
+/// The date so many days after the epoch, by another way than the library's.
+fn civil(day: u64) -> String {
+    let day = day + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{:02}", of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+#[tokio::test]
+async fn the_smallest_records_are_dropped_and_their_slots_cannot_be_claimed() {
+    let server = server().await;
+    let session = session(&server).await;
+    let once = keeping(&session, 2);
+    for slot in ["d1", "d2", "d3", "d4"] {
+        turn(&once, slot).await.complete().await.unwrap();
+    }
+    assert_eq!(slots(&once).await, ["d4", "d3"]);
+    for slot in ["d1", "d2", "a", "d1x"] {
+        let error = within("the error", once.claim(slot)).await.unwrap_err();
+        let (path, slot, forgotten) = (PATH.to_owned(), slot.to_owned(), "d2".to_owned());
+        assert_eq!(error, ClaimError::SlotForgotten { path, slot, forgotten });
+        assert!(!error.is_retryable());
+    }
+    // Those with a record are told by it; those that are greater run.
+    assert_eq!(done(&once, "d3").await.state, RecordState::Succeeded);
+    turn(&once, "d25").await.complete().await.unwrap();
+    assert_eq!(slots(&once).await, ["d25", "d4"]);
+    // The greatest of the dropped names stays, though a smaller name is dropped after it.
+    turn(&once, "e").await.complete().await.unwrap();
+    turn(&once, "f").await.complete().await.unwrap();
+    let error = once.claim("d3").await.unwrap_err();
+    assert!(matches!(error, ClaimError::SlotForgotten { forgotten, .. } if forgotten == "d4"));
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_smaller_number_of_records_is_reached_by_the_next_claims() {
+    const MANY: usize = 130;
+    let server = server().await;
+    let session = session(&server).await;
+    let many = keeping(&session, 1_000);
+    for number in 0..MANY {
+        turn(&many, &format!("s{number:03}")).await.complete().await.unwrap();
+    }
+    make(&operator(&server).await, "/lock/report.once/s000/child").await;
+    make(&operator(&server).await, "/lock/report.once/strange").await;
+    let few = keeping(&session, 3);
+    for slot in ["t1", "t2", "t3"] {
+        turn(&few, slot).await.complete().await.unwrap();
+    }
+    // A node that cannot be deleted stays, and one that is no record is not ours to delete.
+    assert_eq!(slots(&few).await, ["t3", "t2", "t1", "s000"]);
+    let operator = operator(&server).await;
+    assert!(operator.check_stat("/lock/report.once/strange").await.unwrap().is_some());
+    let error = few.claim("strange").await.unwrap_err();
+    assert_eq!(error, ClaimError::NotARecord { path: "/lock/report.once/strange".into() });
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_slot_is_refused_before_anything_is_sent() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let once = session.once(PATH).unwrap();
+    link.reset_counts();
+    for (slot, problem) in [
+        ("", SlotProblem::Empty),
+        ("a/b", SlotProblem::Character('/')),
+        ("..", SlotProblem::Dots),
+        ("lock-0000000000", SlotProblem::Contender),
+    ] {
+        let error = once.claim(slot).await.unwrap_err();
+        assert_eq!(error, ClaimError::Slot { slot: slot.into(), problem });
+    }
+    assert_eq!(link.requests_of(zklock_testcontainers::RequestKind::Multi), 0);
+    for keep in [0, 1_001] {
+        let error = session.once_with(PATH, OnceOptions::new().keep(keep)).unwrap_err();
+        assert_eq!(error, InvalidOnce::Keep { path: PATH.into(), keep });
+    }
+    assert!(matches!(session.once("lock").unwrap_err(), InvalidOnce::Lock(_)));
+    assert_eq!(once.records().await.unwrap(), []);
+}
+
+/// Connections break all the time, and all sessions claim all slots at once.
+#[tokio::test]
+async fn many_slots_each_run_once() {
+    const SLOTS: usize = 40;
+    const SESSIONS: usize = 4;
+    let server = server().await;
+    let ran = Mutex::new(HashMap::<String, usize>::new());
+    let contend = async |first: usize| {
+        let (link, session) = linked(&server, Duration::from_secs(20)).await;
+        let once = keeping(&session, 1_000);
+        let mut told = 0;
+        for number in 0..SLOTS {
+            // Each begins elsewhere.
+            let slot = format!("s{:03}", (number + first * SLOTS / SESSIONS) % SLOTS);
+            if number % 7 == first {
+                link.cut();
+            }
+            match claim(&once, &slot).await {
+                Claim::Turn(turn) => {
+                    *ran.lock().unwrap().entry(slot.clone()).or_default() += 1;
+                    if number % 5 == first {
+                        link.cut();
+                    }
+                    within("the end", turn.complete()).await.unwrap();
+                }
+                Claim::Done(record) => {
+                    assert_eq!(record.state, RecordState::Succeeded);
+                    told += 1;
+                }
+            }
+        }
+        // Without its link the session would expire, and wait for another connection.
+        drop(link);
+        told
+    };
+    let all = tokio::join!(contend(0), contend(1), contend(2), contend(3));
+    let told = all.0 + all.1 + all.2 + all.3;
+    let ran = ran.into_inner().unwrap();
+    assert_eq!((ran.len(), told), (SLOTS, SLOTS * (SESSIONS - 1)));
+    assert!(ran.values().all(|runs| *runs == 1), "{ran:?}");
+    let once = session(&server).await.once(PATH).unwrap();
+    let records = once.records().await.unwrap();
+    assert_eq!(records.len(), SLOTS);
+    assert!(records.iter().all(|record| record.state == RecordState::Succeeded && record.attempt == 1));
+}

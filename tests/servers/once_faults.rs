@@ -1,0 +1,440 @@
+//! Slots that run once, while replies are lost, callers go, locks are lost, and operators delete what they like.
+
+use zklock_test_support as support;
+
+use std::task::Poll;
+use std::time::Duration;
+
+use support::{Steps, linked, make, make_foreign, operator, server, session, until_nothing_is_left, within};
+use zklock::{
+    Acl, AcquireError, Claim, ClaimError, LockOptions, LostReason, Once, OnceOptions, RecordState, Session,
+    Turn, TurnError,
+};
+use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+use zookeeper_client::Permission;
+
+const PATH: &str = "/lock/report";
+const DIRECTORY: &str = "/lock/report.once";
+const SLOT: &str = "2026-11-22";
+const NODE: &str = "/lock/report.once/2026-11-22";
+
+async fn turn(once: &Once, slot: &str) -> Turn {
+    match within("the claim", once.claim(slot)).await.unwrap() {
+        Claim::Turn(turn) => turn,
+        Claim::Done(record) => panic!("{record:?}"),
+    }
+}
+
+/// The state of the slot's record, and how many times it has begun.
+async fn recorded(once: &Once) -> (RecordState, u32) {
+    let records = once.records().await.unwrap();
+    let [record] = &records[..] else { panic!("{records:?}") };
+    (record.state, record.attempt)
+}
+
+/// A session whose contenders enter the queue by a `Create`, so that the next `Multi` is about a record.
+async fn unlucky(server: &ZooKeeper) -> (Link, Session, Once) {
+    make_foreign(server, PATH).await;
+    make(&operator(server).await, DIRECTORY).await;
+    let (link, session) = linked(server, Duration::from_secs(20)).await;
+    let once = session.once(PATH).unwrap();
+    (link, session, once)
+}
+
+#[tokio::test]
+async fn a_begin_whose_reply_was_lost_is_recognised() {
+    let server = server().await;
+    let (link, _session, once) = unlucky(&server).await;
+    let lost = link.lose_reply(RequestKind::Multi);
+    let turn = turn(&once, SLOT).await;
+    assert!(lost.has_happened());
+    assert_eq!(turn.attempt(), 1);
+    assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
+    assert!(turn.guard().is_held());
+    turn.complete().await.unwrap();
+    assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_begin_that_never_arrived_is_sent_again() {
+    let server = server().await;
+    let (link, _session, once) = unlucky(&server).await;
+    let held = link.hold_request(RequestKind::Multi);
+    let claim = tokio::spawn({
+        let once = once.clone();
+        async move { once.claim(SLOT).await }
+    });
+    within("the begin", held.reached()).await;
+    link.cut();
+    let Claim::Turn(turn) = within("the claim", claim).await.unwrap().unwrap() else {
+        panic!("it has not run")
+    };
+    assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
+    turn.complete().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// Nothing has run, though the record says that the slot has begun. Nobody but this claim can know that.
+#[tokio::test]
+async fn a_begin_whose_reply_was_lost_with_its_session_is_made_good() {
+    let server = server().await;
+    let (link, session, once) = unlucky(&server).await;
+    let held = link.hold_reply(RequestKind::Multi);
+    let claim = tokio::spawn({
+        let once = once.clone();
+        async move { once.claim(SLOT).await }
+    });
+    within("the begin", held.reached()).await;
+    let id = session.id();
+    server.close_session(id).await.unwrap();
+    link.cut();
+    drop(held);
+    let Claim::Turn(turn) = within("the claim", claim).await.unwrap().unwrap() else {
+        panic!("it has not run")
+    };
+    assert_ne!(session.id(), id);
+    assert_eq!(turn.attempt(), 1);
+    assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
+    turn.complete().await.unwrap();
+    assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn an_end_whose_reply_was_lost_is_confirmed() {
+    let server = server().await;
+    let (link, _session, once) = unlucky(&server).await;
+    let turn = turn(&once, SLOT).await;
+    let lost = link.lose_reply(RequestKind::Multi);
+    within("the end", turn.complete()).await.unwrap();
+    assert!(lost.has_happened());
+    assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn an_end_that_never_arrived_is_sent_again() {
+    let server = server().await;
+    let (link, _session, once) = unlucky(&server).await;
+    let turn = turn(&once, SLOT).await;
+    let held = link.hold_request(RequestKind::Multi);
+    let end = tokio::spawn(turn.fail());
+    within("the end", held.reached()).await;
+    link.cut();
+    within("the end", end).await.unwrap().unwrap();
+    assert_eq!(recorded(&once).await, (RecordState::Failed, 1));
+    until_nothing_is_left(&server).await;
+}
+
+/// The record was written, or was not; its writer cannot know.
+#[tokio::test]
+async fn an_end_whose_reply_was_lost_with_its_session_is_not_reported_as_a_success() {
+    let server = server().await;
+    let (link, session, once) = unlucky(&server).await;
+    let turn = turn(&once, SLOT).await;
+    let held = link.hold_reply(RequestKind::Multi);
+    let end = tokio::spawn(turn.complete());
+    within("the end", held.reached()).await;
+    server.close_session(session.id()).await.unwrap();
+    link.cut();
+    drop(held);
+    let error = within("the end", end).await.unwrap().unwrap_err();
+    assert_eq!(error, TurnError::Unconfirmed { path: NODE.into() });
+    let observer = support::session(&server).await;
+    assert_eq!(recorded(&observer.once(PATH).unwrap()).await, (RecordState::Succeeded, 1));
+}
+
+#[tokio::test]
+async fn every_other_reply_may_be_lost_too() {
+    let server = server().await;
+    // The directory of the records is created, the records are read, and all of them once one is dropped.
+    for (name, kind, before) in [
+        ("create", RequestKind::Create, 0),
+        ("read", RequestKind::MultiRead, 0),
+        ("read-all", RequestKind::MultiRead, 1),
+    ] {
+        let path = format!("/lock/{name}");
+        let (link, session) = linked(&server, Duration::from_secs(20)).await;
+        let once = session.once_with(&path, OnceOptions::new().keep(1)).unwrap();
+        // From here on, contenders enter by a `Multi`.
+        once.lock().acquire().await.unwrap().release().await.unwrap();
+        if kind != RequestKind::Create {
+            turn(&once, "a").await.complete().await.unwrap();
+        }
+        let held = (before > 0).then(|| link.hold_reply(kind));
+        let claim = tokio::spawn({
+            let once = once.clone();
+            async move { once.claim("b").await }
+        });
+        let lost = match held {
+            Some(held) => {
+                within("the read", held.reached()).await;
+                let lost = link.lose_reply(kind);
+                held.release();
+                lost
+            }
+            None => link.lose_reply(kind),
+        };
+        let Claim::Turn(turn) = within("the claim", claim).await.unwrap().unwrap() else { panic!("{name}") };
+        assert!(lost.has_happened(), "{name}");
+        turn.complete().await.unwrap();
+        assert_eq!(once.records().await.unwrap().len(), 1);
+    }
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn the_present_slot_may_be_asked_for_again() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let once = session.once(PATH).unwrap();
+    for kind in [RequestKind::CreateContainer, RequestKind::Create, RequestKind::Multi] {
+        let lost = link.lose_reply(kind);
+        let slot = within("the slot", once.period_slot(Duration::from_secs(86_400))).await.unwrap();
+        assert!(slot.ends_with("T00:00:00Z"));
+        drop(lost);
+    }
+    let operator = operator(&server).await;
+    assert!(operator.list_children(DIRECTORY).await.unwrap().is_empty(), "a node is left");
+    server.pause().await.unwrap();
+    let error = within("the error", once.period_slot(Duration::from_secs(1))).await.unwrap_err();
+    assert_eq!(error, ClaimError::Unanswered { path: PATH.into(), waited: Duration::from_secs(10) });
+    server.unpause().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_lock_is_lost_while_the_slot_runs() {
+    let server = server().await;
+    let session = session(&server).await;
+    let once = session.once(PATH).unwrap();
+    let turn = turn(&once, SLOT).await;
+    operator(&server).await.delete(&turn.guard().node(), None).await.unwrap();
+    within("the loss", turn.guard().lost()).await;
+    let error = turn.complete().await.unwrap_err();
+    let TurnError::Lost { path, lost } = error else { panic!("{error}") };
+    assert_eq!((path.as_str(), lost.reason), (NODE, LostReason::NodeDeleted));
+    assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
+    until_nothing_is_left(&server).await;
+}
+
+/// The holder does not know yet that its node is gone, but the servers do.
+#[tokio::test]
+async fn the_lock_is_lost_just_before_the_end_is_recorded() {
+    let server = server().await;
+    let session = session(&server).await;
+    let once = session.once(PATH).unwrap();
+    let operator = operator(&server).await;
+    let turn = turn(&once, SLOT).await;
+    let node = turn.guard().node();
+    let (deleted, ended) = tokio::join!(operator.delete(&node, None), turn.complete());
+    let (state, _) = recorded(&once).await;
+    match ended {
+        Ok(()) => assert_eq!(state, RecordState::Succeeded, "{deleted:?}"),
+        Err(error) => {
+            assert!(matches!(error, TurnError::Lost { .. }), "{error}");
+            assert_eq!(state, RecordState::Begun);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_operator_deletes_records() {
+    let server = server().await;
+    let session = session(&server).await;
+    let once = session.once(PATH).unwrap();
+    let operator = operator(&server).await;
+    let running = turn(&once, SLOT).await;
+    operator.delete(NODE, None).await.unwrap();
+    let error = running.complete().await.unwrap_err();
+    assert_eq!(error, TurnError::Changed { path: NODE.into() });
+    // That lets the slot run again, and so does the deletion of the whole directory.
+    turn(&once, SLOT).await.complete().await.unwrap();
+    operator.delete(NODE, None).await.unwrap();
+    operator.delete(DIRECTORY, None).await.unwrap();
+    turn(&once, SLOT).await.complete().await.unwrap();
+    assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
+}
+
+/// Between the look and the begin. Without another look the slot would run, though nobody knows whether it has run.
+#[tokio::test]
+async fn records_that_change_meanwhile_are_looked_at_again() {
+    let server = server().await;
+    let (link, _session, once) = unlucky(&server).await;
+    let operator = operator(&server).await;
+    let begin = async || {
+        let held = link.hold_request(RequestKind::Multi);
+        let claim = tokio::spawn({
+            let once = once.clone();
+            async move { once.claim(SLOT).await }
+        });
+        within("the begin", held.reached()).await;
+        (held, claim)
+    };
+    let (held, claim) = begin().await;
+    make(&operator, NODE).await;
+    held.release();
+    let error = within("the error", claim).await.unwrap().unwrap_err();
+    assert_eq!(error, ClaimError::NotARecord { path: NODE.into() });
+    operator.delete(NODE, None).await.unwrap();
+    let (held, claim) = begin().await;
+    operator.set_data(DIRECTORY, br#"{"forgotten":"2026-12-31"}"#, None).await.unwrap();
+    held.release();
+    let error = within("the error", claim).await.unwrap().unwrap_err();
+    assert!(matches!(error, ClaimError::SlotForgotten { forgotten, .. } if forgotten == "2026-12-31"));
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn an_acl_that_the_server_rejects() {
+    let server = server().await;
+    let session = session(&server).await;
+    let options = OnceOptions::new().lock(LockOptions::new().acl(Acl::creator_only()));
+    let once = session.once_with(PATH, options).unwrap();
+    let rejected = ClaimError::Acquire(AcquireError::InvalidAcl { path: PATH.into() });
+    assert_eq!(within("the error", once.period_slot(Duration::from_secs(1))).await.unwrap_err(), rejected);
+    assert_eq!(within("the error", once.claim(SLOT)).await.unwrap_err(), rejected);
+}
+
+#[tokio::test]
+async fn an_operator_writes_to_records() {
+    let server = server().await;
+    let session = session(&server).await;
+    let once = session.once(PATH).unwrap();
+    let operator = operator(&server).await;
+    let running = turn(&once, SLOT).await;
+    let (data, _) = operator.get_data(NODE).await.unwrap();
+    // Even if it is the same data.
+    operator.set_data(NODE, &data, None).await.unwrap();
+    let error = running.complete().await.unwrap_err();
+    assert_eq!(error, TurnError::Changed { path: NODE.into() });
+    operator.set_data(NODE, b"precious", None).await.unwrap();
+    let error = within("the error", once.claim(SLOT)).await.unwrap_err();
+    assert_eq!(error, ClaimError::NotARecord { path: NODE.into() });
+    operator.set_data(DIRECTORY, b"precious", None).await.unwrap();
+    let error = within("the error", once.claim("2026-11-23")).await.unwrap_err();
+    assert_eq!(error, ClaimError::NotARecord { path: DIRECTORY.into() });
+    assert_eq!(operator.get_data(DIRECTORY).await.unwrap().0, b"precious");
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn without_permission_to_keep_records() {
+    let server = server().await;
+    let session = session(&server).await;
+    let once = session.once(PATH).unwrap();
+    let operator = operator(&server).await;
+    make(&operator, PATH).await;
+    let reader = [zookeeper_client::Acl::new(
+        Permission::READ | Permission::ADMIN,
+        zookeeper_client::AuthId::anyone(),
+    )];
+    let refused = ClaimError::NotAuthorized { path: DIRECTORY.into() };
+    // Nobody may create the directory; then nobody may create records in it.
+    operator.set_acl("/lock", &reader, None).await.unwrap();
+    assert_eq!(within("the error", once.claim(SLOT)).await.unwrap_err(), refused);
+    assert_eq!(once.period_slot(Duration::from_secs(1)).await.unwrap_err(), refused);
+    until_nothing_is_left(&server).await;
+    operator.set_acl("/lock", &zookeeper_client::Acls::anyone_all(), None).await.unwrap();
+    make(&operator, DIRECTORY).await;
+    operator.set_acl(DIRECTORY, &reader, None).await.unwrap();
+    assert_eq!(within("the error", once.claim(SLOT)).await.unwrap_err(), refused);
+    until_nothing_is_left(&server).await;
+    assert!(once.records().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn records_have_the_acl_of_the_lock() {
+    let server = server().await;
+    let owner =
+        Session::builder(server.connect_string()).auth("digest", "owner:secret").connect().await.unwrap();
+    let options = OnceOptions::new().lock(LockOptions::new().acl(Acl::creator_only()));
+    let once = owner.once_with(PATH, options).unwrap();
+    turn(&once, SLOT).await.complete().await.unwrap();
+    assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
+    let operator = operator(&server).await;
+    for node in [DIRECTORY, NODE] {
+        assert_eq!(operator.get_data(node).await.unwrap_err(), zookeeper_client::Error::NoAuth, "{node}");
+    }
+}
+
+/// Polls a call `steps` times and drops it. True if it had more to do.
+async fn drop_after<F: Future>(call: F, steps: usize) -> bool {
+    let mut call = Steps::new(call);
+    for _ in 0..steps {
+        if let Poll::Ready(_ended) = call.poll() {
+            return false;
+        }
+        call.woken().await;
+    }
+    true
+}
+
+#[tokio::test]
+async fn a_claim_is_dropped_at_every_await() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let mut steps = 0;
+    loop {
+        let path = format!("/lock/claim-{steps}");
+        let once = session.once_with(&path, OnceOptions::new()).unwrap();
+        let more = drop_after(once.claim(SLOT), steps).await;
+        // Nothing of it stays in the queue. The record says at most that the slot has begun.
+        let next = other.once_with(&path, OnceOptions::new().retry(true)).unwrap();
+        let turn = turn(&next, SLOT).await;
+        assert!(turn.attempt() <= 2, "{steps} steps");
+        turn.complete().await.unwrap();
+        until_nothing_is_left(&server).await;
+        if !more {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps >= 6, "enter, read, create the directory, read, begin: {steps} steps");
+}
+
+#[tokio::test]
+async fn an_end_is_dropped_at_every_await() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let mut steps = 0;
+    loop {
+        let path = format!("/lock/end-{steps}");
+        let once = session.once(&path).unwrap();
+        let running = turn(&once, SLOT).await;
+        let more = drop_after(running.complete(), steps).await;
+        let next = other.once(&path).unwrap();
+        let claim = within("the claim", next.claim(SLOT)).await.unwrap();
+        let Claim::Done(record) = claim else { panic!("{claim:?}") };
+        assert!(matches!(record.state, RecordState::Begun | RecordState::Succeeded));
+        assert!(more || record.state == RecordState::Succeeded);
+        until_nothing_is_left(&server).await;
+        if !more {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps >= 2, "the record, the release: {steps} steps");
+}
+
+#[tokio::test]
+async fn the_present_slot_is_dropped_at_every_await() {
+    let server = server().await;
+    let session = session(&server).await;
+    let operator = operator(&server).await;
+    let mut steps = 0;
+    loop {
+        let once = session.once(&format!("/lock/slot-{steps}")).unwrap();
+        let more = drop_after(once.period_slot(Duration::from_secs(60)), steps).await;
+        // The next answer comes after everything that the dropped call has sent.
+        once.period_slot(Duration::from_secs(60)).await.unwrap();
+        let directory = format!("/lock/slot-{steps}.once");
+        assert!(operator.list_children(&directory).await.unwrap().is_empty(), "{steps} steps");
+        if !more {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps >= 3, "ask, create the directories, ask: {steps} steps");
+    until_nothing_is_left(&server).await;
+}

@@ -1,0 +1,412 @@
+//! Readers and writers.
+
+use zklock_test_support as support;
+
+use std::time::Duration;
+
+use support::{
+    dropped_before, eventually, linked, make_foreign, operator, server, session, until_nothing_is_left,
+    within,
+};
+use tokio::task::JoinHandle;
+use zklock::{AcquireError, FenceGate, Guard, Kind, LockOptions, LostReason, ReadGuard, RwLock};
+use zklock_testcontainers::RequestKind;
+
+const PATH: &str = "/lock/prices";
+
+type Reader = JoinHandle<Result<ReadGuard, AcquireError>>;
+type Writer = JoinHandle<Result<Guard, AcquireError>>;
+
+async fn until_queued(lock: &RwLock, contenders: usize) {
+    eventually("the queue's length", async || lock.contenders().await.unwrap().len() == contenders).await;
+}
+
+async fn reader(lock: &RwLock) -> Reader {
+    reader_seen_by(lock, lock).await
+}
+
+async fn reader_seen_by(observer: &RwLock, lock: &RwLock) -> Reader {
+    let (before, lock) = (observer.contenders().await.unwrap().len(), lock.clone());
+    let reader = tokio::spawn(async move { lock.read().await });
+    until_queued(observer, before + 1).await;
+    reader
+}
+
+async fn writer(lock: &RwLock) -> Writer {
+    let (before, lock) = (lock.contenders().await.unwrap().len(), lock.clone());
+    let writer = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.write().await }
+    });
+    until_queued(&lock, before + 1).await;
+    writer
+}
+
+async fn granted<K>(task: JoinHandle<Result<Guard<K>, AcquireError>>) -> Guard<K> {
+    within("the grant", task).await.unwrap().unwrap()
+}
+
+/// The numbers of those in the queue that hold the lock.
+async fn holders(lock: &RwLock) -> Vec<i32> {
+    let queue = lock.contenders().await.unwrap();
+    queue.iter().filter(|contender| contender.holds).map(|contender| contender.number).collect()
+}
+
+#[tokio::test]
+async fn they_are_served_in_the_order_of_their_arrival() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.rw_lock(PATH).unwrap();
+    let first = lock.write().await.unwrap();
+    let (second, third) = (reader(&lock).await, reader(&lock).await);
+    let (fourth, fifth) = (writer(&lock).await, reader(&lock).await);
+    assert_eq!(holders(&lock).await, [0]);
+
+    first.release().await.unwrap();
+    // The readers in front of the next writer overlap. The reader behind it waits, though only readers hold the lock.
+    let (second, third) = (granted(second).await, granted(third).await);
+    assert!(second.is_held() && third.is_held());
+    assert_eq!(holders(&lock).await, [1, 2]);
+    assert!(!fourth.is_finished() && !fifth.is_finished());
+    assert!(lock.try_read().await.unwrap().is_none(), "a writer waits");
+
+    third.release().await.unwrap();
+    until_queued(&lock, 3).await;
+    assert!(!fourth.is_finished(), "one reader still holds the lock");
+    second.release().await.unwrap();
+    let fourth = granted(fourth).await;
+    assert!(!fifth.is_finished());
+    assert_eq!(holders(&lock).await, [3]);
+    fourth.release().await.unwrap();
+    granted(fifth).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_writer_contends_with_a_lock_at_the_same_path() {
+    let server = server().await;
+    let session = session(&server).await;
+    let (rw, lock) = (session.rw_lock(PATH).unwrap(), session.lock(PATH).unwrap());
+    let guard: Guard = lock.acquire().await.unwrap();
+    assert!(rw.try_read().await.unwrap().is_none());
+    assert!(rw.try_write().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    let reading = rw.try_read().await.unwrap().expect("nobody is there");
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    let beside = rw.try_read().await.unwrap().expect("only a reader is there");
+    assert!(rw.write_timeout(Duration::from_millis(100)).await.unwrap().is_none());
+    eventually("a second reader in time", async || {
+        rw.read_timeout(Duration::from_secs(5)).await.unwrap().is_some()
+    })
+    .await;
+    drop((reading, beside));
+    within("the lock", lock.acquire()).await.unwrap().release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_writers_release_grants_every_reader_behind_it_without_a_request() {
+    let server = server().await;
+    let (link, readers) = linked(&server, Duration::from_secs(60)).await;
+    let other = session(&server).await;
+    let (held, lock) = (other.rw_lock(PATH).unwrap(), readers.rw_lock(PATH).unwrap());
+    let writing = held.write().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..10 {
+        waiting.push(reader_seen_by(&held, &lock).await);
+    }
+    // Each has listed the queue, and watches the writer by two reads.
+    let sent = || [RequestKind::GetChildren, RequestKind::GetData].map(|kind| link.requests_of(kind));
+    eventually("every watch", async || sent() == [20, 10]).await;
+    writing.release().await.unwrap();
+    let mut guards = Vec::new();
+    for reader in waiting {
+        guards.push(granted(reader).await);
+    }
+    assert!(guards.iter().all(Guard::is_held));
+    let [listings, reads] = sent();
+    assert_eq!(listings, 20, "no listing");
+    assert!(
+        reads <= 20,
+        "each reader watches its own node once it is granted, and reads nothing else: {reads}"
+    );
+    drop(guards);
+    until_nothing_is_left(&server).await;
+}
+
+/// A session without a guard does not extend its lease. So after a long wait its readers need a quorum's word, and ask for
+/// it together.
+#[tokio::test]
+async fn readers_of_one_session_that_have_waited_for_long_ask_a_quorum_once() {
+    let server = server().await;
+    let (link, readers) = linked(&server, Duration::from_secs(2)).await;
+    let other = session(&server).await;
+    let (held, lock) = (other.rw_lock(PATH).unwrap(), readers.rw_lock(PATH).unwrap());
+    let writing = held.write().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        waiting.push(reader_seen_by(&held, &lock).await);
+    }
+    eventually("every watch", async || link.requests_of(RequestKind::GetData) == 20).await;
+    let synced = link.requests_of(RequestKind::Sync);
+    // Each heartbeat sends one, so the lease that the last create left is over.
+    eventually("the end of the lease", async || link.requests_of(RequestKind::Sync) >= synced + 6).await;
+    let written = link.requests_of(RequestKind::Multi);
+    writing.release().await.unwrap();
+    for reader in waiting {
+        granted(reader).await.release().await.unwrap();
+    }
+    // Each reader's release is one. The rest are the confirmations of the lease, and heartbeats.
+    let asked = link.requests_of(RequestKind::Multi) - written - 20;
+    assert!((1..10).contains(&asked), "{asked} confirmations for 20 readers");
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_writer_that_gives_up_causes_no_listing() {
+    let server = server().await;
+    let (link, readers) = linked(&server, Duration::from_secs(60)).await;
+    let other = session(&server).await;
+    let (held, lock) = (other.rw_lock(PATH).unwrap(), readers.rw_lock(PATH).unwrap());
+    let reading = held.read().await.unwrap();
+    let first = writer(&held).await;
+    let second = writer(&held).await;
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        waiting.push(reader_seen_by(&held, &lock).await);
+    }
+    // Each has listed the queue. A watch on a writer is two reads, of its data and of its children.
+    let sent = || [RequestKind::GetChildren, RequestKind::GetData].map(|kind| link.requests_of(kind));
+    eventually("every watch on the second writer", async || sent() == [10, 5]).await;
+    second.abort();
+    eventually("every watch on the first writer, and no listing", async || sent() == [15, 10]).await;
+    reading.release().await.unwrap();
+    granted(first).await.release().await.unwrap();
+    for reader in waiting {
+        granted(reader).await.release().await.unwrap();
+    }
+    assert_eq!(link.requests_of(RequestKind::GetChildren), 15, "no listing");
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_read_may_be_dropped_at_every_await() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let mut steps = 0;
+    loop {
+        let path = format!("/lock/read-{steps}");
+        let (lock, holder) = (session.rw_lock(&path).unwrap(), other.rw_lock(&path).unwrap());
+        let writing = holder.write().await.unwrap();
+        let done = dropped_before(steps, lock.read(), async || writing.release().await.unwrap()).await;
+        within("the next writer", holder.write()).await.unwrap().release().await.unwrap();
+        until_nothing_is_left(&server).await;
+        if done {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps >= 3, "create, list, watch, wait: {steps} steps");
+}
+
+#[tokio::test]
+async fn each_reply_of_a_reader_may_be_lost() {
+    let server = server().await;
+    for kind in [RequestKind::Create, RequestKind::Multi, RequestKind::GetChildren, RequestKind::GetData] {
+        let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+        let other = session(&server).await;
+        let path = format!("/lock/{kind:?}");
+        if matches!(kind, RequestKind::Create) {
+            make_foreign(&server, &path).await;
+        }
+        let (lock, holder) = (unlucky.rw_lock(&path).unwrap(), other.rw_lock(&path).unwrap());
+        lock.read().await.unwrap().release().await.unwrap();
+        let writing = holder.write().await.unwrap();
+        let lost = link.lose_reply(kind);
+        let waiting = reader_seen_by(&holder, &lock).await;
+        within("the lost reply", lost.happened()).await;
+        until_queued(&holder, 2).await;
+        let queue = holder.contenders().await.unwrap();
+        assert_eq!(queue[1].kind, Kind::Shared);
+        writing.release().await.unwrap();
+        granted(waiting).await.release().await.unwrap();
+        // And the reply to the release of a reader.
+        let reading = lock.read().await.unwrap();
+        let lost = link.lose_reply(RequestKind::Multi);
+        within("the release", reading.release()).await.unwrap();
+        assert!(lost.has_happened(), "{kind:?}");
+        until_nothing_is_left(&server).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_is_deleted_is_told_and_the_writer_behind_it_goes_on() {
+    let server = server().await;
+    let session = session(&server).await;
+    let lock = session.rw_lock(PATH).unwrap();
+    let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    let waiting = writer(&lock).await;
+    let operator = operator(&server).await;
+    operator.delete(&other.node(), None).await.unwrap();
+    assert_eq!(within("the loss", other.lost()).await, LostReason::NodeDeleted);
+    assert!(one.is_held() && !waiting.is_finished());
+    one.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    drop(other);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_written_to_reader_grants_no_writer() {
+    let server = server().await;
+    let sessions = [session(&server).await, session(&server).await];
+    let [lock, waiter] = sessions.map(|session| session.rw_lock(PATH).unwrap());
+    let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    let waiting = writer(&waiter).await;
+    support::until_watched(&server, 2, 1).await;
+    let operator = operator(&server).await;
+    operator.set_data(&other.node(), b"forged", None).await.unwrap();
+    assert_eq!(within("the loss", other.lost()).await, LostReason::NodeDeleted);
+    drop(other);
+    until_queued(&lock, 2).await;
+    assert!(one.is_held() && !waiting.is_finished());
+    one.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_that_expires_loses_its_readers_and_queues_those_that_wait_again() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(2)).await;
+    let other = session(&server).await;
+    let (lock, holder) = (unlucky.rw_lock(PATH).unwrap(), other.rw_lock(PATH).unwrap());
+    let reading = lock.read().await.unwrap();
+    let beside = holder.read().await.unwrap();
+    let waiting = writer(&holder).await;
+    let again = reader(&lock).await;
+    link.black_hole();
+    within("the loss", reading.lost()).await;
+    until_queued(&holder, 2).await;
+    beside.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    link.restore();
+    granted(again).await.release().await.unwrap();
+    drop(reading);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn readers_fence_by_two_marks_and_may_write_under_their_lock() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let lock = session.rw_lock(PATH).unwrap();
+    let mut gate = FenceGate::new();
+    let (one, two) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    assert!(one.token() < two.token());
+    gate.admit_shared(two.token()).unwrap();
+    gate.admit_shared(one.token()).unwrap();
+    one.verify().await.unwrap();
+    let claim = one.sequencer().unwrap();
+    assert!(claim.is_shared());
+    other.verify_sequencer(&claim.to_string().parse().unwrap()).await.unwrap();
+    one.transaction().create("/seen", "by a reader").commit().await.unwrap();
+    let late = one.token();
+    one.release().await.unwrap();
+    two.release().await.unwrap();
+    other.verify_sequencer(&claim).await.unwrap_err();
+    let writing = lock.write().await.unwrap();
+    gate.admit(writing.token()).unwrap();
+    gate.admit_shared(late).unwrap_err();
+}
+
+/// Readers in front may hold the lock, or wait for the delay themselves.
+#[tokio::test]
+async fn with_a_takeover_delay_a_reader_that_vanished_unseen_delays_the_writer() {
+    let server = server().await;
+    let sessions = [session(&server).await, session(&server).await];
+    let delay = Duration::from_secs(2);
+    let [lock, other] =
+        sessions.map(|session| session.rw_lock_with(PATH, LockOptions::new().takeover_delay(delay)).unwrap());
+    let first = lock.read().await.unwrap();
+    assert!(
+        lock.try_read().await.unwrap().is_none(),
+        "nothing shows whether the first reader holds the lock"
+    );
+    let began = std::time::Instant::now();
+    let second = lock.read().await.unwrap();
+    assert!(began.elapsed() >= delay, "a reader beside others waits for the delay");
+    let waiting = writer(&lock).await;
+    let operator = operator(&server).await;
+    operator.delete(&first.node(), None).await.unwrap();
+    within("the loss", first.lost()).await;
+    let began = std::time::Instant::now();
+    second.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    assert!(began.elapsed() >= delay, "the writer has not seen how the first reader went");
+    // A writer that has seen every reader release the lock is granted at once, where servers name transactions.
+    if support::names_transactions(&server).await {
+        let reading = lock.read().await.unwrap();
+        let waiting = writer(&other).await;
+        support::until_watched(&server, 1, 1).await;
+        let began = std::time::Instant::now();
+        reading.release().await.unwrap();
+        granted(waiting).await.release().await.unwrap();
+        assert!(began.elapsed() < delay, "the reader released the lock");
+    }
+}
+
+/// A writer in between gives up. So a later reader holds the lock beside an earlier one, and cannot speak for it.
+#[tokio::test]
+async fn with_a_takeover_delay_a_reader_in_front_of_a_writer_that_gave_up_counts() {
+    let server = server().await;
+    let session = session(&server).await;
+    let delay = Duration::from_secs(2);
+    let lock = session.rw_lock_with(PATH, LockOptions::new().takeover_delay(delay)).unwrap();
+    let first = lock.read().await.unwrap();
+    let (second, third, fourth) = (writer(&lock).await, reader(&lock).await, writer(&lock).await);
+    second.abort();
+    let third = granted(third).await;
+    assert!(first.is_held(), "both readers hold the lock");
+    operator(&server).await.delete(&first.node(), None).await.unwrap();
+    within("the loss", first.lost()).await;
+    let began = std::time::Instant::now();
+    third.release().await.unwrap();
+    granted(fourth).await.release().await.unwrap();
+    assert!(began.elapsed() >= delay, "nobody has seen how the first reader went");
+}
+
+#[tokio::test]
+async fn a_thousand_readers_wait_behind_one_writer() {
+    let server = server().await;
+    let (one, other) = (session(&server).await, session(&server).await);
+    let (held, lock) = (one.rw_lock(PATH).unwrap(), other.rw_lock(PATH).unwrap());
+    let writing = held.write().await.unwrap();
+    let readers = (0..1000).map(|_| {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.read().await })
+    });
+    let readers = readers.collect::<Vec<_>>();
+    eventually("all of them in the queue", async || {
+        support::monitored(&server, "zk_ephemerals_count").await == 1001
+    })
+    .await;
+    writing.release().await.unwrap();
+    let mut guards = Vec::new();
+    for reader in readers {
+        guards.push(granted(reader).await);
+    }
+    assert!(guards.iter().all(Guard::is_held), "all at once");
+    drop(guards);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_guard_keeps_its_session_open() {
+    let server = server().await;
+    let lock = session(&server).await.rw_lock(PATH).unwrap();
+    let reading = lock.read().await.unwrap();
+    drop(lock);
+    reading.verify().await.unwrap();
+    reading.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}

@@ -1,0 +1,504 @@
+//! Semaphores: capacity, order, and what operators see and change.
+
+use zklock_test_support as support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use support::{eventually, linked, make, operator, server, session, until_nothing_is_left, within};
+use zklock::{
+    AcquireError, InvalidLock, Kind, LockOptions, LostReason, NodeOptions, Permit, Semaphore, SemaphoreError,
+    Session, TransactionError,
+};
+use zklock_testcontainers::{RequestKind, ZooKeeper};
+
+const PATH: &str = "/pool";
+
+/// Acquires a permit in a separate task.
+pub(crate) type Waiter = tokio::task::JoinHandle<Result<Permit, SemaphoreError>>;
+
+/// How many contenders are in the turnstile.
+pub(crate) async fn in_turnstile(session: &Session, path: &str) -> usize {
+    let turnstile = session.lock(&format!("{path}/queue")).unwrap();
+    turnstile.contenders().await.unwrap().len()
+}
+
+/// Acquires a permit in a separate task, and waits until the acquisition is in the turnstile.
+pub(crate) async fn enqueue(observer: &Session, semaphore: &Semaphore, weight: u32) -> Waiter {
+    let before = in_turnstile(observer, semaphore.path()).await;
+    let waiter = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire_many(weight).await }
+    });
+    eventually("its place in the turnstile", async || {
+        in_turnstile(observer, semaphore.path()).await == before + 1
+    })
+    .await;
+    waiter
+}
+
+pub(crate) async fn granted(waiter: Waiter) -> Permit {
+    within("the grant", waiter).await.unwrap().unwrap()
+}
+
+/// The weights of all permits that are held.
+pub(crate) async fn held(semaphore: &Semaphore) -> Vec<u32> {
+    let weight = |kind| match kind {
+        Kind::Permit(weight) => weight,
+        other => panic!("{other:?}"),
+    };
+    semaphore.permits().await.unwrap().permits.iter().map(|permit| weight(permit.kind)).collect()
+}
+
+/// Waits until the first in the turnstile watches the pool: its data and its children.
+pub(crate) async fn until_it_waits_for_room(server: &ZooKeeper, path: &str) {
+    until_watched(server, &format!("{path}/permits")).await;
+}
+
+/// Waits until somebody watches this node.
+pub(crate) async fn until_watched(server: &ZooKeeper, path: &str) {
+    eventually("its watch", async || {
+        let watches = server.admin("wchp").await.expect("wchp");
+        watches.lines().any(|line| line == path)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_permit_is_a_guard() {
+    let server = server().await;
+    let session = session(&server).await;
+    let options = LockOptions::new().owner("billing").data("build 7");
+    let semaphore = session.semaphore_with(PATH, 3, options).unwrap();
+    let (one, two) = (semaphore.acquire().await.unwrap(), semaphore.acquire_many(2).await.unwrap());
+    assert_eq!((one.weight(), two.weight()), (1, 2));
+    assert!(one.is_held() && two.is_held() && one.token() < two.token());
+    assert_eq!((one.path(), one.node().as_str()), (PATH, "/pool/permits/permit-1-0000000000"));
+    two.verify().await.unwrap();
+    let applied = one.transaction().create("/done", "yes").commit().await.unwrap();
+    assert_eq!(applied.len(), 1);
+
+    let seen = semaphore.permits().await.unwrap();
+    assert_eq!((seen.capacity, seen.permits.len()), (Some(3), 2));
+    let oldest = &seen.permits[0];
+    assert_eq!((oldest.kind, oldest.owner.as_deref()), (Kind::Permit(1), Some("billing")));
+    assert_eq!((oldest.data.as_deref(), oldest.session), (Some("build 7"), Some(session.id())));
+    assert_eq!((oldest.token, oldest.path.clone()), (Some(one.token()), one.node()));
+
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    one.release().await.unwrap();
+    let again = semaphore.try_acquire().await.unwrap().unwrap();
+    assert!(again.token() > two.token());
+    drop(two);
+    again.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+    assert_eq!(semaphore.permits().await.unwrap().capacity, Some(3), "it is kept");
+}
+
+/// Entering the turnstile, a look, and the transaction; and the release.
+#[tokio::test]
+async fn a_free_permit_takes_three_requests_and_its_release_one() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(60)).await;
+    let semaphore = session.semaphore(PATH, 2).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    link.reset_counts();
+    let permit = semaphore.acquire().await.unwrap();
+    let sent = |kind| link.requests_of(kind);
+    // A heartbeat may come in between. On a busy machine the node in the turnstile is old enough to be watched.
+    let all = sent(RequestKind::Any) - sent(RequestKind::Sync) - sent(RequestKind::GetData);
+    assert_eq!((all, sent(RequestKind::Multi), sent(RequestKind::MultiRead)), (3, 2, 1));
+    permit.release().await.unwrap();
+    assert_eq!(sent(RequestKind::Multi), 3);
+}
+
+#[tokio::test]
+async fn never_above_its_capacity() {
+    const CAPACITY: u32 = 5;
+    let server = server().await;
+    let sessions = [session(&server).await, session(&server).await, session(&server).await];
+    let (inside, highest) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let tasks = (0..24u32).map(|task| {
+        let semaphore = sessions[task as usize % 3].semaphore(PATH, CAPACITY).unwrap();
+        let (inside, highest) = (inside.clone(), highest.clone());
+        tokio::spawn(async move {
+            for round in 0..4 {
+                let weight = (task + round) % 4 + 1;
+                let permit = semaphore.acquire_many(weight).await.unwrap();
+                let now = inside.fetch_add(weight, Ordering::SeqCst) + weight;
+                highest.fetch_max(now, Ordering::SeqCst);
+                assert!(now <= CAPACITY && permit.is_held());
+                let seen = held(&semaphore).await;
+                assert!(seen.iter().sum::<u32>() <= CAPACITY, "{seen:?}");
+                inside.fetch_sub(weight, Ordering::SeqCst);
+                permit.release().await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        within("the task", task).await.unwrap();
+    }
+    assert!(highest.load(Ordering::SeqCst) > 1, "they were never inside together");
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn weights_are_granted_in_order_and_a_large_one_is_not_starved() {
+    let server = server().await;
+    let (ours, observer) = (session(&server).await, session(&server).await);
+    let semaphore = ours.semaphore(PATH, 4).unwrap();
+    let (one, two) = (semaphore.acquire_many(2).await.unwrap(), semaphore.acquire_many(1).await.unwrap());
+    let large = enqueue(&observer, &semaphore, 4).await;
+    let small = enqueue(&observer, &semaphore, 1).await;
+    until_it_waits_for_room(&server, PATH).await;
+    // The small one would fit, and does not overtake.
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    one.release().await.unwrap();
+    assert!(!large.is_finished() && !small.is_finished());
+    two.release().await.unwrap();
+    let large = granted(large).await;
+    assert!(!small.is_finished());
+    assert_eq!(held(&semaphore).await, [4]);
+    large.release().await.unwrap();
+    granted(small).await.release().await.unwrap();
+    assert_eq!(ours.requeued(), 0);
+    until_nothing_is_left(&server).await;
+}
+
+/// A recipe that watches the permit `capacity` places ahead misses a later one that is released first.
+#[tokio::test]
+async fn a_release_out_of_order_wakes_the_waiter() {
+    let server = server().await;
+    let (ours, observer) = (session(&server).await, session(&server).await);
+    let semaphore = ours.semaphore(PATH, 3).unwrap();
+    let mut permits = Vec::new();
+    for _ in 0..3 {
+        permits.push(semaphore.acquire().await.unwrap());
+    }
+    for index in [2, 1, 0] {
+        let waiter = enqueue(&observer, &semaphore, 1).await;
+        until_it_waits_for_room(&server, PATH).await;
+        permits.remove(index).release().await.unwrap();
+        drop(granted(waiter).await);
+        eventually("its release", async || held(&semaphore).await.len() == permits.len()).await;
+        // Somebody else takes it, so that the next one waits, too.
+        if index > 0 {
+            let filler = within("the filler", semaphore.acquire()).await.unwrap();
+            permits.push(filler);
+        }
+    }
+    drop(permits);
+    until_nothing_is_left(&server).await;
+}
+
+/// Whoever asks for its whole need at once cannot deadlock with another one.
+#[tokio::test]
+async fn two_that_need_all_of_it_take_turns() {
+    let server = server().await;
+    let sessions = [session(&server).await, session(&server).await];
+    let turns = sessions.map(|session| {
+        let semaphore = session.semaphore(PATH, 2).unwrap();
+        tokio::spawn(async move {
+            for _ in 0..10 {
+                semaphore.acquire_many(2).await.unwrap().release().await.unwrap();
+            }
+        })
+    });
+    for turn in turns {
+        within("its turns", turn).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_crash_frees_its_permits() {
+    let server = server().await;
+    let (crashing, other) = (session(&server).await, session(&server).await);
+    let theirs = crashing.semaphore(PATH, 2).unwrap();
+    let ours = other.semaphore(PATH, 2).unwrap();
+    let lost = [theirs.acquire().await.unwrap(), theirs.acquire().await.unwrap()];
+    let waiter = enqueue(&other, &ours, 2).await;
+    until_it_waits_for_room(&server, PATH).await;
+    server.close_session(crashing.id()).await.unwrap();
+    let permit = granted(waiter).await;
+    for lost in &lost {
+        let reason = within("the loss", lost.lost()).await;
+        assert!(matches!(reason, LostReason::SessionExpired | LostReason::NodeDeleted), "{reason}");
+    }
+    assert!(permit.is_held());
+}
+
+#[tokio::test]
+async fn another_capacity_is_refused_with_both_numbers() {
+    let server = server().await;
+    let session = session(&server).await;
+    session.semaphore(PATH, 4).unwrap().acquire().await.unwrap().release().await.unwrap();
+    let other = session.semaphore(PATH, 5).unwrap();
+    let error = other.acquire().await.unwrap_err();
+    assert_eq!(error, SemaphoreError::Capacity { path: PATH.into(), stated: 5, found: 4 });
+    assert_eq!(
+        error.to_string(),
+        "the semaphore at /pool has a capacity of 4, and this process states 5; let all processes state the same \
+         capacity, or change it with `set_capacity`"
+    );
+    assert_eq!(other.try_acquire().await.unwrap_err(), error);
+    let slots = session.slots(PATH, 4).unwrap();
+    let error = slots.claim().await.unwrap_err();
+    assert!(matches!(error, SemaphoreError::OtherKind { .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "a semaphore is at /pool, and it was used for slots; use another path, or the other call"
+    );
+    assert!(matches!(slots.set_count(4).await, Err(SemaphoreError::OtherKind { .. })));
+    assert!(!error.is_retryable() && !error.is_session_over());
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn what_can_never_be_had_is_refused_at_the_call() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    assert_eq!(session.semaphore(PATH, 0).unwrap_err(), InvalidLock::Nothing { path: PATH.into() });
+    let error = session.semaphore("/zookeeper/pool", 1).unwrap_err();
+    assert!(matches!(error, InvalidLock::Path { .. }), "{error}");
+    let semaphore = session.semaphore(PATH, 4).unwrap();
+    link.reset_counts();
+    for weight in [0, 5] {
+        let error = SemaphoreError::Weight { path: PATH.into(), weight, capacity: 4 };
+        assert_eq!(semaphore.acquire_many(weight).await.unwrap_err(), error);
+        assert_eq!(semaphore.try_acquire_many(weight).await.unwrap_err(), error);
+        let timeout = semaphore.acquire_many_timeout(weight, Duration::from_secs(1)).await;
+        assert_eq!(timeout.unwrap_err(), error);
+    }
+    assert!(semaphore.set_capacity(0).await.is_err());
+    let sent = |kind| link.requests_of(kind);
+    assert_eq!(sent(RequestKind::Any), sent(RequestKind::Sync), "nothing but heartbeats");
+}
+
+#[tokio::test]
+async fn its_capacity_can_be_changed() {
+    let server = server().await;
+    let (ours, theirs) = (session(&server).await, session(&server).await);
+    let (semaphore, other) = (ours.semaphore(PATH, 2).unwrap(), theirs.semaphore(PATH, 2).unwrap());
+    assert_eq!(semaphore.permits().await.unwrap().capacity, None);
+    let held_already = semaphore.acquire_many(2).await.unwrap();
+    // One that waits is refused, because it states the old one.
+    let refused = enqueue(&ours, &other, 1).await;
+    until_it_waits_for_room(&server, PATH).await;
+    semaphore.set_capacity(4).await.unwrap();
+    assert_eq!((semaphore.capacity(), semaphore.clone().capacity(), other.capacity()), (4, 4, 2));
+    let error = within("the refusal", refused).await.unwrap().unwrap_err();
+    assert_eq!(error, SemaphoreError::Capacity { path: PATH.into(), stated: 2, found: 4 });
+    assert!(held_already.is_held());
+    let more = semaphore.acquire_many(2).await.unwrap();
+    // Those that are held stay, though they are more than the new capacity.
+    semaphore.set_capacity(3).await.unwrap();
+    assert!(held_already.is_held() && more.is_held());
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    // One that waits and states the new one is woken by it, although no permit comes or goes.
+    let waiter = enqueue(&theirs, &semaphore, 1).await;
+    until_it_waits_for_room(&server, PATH).await;
+    semaphore.set_capacity(5).await.unwrap();
+    let third = granted(waiter).await;
+    assert_eq!(held(&semaphore).await, [2, 2, 1]);
+    drop((held_already, more, third));
+    until_nothing_is_left(&server).await;
+    // It can be set before anybody has used it.
+    ours.semaphore("/a/new/pool", 7).unwrap().set_capacity(8).await.unwrap();
+    assert_eq!(ours.semaphore("/a/new/pool", 1).unwrap().permits().await.unwrap().capacity, Some(8));
+}
+
+#[tokio::test]
+async fn a_timeout_ends_the_wait() {
+    let server = server().await;
+    let session = session(&server).await;
+    let semaphore = session.semaphore(PATH, 1).unwrap();
+    let permit = semaphore.acquire_timeout(Duration::from_secs(60)).await.unwrap().unwrap();
+    assert!(semaphore.acquire_timeout(Duration::from_millis(200)).await.unwrap().is_none());
+    permit.release().await.unwrap();
+    eventually("a free permit", async || match semaphore.try_acquire().await.unwrap() {
+        Some(permit) => permit.release().await.is_ok(),
+        None => false,
+    })
+    .await;
+    until_nothing_is_left(&server).await;
+}
+
+/// One try after the other, without a pause: the earlier one has left the turnstile by then.
+#[tokio::test]
+async fn a_try_in_vain_does_not_keep_the_next_one_out() {
+    let server = server().await;
+    let session = session(&server).await;
+    let semaphore = session.semaphore(PATH, 1).unwrap();
+    for _ in 0..10 {
+        let permit = semaphore.try_acquire().await.unwrap().expect("nobody holds it");
+        assert!(semaphore.try_acquire().await.unwrap().is_none());
+        permit.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_operator_deletes_a_permit() {
+    let server = server().await;
+    let (ours, observer) = (session(&server).await, session(&server).await);
+    let semaphore = ours.semaphore(PATH, 1).unwrap();
+    let permit = semaphore.acquire().await.unwrap();
+    let waiter = enqueue(&observer, &semaphore, 1).await;
+    until_it_waits_for_room(&server, PATH).await;
+    operator(&server).await.delete(&permit.node(), None).await.unwrap();
+    assert_eq!(within("the loss", permit.lost()).await, LostReason::NodeDeleted);
+    let next = granted(waiter).await;
+    assert!(permit.verify().await.is_err() && next.verify().await.is_ok());
+    drop(permit);
+    next.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn an_operator_writes_to_a_permit() {
+    let server = server().await;
+    let session = session(&server).await;
+    let semaphore = session.semaphore(PATH, 1).unwrap();
+    let permit = semaphore.acquire().await.unwrap();
+    operator(&server).await.set_data(&permit.node(), b"mine", None).await.unwrap();
+    let lost = permit.transaction().create("/late", "").commit().await.unwrap_err();
+    assert!(matches!(lost, TransactionError::Lost(_)), "{lost}");
+    // It stays until the loser has finished.
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    drop(permit);
+    within("the next one", semaphore.acquire()).await.unwrap().release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn an_operator_deletes_everything() {
+    let server = server().await;
+    let (ours, theirs) = (session(&server).await, session(&server).await);
+    let (semaphore, other) = (ours.semaphore(PATH, 2).unwrap(), theirs.semaphore(PATH, 2).unwrap());
+    let permits = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
+    let waiting = enqueue(&theirs, &other, 1).await;
+    until_it_waits_for_room(&server, PATH).await;
+    let operator = operator(&server).await;
+    // The turnstile first, so that nobody is admitted meanwhile.
+    for directory in ["queue", "permits"] {
+        let directory = format!("{PATH}/{directory}");
+        for name in operator.list_children(&directory).await.unwrap() {
+            // The one that waits is displaced, and queues again.
+            let _gone = operator.delete(&format!("{directory}/{name}"), None).await;
+        }
+        let _in_use = operator.delete(&directory, None).await;
+    }
+    for permit in &permits {
+        assert_eq!(within("the loss", permit.lost()).await, LostReason::NodeDeleted);
+    }
+    let next = granted(waiting).await;
+    assert_eq!(theirs.requeued(), 1);
+    next.verify().await.unwrap();
+    assert_eq!(other.permits().await.unwrap().capacity, Some(2));
+    drop(permits);
+    next.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// The directory of permits may be gone between the look and the transaction, or have another version.
+#[tokio::test]
+async fn a_change_after_the_look_leads_to_another_look() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let operator = operator(&server).await;
+    let semaphore = session.semaphore(PATH, 2).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    for change in 0..3 {
+        let look = link.hold_reply(RequestKind::MultiRead);
+        let acquiring = tokio::spawn({
+            let semaphore = semaphore.clone();
+            async move { semaphore.acquire().await }
+        });
+        within("the look", look.reached()).await;
+        let permits = format!("{PATH}/permits");
+        match change {
+            0 => drop(operator.set_data(&permits, br#"{"permits":2}"#, None).await.unwrap()),
+            1 => operator.delete(&permits, None).await.unwrap(),
+            _ => drop(operator.set_data(&permits, br#"{"permits":1}"#, None).await.unwrap()),
+        }
+        look.release();
+        let acquired = within("the end", acquiring).await.unwrap();
+        match change {
+            2 => assert_eq!(
+                acquired.unwrap_err(),
+                SemaphoreError::Capacity { path: PATH.into(), stated: 2, found: 1 }
+            ),
+            _ => acquired.unwrap().release().await.unwrap(),
+        }
+    }
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn nodes_that_somebody_made_by_hand_count_by_their_names() {
+    let server = server().await;
+    let session = session(&server).await;
+    let operator = operator(&server).await;
+    let semaphore = session.semaphore(PATH, 3).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    for name in ["permit-2-0000000700", "notes", "permit-03-0000000007"] {
+        make(&operator, &format!("{PATH}/permits/{name}")).await;
+    }
+    let permit = semaphore.acquire().await.unwrap();
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    assert_eq!(held(&semaphore).await, [1, 2]);
+    permit.release().await.unwrap();
+    make(&operator, &format!("{PATH}/permits/slot-2-0000000701")).await;
+    let error = semaphore.acquire().await.unwrap_err();
+    assert_eq!(error, SemaphoreError::Mixed { directory: "/pool/permits".into() });
+    operator.set_data("/pool/permits", b"10.0.0.1", None).await.unwrap();
+    let unknown = SemaphoreError::UnknownData { directory: "/pool/permits".into() };
+    assert_eq!(semaphore.acquire().await.unwrap_err(), unknown);
+    assert_eq!(semaphore.set_capacity(3).await.unwrap_err(), unknown);
+}
+
+#[tokio::test]
+async fn a_transaction_may_not_touch_permits() {
+    let server = server().await;
+    let session = session(&server).await;
+    let permit = session.semaphore(PATH, 3).unwrap().acquire().await.unwrap();
+    let node = permit.node();
+    for transaction in [
+        permit.transaction().delete(&node, None),
+        permit.transaction().set("/pool/permits", "{}", None),
+        permit.transaction().create_with("/pool/permits/permit-1-", "", NodeOptions::new().sequential()),
+    ] {
+        let error = transaction.commit().await.unwrap_err();
+        assert!(matches!(error, TransactionError::Invalid { .. }), "{error}");
+    }
+    assert!(permit.is_held());
+}
+
+#[tokio::test]
+async fn a_lock_in_the_same_directory_is_refused() {
+    let server = server().await;
+    let session = session(&server).await;
+    let _permit = session.semaphore(PATH, 3).unwrap().acquire().await.unwrap();
+    let error = session.lock("/pool/permits").unwrap().acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::ForeignContender { .. }), "{error}");
+    // What is at the path itself is no contender.
+    session.lock(PATH).unwrap().acquire().await.unwrap().release().await.unwrap();
+}
+
+/// Each ends, and what this process states is what the semaphore has in the end.
+#[tokio::test]
+async fn two_changes_at_once_leave_one_capacity() {
+    let server = server().await;
+    let session = session(&server).await;
+    let semaphore = session.semaphore(PATH, 4).unwrap();
+    drop(semaphore.acquire().await.unwrap());
+    for round in 0..10 {
+        let (one, other) =
+            tokio::join!(semaphore.set_capacity(100 + round), semaphore.set_capacity(200 + round));
+        one.and(other).unwrap();
+        assert_eq!(semaphore.permits().await.unwrap().capacity, Some(semaphore.capacity()));
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+    }
+    let impossible = semaphore.set_capacity(0).await.unwrap_err();
+    assert!(matches!(impossible, SemaphoreError::Number { asked: 0, .. }), "{impossible}");
+}

@@ -1,0 +1,151 @@
+//! Slots: which index is claimed, and by whom.
+
+use zklock_test_support as support;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use support::{eventually, linked, operator, server, session, until_nothing_is_left, within};
+use zklock::{InvalidLock, Kind, LostReason, SemaphoreError, Slots};
+use zklock_testcontainers::RequestKind;
+
+use super::semaphore::until_it_waits_for_room;
+
+const PATH: &str = "/workers";
+
+/// The indices that are held.
+async fn held(slots: &Slots) -> Vec<u32> {
+    let index = |kind| match kind {
+        Kind::Slot(index) => index,
+        other => panic!("{other:?}"),
+    };
+    slots.slots().await.unwrap().slots.iter().map(|slot| index(slot.kind)).collect()
+}
+
+#[tokio::test]
+async fn the_lowest_free_index_or_the_preferred_one() {
+    let server = server().await;
+    let session = session(&server).await;
+    let slots = session.slots(PATH, 4).unwrap();
+    assert_eq!(slots.slots().await.unwrap().count, None);
+    let (zero, one) = (slots.claim().await.unwrap(), slots.claim().await.unwrap());
+    assert_eq!((zero.index(), one.index(), one.path()), (0, 1, PATH));
+    assert_eq!(zero.node(), "/workers/permits/slot-0-0000000000");
+    let three = slots.claim_preferring(3).await.unwrap();
+    assert_eq!(three.index(), 3);
+    zero.release().await.unwrap();
+    let again = slots.claim_preferring(1).await.unwrap();
+    assert_eq!(again.index(), 0, "1 is taken");
+    let two = slots.try_claim_preferring(2).await.unwrap().unwrap();
+    assert_eq!(two.index(), 2);
+    assert!(slots.try_claim().await.unwrap().is_none());
+    assert!(slots.claim_timeout(Duration::from_millis(100)).await.unwrap().is_none());
+    assert!(one.token() < three.token() && again.token() < two.token());
+    two.verify().await.unwrap();
+    assert_eq!((slots.slots().await.unwrap().count, held(&slots).await), (Some(4), vec![1, 3, 0, 2]));
+    drop((one, two, three, again));
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_refused() {
+    let server = server().await;
+    let session = session(&server).await;
+    assert_eq!(session.slots(PATH, 0).unwrap_err(), InvalidLock::Nothing { path: PATH.into() });
+    let error = session.slots(PATH, Slots::LARGEST_COUNT + 1).unwrap_err();
+    assert!(matches!(error, InvalidLock::TooManySlots { .. }), "{error}");
+    let slots = session.slots(PATH, 4).unwrap();
+    let error = SemaphoreError::Index { path: PATH.into(), index: 4, count: 4 };
+    assert_eq!(slots.claim_preferring(4).await.unwrap_err(), error);
+    assert_eq!(error.to_string(), "there is no slot 4 at /workers, which has 4; prefer an index below that");
+    slots.claim().await.unwrap().release().await.unwrap();
+    let error = session.slots(PATH, 5).unwrap().claim().await.unwrap_err();
+    assert_eq!(error, SemaphoreError::Count { path: PATH.into(), stated: 5, found: 4 });
+    let error = session.semaphore(PATH, 4).unwrap().acquire().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "slots are at /workers, and it was used for a semaphore; use another path, or the other call"
+    );
+    assert!(slots.set_count(0).await.is_err());
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn no_index_is_held_twice() {
+    let server = server().await;
+    let sessions = [session(&server).await, session(&server).await];
+    let taken = Arc::new(Mutex::new(HashSet::new()));
+    let tasks = (0..12usize).map(|task| {
+        let (slots, taken) = (sessions[task % 2].slots(PATH, 3).unwrap(), taken.clone());
+        tokio::spawn(async move {
+            for round in 0..5u32 {
+                let slot = slots.claim_preferring((task as u32 + round) % 3).await.unwrap();
+                assert!(slot.index() < 3 && slot.is_held());
+                assert!(taken.lock().unwrap().insert(slot.index()), "slot {} twice", slot.index());
+                slot.verify().await.unwrap();
+                assert!(taken.lock().unwrap().remove(&slot.index()));
+                slot.release().await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        within("the task", task).await.unwrap();
+    }
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_claim_waits_until_one_is_free() {
+    let server = server().await;
+    let (ours, other) = (session(&server).await, session(&server).await);
+    let (slots, theirs) = (ours.slots(PATH, 2).unwrap(), other.slots(PATH, 2).unwrap());
+    let (_zero, one) = (slots.claim().await.unwrap(), slots.claim().await.unwrap());
+    let waiter = tokio::spawn(async move { theirs.claim().await });
+    until_it_waits_for_room(&server, PATH).await;
+    // Somebody deletes it: its holder is told, and the index goes to the next one.
+    operator(&server).await.delete(&one.node(), None).await.unwrap();
+    let next = within("the claim", waiter).await.unwrap().unwrap();
+    assert_eq!(next.index(), 1);
+    assert_eq!(within("the loss", one.lost()).await, LostReason::NodeDeleted);
+    assert!(next.token() > one.token());
+}
+
+#[tokio::test]
+async fn their_number_can_be_changed() {
+    let server = server().await;
+    let session = session(&server).await;
+    let slots = session.slots(PATH, 2).unwrap();
+    let (zero, one) = (slots.claim().await.unwrap(), slots.claim().await.unwrap());
+    slots.set_count(1).await.unwrap();
+    assert!(zero.is_held() && one.is_held());
+    zero.release().await.unwrap();
+    assert!(slots.try_claim().await.unwrap().is_none(), "one is held, and there is one");
+    one.release().await.unwrap();
+    let zero = slots.try_claim().await.unwrap().expect("0 is free, and below the new number");
+    assert_eq!((zero.index(), slots.count()), (0, 1));
+    slots.set_count(3).await.unwrap();
+    assert_eq!(slots.claim().await.unwrap().index(), 1);
+}
+
+#[tokio::test]
+async fn a_claim_whose_reply_was_lost_is_adopted() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let slots = unlucky.slots(PATH, 2).unwrap();
+    let zero = slots.claim().await.unwrap();
+    let look = link.hold_reply(RequestKind::MultiRead);
+    let claiming = tokio::spawn({
+        let slots = slots.clone();
+        async move { slots.claim().await }
+    });
+    within("the look", look.reached()).await;
+    let lost = link.lose_reply(RequestKind::Multi);
+    look.release();
+    let one = within("the claim", claiming).await.unwrap().unwrap();
+    assert!(lost.has_happened());
+    assert_eq!((zero.index(), one.index(), held(&slots).await), (0, 1, vec![0, 1]));
+    drop((zero, one));
+    eventually("nothing is held", async || held(&slots).await.is_empty()).await;
+    until_nothing_is_left(&server).await;
+}
