@@ -9,7 +9,11 @@ use clap_complete::Shell;
 
 use crate::connection::Connection;
 use crate::console::Level;
+use crate::pool::{self, PermitsOf, SlotOf};
 use crate::{duration, exit};
+
+/// The options that are for locks, and not for slots and permits.
+const OF_LOCKS: [&str; 5] = ["path", "shared", "lock", "shared_lock", "occasion"];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +21,13 @@ Examples:
   zklock run --timeout 0 /lock/backup -- ./backup        at once or not at all
   zklock run -q -t 0 -E 0 /lock/sync -- ./sync           for cron: no mail while another host runs it
   zklock run --restart /lock/feed -- ./feed              one in the whole cluster; again after a loss
+  zklock run --every 1d /lock/mail -- ./mail             once a day, though every host's cron starts it
+  zklock run --shared /lock/prices -- ./read-prices      a reader: beside other readers, and no writer
+  zklock run --lock /lock/a --lock /lock/b -- ./merge    several locks at once, without deadlock
+  zklock run --permits /convert/8:3 -- ./convert         some at once: takes 3 of 8, and waits until they are free
+  zklock run --slot /workers/16 -- ./worker              a number below 16 that no other one has, in ZKLOCK_SLOT
+  zklock lead --value $(hostname):80 /feed -- ./feed     as run, and everybody can ask who leads
+  curl http://$(zklock leader /feed)/                    where the leader is
   zklock show --watch /lock/report                       who holds it, who waits, who did before
   zklock show --exit-code -q /lock/report || ./alarm     for scripts: 1 if nobody holds it
   zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    ask the servers right before
@@ -25,9 +36,18 @@ Examples:
 const RUN: &str = "\
 CMD finds in its environment:
   ZKLOCK_PATH                the lock's path
+  ZKLOCK_ACCESS              exclusive, or shared for a reader
   ZKLOCK_TOKEN               the fencing token: let the store refuse a token lower than one it has seen
   ZKLOCK_SEQUENCER           the claim that `zklock verify` checks
   ZKLOCK_SESSION_TIMEOUT_MS  how long ZooKeeper keeps the lock after the last sign of life of its holder
+  ZKLOCK_ONCE                with --once and --every: the name of the slot
+  ZKLOCK_SLOT                with --slot: the index, from 0 on
+  ZKLOCK_PERMITS             with --permits: the weight
+
+Slots and permits have neither ZKLOCK_ACCESS nor ZKLOCK_SEQUENCER.
+
+With several locks, ZKLOCK_PATH, ZKLOCK_ACCESS and ZKLOCK_SEQUENCER have a line for each lock, in the same order: first \
+those of --lock, then those of --shared-lock. ZKLOCK_TOKEN is one token for all of them.
 
 CMD runs in a process group of its own. When CMD ends, zklock ends everything that CMD started and left behind. Then \
 zklock releases the lock. If the lock is about to be lost, all of CMD gets SIGTERM. The rest gets SIGKILL after \
@@ -97,6 +117,8 @@ struct Verbosity {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Run),
+    Lead(Lead),
+    Leader(Leader),
     Show(Show),
     Ls(List),
     Verify(Verify),
@@ -108,10 +130,32 @@ pub(crate) enum Command {
 
 /// Acquire a lock, run a command, release the lock, and exit as the command did.
 #[derive(Args, Debug)]
-#[command(after_help = RUN)]
+#[command(after_help = RUN, override_usage = "zklock run [OPTIONS] <PATH|--lock PATH...|--slot PATH/COUNT|--permits PATH/CAPACITY> -- <CMD>...")]
 pub(crate) struct Run {
     /// The lock's path, such as /lock/report
-    pub(crate) path: String,
+    #[arg(required_unless_present_any = ["lock", "shared_lock", "slot", "permits"], conflicts_with_all = ["lock", "shared_lock"])]
+    pub(crate) path: Option<String>,
+
+    /// Hold the lock at PATH as a reader: beside other readers, and beside no `zklock run` without --shared
+    #[arg(long, conflicts_with_all = ["lock", "shared_lock"])]
+    pub(crate) shared: bool,
+
+    /// In place of PATH: one of several locks that are acquired at once and held together
+    #[arg(long, value_name = "PATH")]
+    pub(crate) lock: Vec<String>,
+
+    /// As --lock, and held as a reader
+    #[arg(long, value_name = "PATH")]
+    pub(crate) shared_lock: Vec<String>,
+
+    /// In place of PATH: claim the free slot with the lowest index, from 0 to COUNT - 1. PREFERRED is claimed if that is
+    /// free. /workers/8 is a slot of 8 at /workers. CMD finds the index in ZKLOCK_SLOT
+    #[arg(long, value_name = "PATH/COUNT[:PREFERRED]", value_parser = pool::parse_slot, conflicts_with_all = OF_LOCKS)]
+    pub(crate) slot: Option<SlotOf>,
+
+    /// In place of PATH: a permit of a semaphore. /convert/8:3 takes 3 of a capacity of 8 at /convert [default WEIGHT: 1]
+    #[arg(long, value_name = "PATH/CAPACITY[:WEIGHT]", value_parser = pool::parse_permits, conflicts_with_all = OF_LOCKS, conflicts_with = "slot")]
+    pub(crate) permits: Option<PermitsOf>,
 
     /// The command, and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -147,9 +191,53 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) restart: bool,
 
+    /// Run CMD only if this slot has not run yet, on any host. Name it by 1 to 128 letters, digits and . _ : + -, so that
+    /// later slots are greater as text: by a date, such as 2026-11-22
+    #[arg(long, value_name = "SLOT", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"])]
+    pub(crate) once: Option<String>,
+
+    /// As --once, with the present period as the slot: 1d, 12h or 15m, by the servers' clock, from midnight UTC on
+    #[arg(long, value_name = "PERIOD", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"], value_parser = duration::parse_period)]
+    pub(crate) every: Option<Duration>,
+
+    /// Run the slot again if its last run failed, or vanished before its end [default: a slot begins at most once]
+    #[arg(long, requires = "occasion")]
+    pub(crate) retry: bool,
+
+    /// How many records of slots to keep, 1 to 1000. Slots that are not greater than a dropped one are refused
+    #[arg(long, value_name = "N", requires = "occasion", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) keep: u16,
+
     /// Who may see and change the lock's nodes
     #[arg(long, value_name = "WHO", default_value = "anyone")]
     pub(crate) acl: Access,
+}
+
+/// Campaign in an election, run a command while leading, resign, and exit as the command did.
+#[derive(Args, Debug)]
+pub(crate) struct Lead {
+    /// What to announce while CMD runs, such as the address at which CMD listens
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["shared", "lock", "shared_lock", "slot", "permits", "occasion"])]
+    pub(crate) value: String,
+
+    // Its path is the election's.
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+/// Print what the leader of an election has announced.
+#[derive(Args, Debug)]
+pub(crate) struct Leader {
+    /// The election's path
+    pub(crate) path: String,
+
+    /// Print JSON: one object, or null if nobody leads
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print each change, a line each, until a signal; an empty line says that nobody leads
+    #[arg(long, short)]
+    pub(crate) watch: bool,
 }
 
 /// The fate of the command of a lock that is lost.
@@ -172,7 +260,7 @@ pub(crate) enum Access {
     Creator,
 }
 
-/// Show who holds a lock, and who waits for it.
+/// Show who holds a lock, slots or a semaphore, and who waits for it.
 #[derive(Args, Debug)]
 pub(crate) struct Show {
     /// The lock's path
@@ -192,7 +280,7 @@ pub(crate) struct Show {
     pub(crate) exit_code: bool,
 }
 
-/// List the locks below a node that somebody holds, each with its holder and the length of its queue.
+/// List the locks, slots and semaphores below a node that somebody holds, each with its holder and the length of its queue.
 #[derive(Args, Debug)]
 pub(crate) struct List {
     /// The node to begin at
@@ -204,14 +292,15 @@ pub(crate) struct List {
     pub(crate) json: bool,
 }
 
-/// Ask the servers whether a holder's claim still stands: 0 if it does, 1 if not.
+/// Ask the servers whether a holder's claim still stands: 0 if it does, 1 if not. Of several claims, each must stand.
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
-    /// The claim, as CMD found it in ZKLOCK_SEQUENCER
-    pub(crate) sequencer: String,
+    /// The claim, as CMD found it in ZKLOCK_SEQUENCER. It may have several lines, with a claim in each
+    #[arg(required = true, value_name = "SEQUENCER")]
+    pub(crate) sequencers: Vec<String>,
 }
 
-/// Take a lock from its holder: delete the holder's node.
+/// Take a lock from its holder: delete the holder's node. From readers, it takes the lock from all that hold it.
 #[derive(Args, Debug)]
 pub(crate) struct Release {
     /// The lock's path
@@ -220,6 +309,10 @@ pub(crate) struct Release {
     /// Take the lock though the holder did not release it
     #[arg(long, required = true)]
     pub(crate) force: bool,
+
+    /// Take it only from the holder with this SEQUENCE of `zklock show`: from one of several readers
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) sequence: Option<i32>,
 
     /// Do not ask
     #[arg(long, short)]

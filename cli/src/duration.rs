@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Span, SpanRelativeTo};
 
 /// Parses `10`, `0.5`, `1500ms`, `10s` and `1m30s`. A number alone is in seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -13,6 +13,23 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| "write it as 10s, 1500ms or 1m30s; a number alone is in seconds".to_owned())?;
     Duration::try_from(duration).map_err(|_| "it is negative".to_owned())
+}
+
+/// Parses a period. It may also have days, of 24 hours, and weeks: `1d`, `2w`.
+pub(crate) fn parse_period(text: &str) -> Result<Duration, String> {
+    let of_days = |span: Span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok();
+    let period = match parse(text) {
+        Ok(period) => period,
+        Err(problem) => {
+            let span = text.parse::<Span>().ok().and_then(of_days);
+            let hint = |_| format!("{problem}; a period may also be 1d or 1w");
+            Duration::try_from(span.ok_or(()).map_err(hint)?).map_err(|_| "it is negative".to_owned())?
+        }
+    };
+    match period.subsec_nanos() {
+        0 if !period.is_zero() => Ok(period),
+        _ => Err("a period has whole seconds, one at least".to_owned()),
+    }
 }
 
 /// Writes it for people: `1.5s`, `42ms`, `3m 20s`. It is rounded down, so that a limit in a message can be given as an
@@ -53,6 +70,19 @@ mod tests {
     fn what_is_no_duration_is_refused() {
         for text in ["", "soon", "-1", "-3s", "1e400", "NaN", "5 parsecs"] {
             assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_period_may_have_days_and_has_whole_seconds() {
+        let day = Duration::from_secs(86_400);
+        assert_eq!(parse_period("1d"), Ok(day));
+        assert_eq!(parse_period("2w"), Ok(14 * day));
+        assert_eq!(parse_period("1d 12h"), Ok(day * 3 / 2));
+        assert_eq!(parse_period("15m"), Ok(Duration::from_secs(900)));
+        assert_eq!(parse_period("90"), Ok(Duration::from_secs(90)));
+        for text in ["0", "1.5", "1500ms", "-1d", "1 month", "1y", "daily", ""] {
+            assert!(parse_period(text).is_err(), "{text:?}");
         }
     }
 

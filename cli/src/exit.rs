@@ -52,15 +52,20 @@ const TABLE: [Row; 12] = [
     Row {
         exit: Exit::Own,
         name: "own",
-        when: &["run: CMD ended by itself while the lock was held; 128+N if signal N ended it"],
+        when: &["run, lead: CMD ended by itself while the lock was held; 128+N if signal N ended it"],
     },
-    Row { exit: Exit::Success, name: "done", when: &["it is done, or the answer is yes"] },
+    Row {
+        exit: Exit::Success,
+        name: "done",
+        when: &["it is done, or the answer is yes", "run --once, --every: the slot has run already"],
+    },
     Row {
         exit: Exit::Code(Code::No),
         name: "no",
         when: &[
-            "verify: the claim is outdated",
+            "verify: a claim is outdated",
             "show --exit-code: nobody holds the lock",
+            "leader: nobody leads",
             "release: nothing was released",
             "doctor: a warning or a danger was found",
         ],
@@ -68,7 +73,11 @@ const TABLE: [Row; 12] = [
     Row {
         exit: Exit::Code(Code::Usage),
         name: "usage",
-        when: &["an option is wrong, or does not fit the session"],
+        when: &[
+            "an option is wrong, or does not fit the session",
+            "run --slot, --permits: ZooKeeper keeps another COUNT or CAPACITY for this path",
+            "run --once, --every: the records that could tell about the slot were dropped",
+        ],
     },
     Row {
         exit: Exit::Code(Code::Unreachable),
@@ -84,12 +93,19 @@ const TABLE: [Row; 12] = [
         exit: Exit::Code(Code::NotAcquired),
         name: "not-acquired",
         when: &[
-            "run: the lock was not acquired within --timeout",
-            "run: a contender of another client is in the queue",
-            "run: --conflict-exit-code N replaces 75 by N",
+            "run, lead: the lock was not acquired within --timeout",
+            "run, lead: a contender of another client is in the queue",
+            "run, lead: --conflict-exit-code N replaces 75 by N",
         ],
     },
-    Row { exit: Exit::Code(Code::Lost), name: "lost", when: &["run: the lock was lost while CMD ran"] },
+    Row {
+        exit: Exit::Code(Code::Lost),
+        name: "lost",
+        when: &[
+            "run, lead: the lock was lost while CMD ran",
+            "run --once, --every: the lock was lost before CMD began, or before its success was recorded",
+        ],
+    },
     Row {
         exit: Exit::Code(Code::NotAuthorized),
         name: "not-authorized",
@@ -98,13 +114,16 @@ const TABLE: [Row; 12] = [
     Row {
         exit: Exit::Code(Code::NotExecutable),
         name: "not-executable",
-        when: &["run: CMD was found, but cannot be run"],
+        when: &["run, lead: CMD was found, but cannot be run"],
     },
-    Row { exit: Exit::Code(Code::NotFound), name: "not-found", when: &["run: CMD was not found"] },
+    Row { exit: Exit::Code(Code::NotFound), name: "not-found", when: &["run, lead: CMD was not found"] },
     Row {
         exit: Exit::Signal,
         name: "signal",
-        when: &["run: signal N ended the wait for the lock", "show --watch: signal N ended it; SIGINT is 0"],
+        when: &[
+            "run, lead: signal N ended the wait for the lock",
+            "show --watch, leader --watch: signal N ended it; SIGINT is 0",
+        ],
     },
 ];
 

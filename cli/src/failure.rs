@@ -6,7 +6,10 @@ use std::process::{self, ExitCode};
 use std::thread;
 use std::time::Duration;
 
-use zklock::{AcquireError, ConnectError, InvalidLock, InvalidSequencer, QueryError, SequencerError};
+use zklock::{
+    AcquireError, AnnounceError, CampaignError, ClaimError, ConnectError, InvalidLock, InvalidOnce,
+    InvalidSequencer, QueryError, SemaphoreError, SequencerError, TurnError,
+};
 
 use crate::console::Console;
 use crate::duration;
@@ -189,6 +192,97 @@ impl Coded for AcquireError {
                 format!("no session can be opened any more, so nothing can queue at {path}: {}", cause.text())
             }
             error => error.to_string(),
+        }
+    }
+}
+
+impl Coded for InvalidOnce {
+    fn code(&self) -> Code {
+        Code::Usage
+    }
+}
+
+impl Coded for ClaimError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Acquire(error) => error.code(),
+            Self::Slot { .. } | Self::SlotForgotten { .. } => Code::Usage,
+            Self::NotAuthorized { .. } => Code::NotAuthorized,
+            Self::Unanswered { .. } | Self::Unconfirmed { .. } => Code::Unreachable,
+            _ => Code::Internal,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Acquire(error) => error.text(),
+            error => error.to_string(),
+        }
+    }
+}
+
+impl Coded for CampaignError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Acquire(error) => error.code(),
+            Self::Announce(AnnounceError::TooLong { .. }) => Code::Usage,
+            Self::Announce(AnnounceError::NotAuthorized { .. }) => Code::NotAuthorized,
+            _ => Code::Internal,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Acquire(error) => error.text(),
+            Self::Announce(AnnounceError::TooLong { length, longest, .. }) => {
+                format!("--value has {length} bytes; shorten it to {longest} at most")
+            }
+            error => error.to_string(),
+        }
+    }
+}
+
+impl Coded for SemaphoreError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Acquire(error) => error.code(),
+            Self::Capacity { .. }
+            | Self::Count { .. }
+            | Self::OtherKind { .. }
+            | Self::Weight { .. }
+            | Self::Index { .. }
+            | Self::UnknownData { .. }
+            | Self::Mixed { .. } => Code::Usage,
+            _ => Code::Internal,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Acquire(error) => error.text(),
+            Self::Capacity { path, stated, found } => format!(
+                "the semaphore at {path} has a capacity of {found}, and --permits states {stated}; state {found}, or delete \
+                 {path}/permits while nobody holds a permit, so that the next command sets the capacity"
+            ),
+            Self::Count { path, stated, found } => format!(
+                "{path} has {found} slots, and --slot states {stated}; state {found}, or delete {path}/permits while \
+                 nobody holds a slot, so that the next command sets the number"
+            ),
+            Self::OtherKind { path, .. } => format!(
+                "{path} is used for both --slot and --permits; use another path for one of the two, or delete \
+                 {path}/permits while nobody holds any of it"
+            ),
+            error => error.to_string(),
+        }
+    }
+}
+
+impl Coded for TurnError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Lost { .. } | Self::Unconfirmed { .. } => Code::Lost,
+            Self::NotAuthorized { .. } => Code::NotAuthorized,
+            _ => Code::Internal,
         }
     }
 }

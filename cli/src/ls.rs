@@ -2,26 +2,30 @@
 
 use std::process::ExitCode;
 
+use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::HeldLock;
+use zklock::{HeldLock, HeldPool, Kind, Session};
 
 use crate::args::List;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::failure::Outcome;
+use crate::election::Election;
+use crate::failure::{Failure, Outcome};
+use crate::pool::Stock;
 use crate::queue::Entry;
 use crate::{output, table, text};
+
+/// How many elections are looked at at the same time.
+const IN_FLIGHT: usize = 64;
 
 /// Prints the locks that somebody holds, in the order of their paths.
 pub(crate) async fn list(list: List, connection: &Connection, console: Console) -> Outcome {
     let session = connection.session_as_granted().await?;
-    let below = session.locks_below(&list.root).await;
+    let seen = seen(&session, &list.root).await;
     closing::session(&session).await;
-    let below = below?;
-    let (exists, hidden) = (below.exists, below.hidden);
-    let locks = below.locks.iter().map(Held::from).collect::<Vec<_>>();
+    let Seen { exists, hidden, locks } = seen?;
     if !exists {
         console.note(format_args!("{} does not exist", list.root));
     }
@@ -35,41 +39,109 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
         output::print_json(&locks)?;
     } else if !locks.is_empty() {
         let now = Timestamp::now();
+        let has_foreign = locks.iter().any(|lock| lock.foreign > 0);
         let row = |lock: &Held| {
-            let path = text::harmless(&lock.path);
-            [path, lock.holder.owner_text(), lock.holder.since_text(now), lock.waiting.to_string()]
+            let (path, waiting) = (text::harmless(&lock.path), lock.waiting.to_string());
+            let foreign = has_foreign.then(|| lock.foreign.to_string());
+            let cells = [path, lock.holder_text(), lock.holder.since_text(now), waiting];
+            cells.into_iter().chain(foreign).collect::<Vec<_>>()
         };
-        let header = ["PATH", "HOLDER", "SINCE", "WAITING"];
-        let table = if locks.iter().all(|lock| lock.foreign == 0) {
-            table::aligned(header, locks.iter().map(row))
-        } else {
-            let rows = locks.iter().map(|lock| with(row(lock), lock.foreign.to_string()));
-            table::aligned(with(header, "FOREIGN"), rows)
-        };
+        let header = ["PATH", "HOLDER", "SINCE", "WAITING", "FOREIGN"];
+        let table = table::aligned(&header[..if has_foreign { 5 } else { 4 }], locks.iter().map(row));
         output::print(&table)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A row with one more cell.
-fn with<T>([path, holder, since, waiting]: [T; 4], last: T) -> [T; 5] {
-    [path, holder, since, waiting, last]
+/// What is below a node.
+struct Seen {
+    exists: bool,
+    hidden: usize,
+    locks: Vec<Held>,
+}
+
+async fn seen(session: &Session, root: &str) -> Result<Seen, Failure> {
+    let below = session.locks_below(root).await?;
+    let held = async |lock: &HeldLock| {
+        let election = Election::of_queue(session, &lock.path).await?;
+        Ok::<_, Failure>(Held { election, ..Held::from(lock) })
+    };
+    let locks = stream::iter(&below.locks).map(held).buffered(IN_FLIGHT);
+    let mut locks = locks.try_collect::<Vec<_>>().await?;
+    locks.extend(below.pools.iter().map(Held::from));
+    locks.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(Seen { exists: below.exists, hidden: below.hidden, locks })
 }
 
 /// A lock that somebody holds. Its fields are those of the JSON, by these names.
 #[derive(Serialize)]
 struct Held {
     path: String,
+    /// The first one, if several hold it.
     holder: Entry,
-    /// How many wait behind the holder.
+    /// How many hold it: one, several readers, or several that have some of a semaphore or of slots.
+    holders: usize,
+    /// How many wait behind the holders.
     waiting: usize,
     /// How many contenders of other clients are in its directory.
     foreign: usize,
+    /// The election whose candidates queue for this lock, if somebody leads it.
+    election: Option<Election>,
+    /// What there is, and how much of it is held, if this is a semaphore, or if these are slots.
+    pool: Option<Shares>,
+}
+
+/// What a semaphore or slots have. The fields of the JSON have the same names.
+#[derive(Serialize)]
+struct Shares {
+    #[serde(flatten)]
+    stock: Stock,
+    held: u64,
 }
 
 impl From<&HeldLock> for Held {
     fn from(lock: &HeldLock) -> Self {
         let (path, holder) = (lock.path.clone(), Entry::from(&lock.holder));
-        Self { path, holder, waiting: lock.waiting, foreign: lock.foreign }
+        Self {
+            path,
+            holder,
+            holders: lock.holders,
+            waiting: lock.waiting,
+            foreign: lock.foreign,
+            election: None,
+            pool: None,
+        }
+    }
+}
+
+impl From<&HeldPool> for Held {
+    fn from(pool: &HeldPool) -> Self {
+        Self {
+            path: pool.path.clone(),
+            holder: Entry::from(&pool.holder),
+            holders: pool.holders,
+            waiting: pool.waiting,
+            foreign: pool.foreign,
+            election: None,
+            pool: Some(Shares { stock: Stock::from(pool), held: pool.held }),
+        }
+    }
+}
+
+impl Held {
+    fn holder_text(&self) -> String {
+        if let Some(election) = &self.election {
+            return election.text();
+        }
+        let owner = self.holder.owner_text();
+        let more = if self.holders > 1 { ", …" } else { "" };
+        if let Some(Shares { stock, held }) = &self.pool {
+            return format!("{}: {owner}{more}", stock.text(*held));
+        }
+        match (self.holder.kind, self.holders) {
+            (Kind::Shared, 1) => format!("1 reader: {owner}"),
+            (Kind::Shared, several) => format!("{several} readers: {owner}, …"),
+            _ => owner,
+        }
     }
 }

@@ -14,11 +14,14 @@ mod connection;
 mod console;
 mod doctor;
 mod duration;
+mod election;
 mod exit;
 mod failure;
+mod leader;
 mod ls;
 mod manual;
 mod output;
+mod pool;
 mod queue;
 mod release;
 mod run;
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
 
 fn perform(arguments: Arguments, console: Console) -> Outcome {
     log(arguments.level());
-    if let Command::Run(_) = arguments.command {
+    if let Command::Run(_) | Command::Lead(_) = arguments.command {
         // Other threads inherit the signal mask, so it is set before they start.
         signals::unblock().map_err(Failure::internal)?;
     }
@@ -76,7 +79,9 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
     let connection = &arguments.connection;
     let outcome = runtime.block_on(async {
         match arguments.command {
-            Command::Run(run) => run::run(run, connection, console).await,
+            Command::Run(run) => run::run(run, None, connection, console).await,
+            Command::Lead(lead) => run::run(lead.run, Some(lead.value), connection, console).await,
+            Command::Leader(leader) => leader::leader(leader, connection, console).await,
             Command::Show(show) => show::show(show, connection, console).await,
             Command::Ls(list) => ls::list(list, connection, console).await,
             Command::Verify(verify) => verify::verify(verify, connection, console).await,

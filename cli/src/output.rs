@@ -23,6 +23,12 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&escaped(&json))
 }
 
+/// Writes the value as JSON in one line.
+pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(value).map_err(Failure::internal)?;
+    print(&escaped(&json))
+}
+
 /// JSON with every harmful character escaped. JSON itself allows some of them: DEL, and some beyond ASCII. They can stand
 /// only in strings, where an escape changes no value.
 fn escaped(json: &str) -> String {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
-use zklock::{Contender, ForeignContender};
+use zklock::{Contender, ForeignContender, Kind};
 use zookeeper_client::SessionId;
 
 use crate::text;
@@ -16,8 +16,16 @@ const UNKNOWN: &str = "-";
 /// One contender. The fields of the JSON have the same names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Entry {
-    /// The contender at 0 holds the lock, or is about to hold it.
+    /// How many contenders are in front of it.
     pub(crate) position: usize,
+    /// `exclusive` or `shared`: a writer, or a reader. Of a pool, `permit` or `slot`.
+    #[serde(serialize_with = "written_kind")]
+    pub(crate) kind: Kind,
+    /// Whether it holds the lock, or is about to hold it.
+    pub(crate) holds: bool,
+    /// The position of the nearest contender that it waits for. A reader waits for the nearest writer, and a writer for
+    /// everybody in front of it.
+    pub(crate) waits_for: Option<usize>,
     /// The path of its node.
     pub(crate) node: String,
     /// `None` if an ACL hides the data, or if the data is not zklock's.
@@ -66,15 +74,47 @@ impl Stranger {
     }
 }
 
+/// A queue, with what waits for whom.
+pub(crate) fn entries(queue: &[Contender]) -> Vec<Entry> {
+    let mut last_writer = None;
+    let mut entries = Vec::with_capacity(queue.len());
+    for contender in queue {
+        let nearest = match contender.kind {
+            Kind::Shared => last_writer,
+            _ => contender.position.checked_sub(1),
+        };
+        let waits_for = if contender.holds { None } else { nearest };
+        entries.push(Entry { waits_for, ..Entry::from(contender) });
+        if contender.kind == Kind::Exclusive {
+            last_writer = Some(contender.position);
+        }
+    }
+    entries
+}
+
+/// Those in the queue that hold the lock: the first one, and the readers that hold it beside a first reader.
+pub(crate) fn holders(queue: &[Entry]) -> &[Entry] {
+    let others = queue.iter().skip(1).take_while(|entry| entry.holds).count();
+    queue.get(..=others).unwrap_or_default()
+}
+
+/// Whether readers contend for the lock, so that the kind of each contender matters.
+pub(crate) fn has_readers(queue: &[Entry]) -> bool {
+    queue.iter().any(|entry| entry.kind == Kind::Shared)
+}
+
 impl From<&Contender> for Entry {
     fn from(contender: &Contender) -> Self {
         Self {
             position: contender.position,
+            kind: contender.kind,
+            holds: contender.holds,
+            waits_for: None,
             node: contender.path.clone(),
             owner: contender.owner.clone(),
             since: contender.since.and_then(timestamp),
             session: contender.session.map(SessionId),
-            token: contender.token.map(|token| token.as_i64()),
+            token: contender.token.map(|token| token.zxid()),
             sequence: Some(contender.number),
             data: contender.data.clone(),
         }
@@ -82,6 +122,29 @@ impl From<&Contender> for Entry {
 }
 
 impl Entry {
+    /// `reader` or `writer`.
+    pub(crate) fn kind_text(&self) -> &'static str {
+        match self.kind {
+            Kind::Shared => "reader",
+            _ => "writer",
+        }
+    }
+
+    /// `holder`, or the number of contenders in front of it.
+    pub(crate) fn position_text(&self) -> String {
+        if self.holds { "holder".to_owned() } else { self.position.to_string() }
+    }
+
+    /// Whom it waits for, among these holders and the others of its queue.
+    pub(crate) fn waits_for_text(&self, holders: usize) -> String {
+        match self.waits_for {
+            None => UNKNOWN.to_owned(),
+            Some(nearest) if nearest >= holders => nearest.to_string(),
+            Some(_) if holders == 1 => "holder".to_owned(),
+            Some(_) => format!("{holders} holders"),
+        }
+    }
+
     pub(crate) fn owner_text(&self) -> String {
         self.owner.as_deref().map_or_else(|| UNKNOWN.to_owned(), text::harmless)
     }
@@ -123,8 +186,22 @@ pub(crate) fn known(value: Option<impl Display>) -> String {
 }
 
 /// `None` beyond the year 9999. Any client may write such a time.
-fn timestamp(time: SystemTime) -> Option<Timestamp> {
+pub(crate) fn timestamp(time: SystemTime) -> Option<Timestamp> {
     Timestamp::try_from(time).ok()
+}
+
+fn written_kind<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(access(*kind))
+}
+
+/// How a lock is held, as one word.
+pub(crate) fn access(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Shared => "shared",
+        Kind::Permit(_) => "permit",
+        Kind::Slot(_) => "slot",
+        Kind::Exclusive => "exclusive",
+    }
 }
 
 fn written<S: Serializer>(value: &Option<impl Display>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -142,6 +219,9 @@ pub(crate) mod tests {
     pub(crate) fn entry(owner: &str, sequence: i32, token: i64) -> Entry {
         Entry {
             position: 0,
+            kind: Kind::Exclusive,
+            holds: false,
+            waits_for: None,
             node: format!("/lock/lock-{sequence:010}"),
             owner: Some(owner.to_owned()),
             since: Timestamp::from_second(1_000_000_000).ok(),

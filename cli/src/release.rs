@@ -1,6 +1,6 @@
-//! `zklock release --force`: takes a lock from its holder.
+//! `zklock release --force`: takes a lock from its holder, or from all readers that hold it.
 //!
-//! It deletes the node that the user saw, and no other. It reads the node again right before, and compares the
+//! It deletes the nodes that the user saw, and no other. It reads each node again right before, and compares the
 //! transaction that created the node with the token. ZooKeeper deletes by name and version only, so a gap of one round
 //! trip stays. To be hit in it, a successor needs a node with the same number: the holder would have to release, the
 //! servers to delete the empty directory, and the successor to create the directory and its node, all within the gap.
@@ -8,7 +8,9 @@
 use std::io::{self, IsTerminal, Write as _};
 use std::process::ExitCode;
 
+use futures::future::join_all;
 use jiff::Timestamp;
+use zklock::Kind;
 use zookeeper_client::{Client, Error};
 
 use crate::args::Release;
@@ -17,9 +19,11 @@ use crate::connection::Connection;
 use crate::console::{Console, Level};
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
-use crate::queue::Entry;
+use crate::pool::Pool;
+use crate::queue::{self, Entry};
+use crate::text;
 
-/// Shows the holder, asks the user, and deletes the holder's node.
+/// Shows the holders, asks the user, and deletes the holders' nodes. Only readers are several.
 pub(crate) async fn release(release: Release, connection: &Connection, console: Console) -> Outcome {
     let path = release.path.as_str();
     if !release.yes && !io::stdin().is_terminal() {
@@ -27,50 +31,115 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     }
     // A question needs the facts it is about, even with --quiet.
     let console = if release.yes { console } else { Console::new(Level::Normal) };
-    let holder = holder(path, connection).await?;
-    console.note(description(path, &holder));
-    let Some(token) = holder.token else {
+    let Holders { chosen, spared } = holders(&release, connection).await?;
+    console.note(description(path, &chosen));
+    let doomed =
+        chosen.iter().map(|holder| holder.token.map(|token| (holder.node.as_str(), token)).ok_or(holder));
+    let doomed = doomed.collect::<Result<Vec<_>, _>>().map_err(|unread| {
         let problem =
             "may not be read with these credentials, so it might be another holder's when it is deleted";
-        return Err(Failure::new(Code::NotAuthorized, format_args!("{} {problem}", holder.node)));
-    };
-    if !release.yes && !confirmed().await? {
+        Failure::new(Code::NotAuthorized, format_args!("{} {problem}", unread.node))
+    })?;
+    if !release.yes && !confirmed(doomed.len()).await? {
         return Err(Failure::new(Code::No, "nothing was released"));
     }
     // The session that read the queue is closed already, because the user may take long to answer.
     let client = connection.client().await?;
-    let removed = remove(&client, &holder.node, token).await;
+    // One that is gone already must not spare the others.
+    let removed = join_all(doomed.iter().map(|(node, token)| remove(&client, node, *token))).await;
     closing::client(client).await;
-    removed?;
-    console.note(format_args!(
-        "{path} was taken from the holder. The holder hears of that within a round trip, and may believe until then that it holds \
-         the lock. The next contender holds the lock at once, unless it has a takeover delay"
-    ));
+    let taken = removed.iter().filter(|removed| removed.is_ok()).count();
+    if taken > 0 {
+        console.note(told(path, taken, spared));
+    }
+    let mut failures = removed.into_iter().filter_map(Result::err).collect::<Vec<_>>();
+    // A node that is gone by itself is what the user wanted, so the others matter more.
+    failures.sort_by_key(|failure| failure.code == Code::No);
+    for failure in failures {
+        if failure.code != Code::No || taken == 0 {
+            return Err(failure);
+        }
+        console.warn(failure);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn holder(path: &str, connection: &Connection) -> Result<Entry, Failure> {
-    let session = connection.session().await?;
-    let queue = async { Ok::<_, Failure>(session.lock(path)?.contenders().await?) }.await;
-    closing::session(&session).await;
-    let nobody = || Failure::new(Code::No, format_args!("nobody holds {path}"));
-    queue?.first().map(Entry::from).ok_or_else(nobody)
+/// Those that hold the lock.
+struct Holders {
+    /// Those that are to lose it: one at least.
+    chosen: Vec<Entry>,
+    /// How many others keep it.
+    spared: usize,
 }
 
-fn description(path: &str, holder: &Entry) -> String {
-    format!(
-        "{path} is held by {}\n  contending since {}\n  node {}\n  session {}\n  token {}",
-        holder.owner_text(),
-        holder.since_text(Timestamp::now()),
-        holder.node,
-        holder.session_text(),
-        holder.token_text(),
-    )
+async fn holders(release: &Release, connection: &Connection) -> Result<Holders, Failure> {
+    let path = release.path.as_str();
+    let session = connection.session().await?;
+    let seen = async {
+        let queue = session.lock(path)?.contenders().await?;
+        let pool = if queue.is_empty() { Pool::at(&session, path).await? } else { None };
+        Ok::<_, Failure>((queue, pool))
+    };
+    let seen = seen.await;
+    closing::session(&session).await;
+    let (queue, pool) = seen?;
+    if let Some(holder) = pool.as_ref().and_then(Pool::oldest) {
+        return Err(Failure::usage(format_args!(
+            "{path} is no lock, but a semaphore or slots; to take one from its holder, delete its node; `zklock show --json \
+             {path}` has all of them, such as {}",
+            text::harmless(&holder.node)
+        )));
+    }
+    let queue = queue::entries(&queue);
+    let holders = queue::holders(&queue);
+    let is_chosen = |holder: &&Entry| release.sequence.is_none_or(|number| holder.sequence == Some(number));
+    let chosen = holders.iter().filter(is_chosen).cloned().collect::<Vec<_>>();
+    match (chosen.is_empty(), release.sequence) {
+        (false, _) => Ok(Holders { spared: holders.len() - chosen.len(), chosen }),
+        (true, Some(number)) if !holders.is_empty() => {
+            Err(Failure::new(Code::No, format_args!("no holder of {path} has the sequence {number}")))
+        }
+        (true, _) => Err(Failure::new(Code::No, format_args!("nobody holds {path}"))),
+    }
+}
+
+fn description(path: &str, holders: &[Entry]) -> String {
+    let describe = |holder: &Entry| {
+        let reader = if holder.kind == Kind::Shared { "the reader " } else { "" };
+        format!(
+            "{path} is held by {reader}{}\n  contending since {}\n  node {}\n  session {}\n  token {}",
+            holder.owner_text(),
+            holder.since_text(Timestamp::now()),
+            holder.node,
+            holder.session_text(),
+            holder.token_text(),
+        )
+    };
+    holders.iter().map(describe).collect::<Vec<_>>().join("\n")
+}
+
+fn told(path: &str, taken: usize, spared: usize) -> String {
+    let (from, subject) = match taken {
+        1 => (
+            "the holder".to_owned(),
+            "The holder hears of that within a round trip, and may believe until then that it holds",
+        ),
+        several => (
+            format!("{several} readers"),
+            "They hear of that within a round trip, and may believe until then that they hold",
+        ),
+    };
+    let next = match spared {
+        0 => "The next contender holds the lock at once, unless it has a takeover delay".to_owned(),
+        others => format!("{others} more hold it still"),
+    };
+    format!("{path} was taken from {from}. {subject} the lock. {next}")
 }
 
 /// Asks on the terminal. No answer is a no.
-async fn confirmed() -> Result<bool, Failure> {
-    let _gone = write!(anstream::stderr(), "Take the lock from it? [y/N] ");
+async fn confirmed(holders: usize) -> Result<bool, Failure> {
+    let whom = if holders == 1 { "it".to_owned() } else { format!("these {holders}") };
+    let _gone = write!(anstream::stderr(), "Take the lock from {whom}? [y/N] ");
     let answer = || {
         let mut line = String::new();
         io::stdin().read_line(&mut line).map(|_| line)
@@ -81,7 +150,7 @@ async fn confirmed() -> Result<bool, Failure> {
 }
 
 async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> {
-    let gone = || Failure::new(Code::No, format_args!("{node} is gone by itself; nothing was deleted"));
+    let gone = || Failure::new(Code::No, format_args!("{node} is gone by itself, so it was not deleted"));
     let version = match client.get_data(node).await {
         Ok((_, stat)) if stat.czxid == token => stat.version,
         Ok(_) | Err(Error::NoNode) => return Err(gone()),
@@ -91,7 +160,7 @@ async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> 
         Ok(()) => Ok(()),
         Err(Error::NoNode) => Err(gone()),
         Err(Error::BadVersion) => {
-            let problem = "was written to meanwhile; nothing was deleted";
+            let problem = "was written to meanwhile, so it was not deleted";
             Err(Failure::new(Code::No, format_args!("{node} {problem}")))
         }
         Err(Error::ConnectionLoss | Error::SessionExpired) => {

@@ -10,20 +10,22 @@ const WIDEST: usize = 80;
 /// The blanks between two columns.
 const GAP: usize = 2;
 
-/// The lines of a table. Its cells must be free of control characters.
-pub(crate) fn aligned<const N: usize>(
-    header: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
+/// The lines of a table. Its cells must be free of control characters. Each row has as many cells as the header.
+pub(crate) fn aligned<'a>(
+    header: impl AsRef<[&'a str]>,
+    rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> String {
-    let rows = rows.into_iter().map(|row| row.map(|cell| cut(&cell, WIDEST))).collect::<Vec<_>>();
-    let mut widths = header.map(UnicodeWidthStr::width);
+    let fit = |row: &[String]| row.iter().map(|cell| cut(cell, WIDEST)).collect::<Vec<_>>();
+    let rows = rows.into_iter().map(|row| fit(row.as_ref())).collect::<Vec<_>>();
+    let header = header.as_ref();
+    let mut widths = header.iter().map(|name| name.width()).collect::<Vec<_>>();
     for row in &rows {
         for (widest, cell) in widths.iter_mut().zip(row) {
             *widest = cell.width().max(*widest);
         }
     }
     let bold = Style::new().bold();
-    let mut text = format!("{bold}{}{bold:#}\n", line(&header, &widths));
+    let mut text = format!("{bold}{}{bold:#}\n", line(header, &widths));
     for row in &rows {
         text.push_str(&line(row, &widths));
         text.push('\n');

@@ -1,27 +1,36 @@
-//! `zklock verify`: whether a holder's claim still stands.
+//! `zklock verify`: whether a holder's claims still stand.
 
 use std::process::ExitCode;
 
+use futures::future::join_all;
 use zklock::Sequencer;
 
 use crate::args::Verify;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
+use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::text;
 
-/// Asks a quorum. A claim names its lock from the servers' root, so the chroot of the connect string does not matter.
+/// Asks a quorum about each claim. A claim names its lock from the servers' root, so the chroot of the connect string
+/// does not matter. One claim that is outdated is the answer for all of them.
 pub(crate) async fn verify(verify: Verify, connection: &Connection, console: Console) -> Outcome {
-    let claim = verify.sequencer.parse::<Sequencer>()?;
+    // No path has a line break, so a line is a claim.
+    let lines = verify.sequencers.iter().flat_map(|text| text.split('\n'));
+    let claims = lines.map(str::parse::<Sequencer>).collect::<Result<Vec<_>, _>>()?;
     let session = connection.session().await?;
-    let answer = session.verify_sequencer(&claim).await;
+    let answers = join_all(claims.iter().map(|claim| session.verify_sequencer(claim))).await;
     closing::session(&session).await;
+    let mut failures = answers.into_iter().filter_map(Result::err).map(Failure::from).collect::<Vec<_>>();
+    // An outdated claim is certain, and another error may hide an answer.
+    failures.sort_by_key(|failure| failure.code != Code::No);
     // Any client may have written the claim and the path in it.
-    if let Err(error) = answer {
-        let failure = Failure::from(error);
+    if let Some(failure) = failures.first() {
         return Err(Failure::new(failure.code, text::harmless(&failure.to_string())));
     }
-    console.detail(format_args!("{} stands", text::harmless(&claim.to_string())));
+    for claim in claims {
+        console.detail(format_args!("{} stands", text::harmless(&claim.to_string())));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -31,14 +31,20 @@ impl<'a> Job<'a> {
     pub(super) async fn start(
         descendants: &'a Descendants,
         command: &[OsString],
-        variables: Vec<(&'static str, String)>,
+        variables: Vec<(&'static str, Option<String>)>,
         begin: Order,
     ) -> io::Result<Self> {
         let others = descendants.children()?;
         let (ours, theirs) = UnixStream::pair()?;
         let mut warden = Command::from(warden_of(command));
         // The warden's standard input is the line to it. The command's standard input goes over that line.
-        let warden = warden.stdin(Stdio::from(OwnedFd::from(theirs))).envs(variables).spawn()?;
+        for (name, value) in variables {
+            match value {
+                Some(value) => warden.env(name, value),
+                None => warden.env_remove(name),
+            };
+        }
+        let warden = warden.stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;
         send_file(&ours, stdin().as_fd())?;
         let wire = Wire::new(ours)?;
         wire.send(&begin);

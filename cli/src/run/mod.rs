@@ -3,13 +3,16 @@
 mod context;
 mod control;
 mod job;
+mod locks;
+mod pool;
 mod shift;
+mod target;
 mod wait;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use zklock::{Acl, Lock, LockOptions, Session};
+use zklock::{Acl, LockOptions, RecordState, Session};
 
 use crate::args::{Access, OnLost, Run};
 use crate::closing;
@@ -22,13 +25,20 @@ use crate::signals::Signals;
 use crate::warden::{Descendants, RESERVE};
 use context::Context;
 use shift::{Ending, Shift};
+use target::{Grant, Target};
 use wait::{Waited, wait};
 
 /// The default time from SIGTERM to SIGKILL, if the session timeout allows twice as much. The less time it takes to end the
 /// command, the later heartbeats may be answered without a loss.
 const DEFAULT_KILL_AFTER: Duration = Duration::from_secs(2);
 
-pub(crate) async fn run(run: Run, connection: &Connection, console: Console) -> Outcome {
+/// Runs a command under a lock; with a value to announce, under the lock of an election.
+pub(crate) async fn run(
+    run: Run,
+    value: Option<String>,
+    connection: &Connection,
+    console: Console,
+) -> Outcome {
     // First of all, so that the program handles every signal.
     let mut signals = Signals::listen().map_err(Failure::internal)?;
     let descendants = Descendants::adopt()
@@ -46,33 +56,62 @@ pub(crate) async fn run(run: Run, connection: &Connection, console: Console) -> 
     ));
     let context =
         Context { run: &run, descendants: &descendants, session: &session, signals: &mut signals, console };
-    let outcome = hold(context, started).await;
+    let outcome = hold(context, value, started).await;
     // The servers delete the session's nodes with it.
     closing::session(&session).await;
     outcome.map_err(|failure| failure.with_conflict_status(run.conflict_exit_code))
 }
 
 /// Acquires the lock and runs the command, once or again and again.
-async fn hold(mut context: Context<'_>, started: Instant) -> Outcome {
+async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant) -> Outcome {
     let (run, session, console) = (context.run, context.session, context.console);
     let kill_after = kill_after(run, session)?;
-    let lock = lock(run, session, kill_after)?;
+    let target = tokio::select! {
+        target = Target::of(run, value, session, options(run, kill_after)) => target?,
+        signal = context.signals.next_fatal() => return Ok(exit::after_signal(signal)),
+    };
     let mut waiting_since = started;
+    // The token of a guard that was lost before the command started.
+    let mut unstarted = None;
     loop {
         let deadline = run.timeout.and_then(|timeout| waiting_since.checked_add(timeout));
-        let guard = match wait(&mut context, &lock, deadline).await? {
-            Waited::Granted(guard) => guard,
+        let grant = match wait(&mut context, &target, deadline).await? {
+            Waited::Granted(grant) => grant,
+            Waited::Done(record) if record.state == RecordState::Begun && unstarted == Some(record.token) => {
+                return Err(Failure::new(
+                    Code::Lost,
+                    format_args!(
+                        "the lock was lost before CMD was started, and {} says that the slot has begun; --retry runs it",
+                        record.path
+                    ),
+                ));
+            }
+            Waited::Done(record) => {
+                // A job that has not succeeded is worth a mail, also from cron with --quiet.
+                match record.state {
+                    RecordState::Succeeded => console.note(target::already(&record)),
+                    _ => console.error(target::already(&record)),
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
             Waited::Signal(signal) => return Ok(exit::after_signal(signal)),
         };
-        console.detail(format_args!("acquired {}, token {}", lock.path(), guard.token()));
-        match Shift::new(&mut context, guard, kill_after).work().await? {
+        unstarted = Some(grant.token());
+        let names = match grant {
+            Grant::Permit(_) | Grant::Slot(_) => grant.names(),
+            _ => target.names(),
+        };
+        console.detail(format_args!("acquired {names}, token {}", grant.token()));
+        match Shift::new(&mut context, grant, kill_after).work().await? {
             Ending::Own(status) => return Ok(ExitCode::from(status)),
             Ending::NeverBegun { told_to_end: Some(signal) } => return Ok(exit::after_signal(signal)),
             Ending::NeverBegun { told_to_end: None } => {
-                console.note("the lock was lost before CMD was started; waiting for the lock again");
+                let names = target.names();
+                console
+                    .note(format_args!("{names} {} lost before CMD was started; waiting again", names.was()));
             }
             Ending::Lost { told_to_end: None } if run.restart => {
-                console.note("waiting for the lock again, to restart CMD");
+                console.note(format_args!("waiting for {} again, to restart CMD", target.names()));
             }
             Ending::Lost { .. } => return Ok(Code::Lost.into()),
         }
@@ -100,8 +139,8 @@ fn kill_after(run: &Run, session: &Session) -> Result<Duration, Failure> {
     }
 }
 
-/// The lock. Its guard reports the end of the lease early enough to end the command before it.
-fn lock(run: &Run, session: &Session, kill_after: Duration) -> Result<Lock, Failure> {
+/// The options of each lock. The guard reports the end of the lease early enough to end the command before it.
+fn options(run: &Run, kill_after: Duration) -> LockOptions {
     let margin = match run.on_lost {
         OnLost::Term => kill_after + RESERVE,
         OnLost::Kill => RESERVE,
@@ -111,9 +150,9 @@ fn lock(run: &Run, session: &Session, kill_after: Duration) -> Result<Lock, Fail
         Access::Anyone => Acl::open(),
         Access::Creator => Acl::creator_only(),
     };
-    let mut options = LockOptions::new().acl(acl).stop_margin(margin).takeover_delay(run.takeover_delay);
-    if let Some(owner) = &run.owner {
-        options = options.owner(owner);
+    let options = LockOptions::new().acl(acl).stop_margin(margin).takeover_delay(run.takeover_delay);
+    match &run.owner {
+        Some(owner) => options.owner(owner),
+        None => options,
     }
-    Ok(session.lock_with(&run.path, options)?)
 }

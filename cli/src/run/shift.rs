@@ -6,11 +6,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use zklock::{Guard, LostReason, ReleaseError};
+use zklock::{Lost, LostReason, ReleaseError, Sequencer, TurnError};
 
 use super::context::Context;
 use super::control::{Control, Stop};
 use super::job::Job;
+use super::locks::Names;
+use super::target::Grant;
 use crate::args::{OnLost, Run};
 use crate::clock;
 use crate::console::Console;
@@ -47,7 +49,7 @@ pub(super) enum Ending {
 pub(super) struct Shift<'a> {
     run: &'a Run,
     descendants: &'a Descendants,
-    guard: Guard,
+    guard: Grant,
     session_timeout: Duration,
     kill_after: Duration,
     signals: &'a mut Signals,
@@ -63,7 +65,7 @@ pub(super) struct Shift<'a> {
 }
 
 impl<'a> Shift<'a> {
-    pub(super) fn new(context: &'a mut Context<'_>, guard: Guard, kill_after: Duration) -> Self {
+    pub(super) fn new(context: &'a mut Context<'_>, guard: Grant, kill_after: Duration) -> Self {
         Self {
             run: context.run,
             descendants: context.descendants,
@@ -83,9 +85,9 @@ impl<'a> Shift<'a> {
     /// Runs the command. Returns after every process is gone and the lock is released or lost.
     pub(super) async fn work(mut self) -> Result<Ending, Failure> {
         let mut lost = self.guard.lost().boxed();
-        if lost.as_mut().now_or_never().is_some() {
+        let (None, Ok(variables)) = (lost.as_mut().now_or_never(), self.variables()) else {
             return Ok(Ending::NeverBegun { told_to_end: None });
-        }
+        };
         self.end = self.lease_end();
         let begin = Order::Begin {
             foreground: self.control.begins_in_foreground(),
@@ -93,7 +95,7 @@ impl<'a> Shift<'a> {
             end: (!self.may_outlive()).then_some(self.end),
         };
         let unkept = |error| Failure::internal(format_args!("the command cannot be started: {error}"));
-        let job = Job::start(self.descendants, &self.run.command, self.variables(), begin);
+        let job = Job::start(self.descendants, &self.run.command, variables, begin);
         let mut job = job.await.map_err(unkept)?;
         let status = self.attend(&mut job, lost).await;
         let was_begun = job.group().is_some();
@@ -102,12 +104,22 @@ impl<'a> Shift<'a> {
             (Some(status), _) => {
                 let (run, console) = (self.run, self.console);
                 let (told_to_end, may_outlive) = (self.told_to_end, self.may_outlive());
-                match self.release().await {
+                let names = self.names();
+                let released = match self.record(status).await {
+                    Ok(shift) => shift.release().await,
+                    Err(Unrecorded::Lost(reason)) => Err(reason),
+                    Err(Unrecorded::For(error)) if status == 0 => return Err(error.into()),
+                    Err(Unrecorded::For(error)) => {
+                        console.warn(error);
+                        return Ok(Ending::Own(status));
+                    }
+                };
+                match released {
                     Err(reason) if !may_outlive => {
                         tell_loss(
                             run,
                             console,
-                            format_args!("the lock was lost, perhaps while CMD ran: {reason}"),
+                            format_args!("{names} {} lost, perhaps while CMD ran: {reason}", names.was()),
                         );
                         Ok(Ending::Lost { told_to_end })
                     }
@@ -179,10 +191,11 @@ impl<'a> Shift<'a> {
         // The warden ended it before this process knew of the loss.
         let reason = lost.unwrap_or(LostReason::Unconfirmed);
         if self.lost.replace(reason).is_none() {
+            let names = self.names();
             tell_loss(
                 self.run,
                 self.console,
-                format_args!("{} is lost: {reason}; CMD has ended", self.guard.path()),
+                format_args!("{names} {} lost: {reason}; CMD has ended", names.is()),
             );
         }
         false
@@ -210,10 +223,11 @@ impl<'a> Shift<'a> {
     /// The lock is lost, or will be lost after the stop margin.
     fn lose(&mut self, reason: LostReason, job: &Job<'_>) {
         self.lost = Some(reason);
-        let (path, end) = (self.guard.path(), self.lease_end());
+        let (names, end) = (self.names(), self.lease_end());
+        let is = names.is();
         if self.may_outlive() {
             self.console.warn(format_args!(
-                "{path} is lost: {reason}; CMD goes on, and another CMD may run beside it"
+                "{names} {is} lost: {reason}; CMD goes on, and another CMD may run beside it"
             ));
             return;
         }
@@ -225,10 +239,10 @@ impl<'a> Shift<'a> {
         self.deadline = Some(end.map_or(latest, |end| end.min(latest)));
         // Last: standard error may be a full pipe that nobody reads.
         let fate = match reason {
-            LostReason::Ending { .. } => "is about to be lost",
-            _ => "is lost",
+            LostReason::Ending { .. } => "about to be lost",
+            _ => "lost",
         };
-        tell_loss(self.run, self.console, format_args!("{path} {fate}: {reason}; ending CMD"));
+        tell_loss(self.run, self.console, format_args!("{names} {is} {fate}: {reason}; ending CMD"));
     }
 
     /// How long the warden may take to end every process. Somebody may have stopped the warden.
@@ -287,22 +301,30 @@ impl<'a> Shift<'a> {
         self.guard.is_held() || self.may_outlive()
     }
 
+    /// Records how the command has ended, if it ran in a slot. Every process is gone by now, and the lock is still held.
+    async fn record(self, status: u8) -> Result<Self, Unrecorded> {
+        let Self { guard, end, .. } = self;
+        match guard.record(status).await {
+            Ok(guard) => Ok(Self { guard, ..self }),
+            Err(TurnError::Lost { lost, .. }) if concerns_command(lost.reason, end) => {
+                Err(Unrecorded::Lost(lost.reason))
+            }
+            Err(error) => Err(Unrecorded::For(error)),
+        }
+    }
+
     /// Releases the lock. An error if the lock turns out to be lost already, maybe while the command ran.
     async fn release(self) -> Result<(), LostReason> {
+        let names = self.names();
         let Self { guard, signals, console, end, .. } = self;
-        let path = guard.path().to_owned();
         let problem = tokio::select! {
             released = guard.release() => match released {
                 Ok(()) => {
-                    console.detail(format_args!("released {path}"));
+                    console.detail(format_args!("released {names}"));
                     return Ok(());
                 }
-                Err(ReleaseError::Lost(lost)) => match lost.reason {
-                    LostReason::NodeDeleted => return Err(lost.reason),
-                    // A session expires only after the lease.
-                    LostReason::SessionExpired if clock::now() < end => return Err(lost.reason),
-                    reason => reason.to_string(),
-                }
+                Err(ReleaseError::Lost(lost)) if concerns_command(lost.reason, end) => return Err(lost.reason),
+                Err(ReleaseError::Lost(lost)) => lost.reason.to_string(),
                 Err(ReleaseError::Unconfirmed { .. }) => {
                     "ZooKeeper did not confirm the release before the lease ended".to_owned()
                 }
@@ -311,7 +333,7 @@ impl<'a> Shift<'a> {
             _ = signals.next_fatal() => "a signal ended the wait for the release".to_owned(),
         };
         console.warn(format_args!(
-            "CMD has ended, but {path} may be taken until this session expires: {problem}"
+            "CMD has ended, but {names} may be taken until this session expires: {problem}"
         ));
         Ok(())
     }
@@ -327,15 +349,53 @@ impl<'a> Shift<'a> {
         self.run.on_lost == OnLost::IgnoreAndWarn
     }
 
-    /// The variables that the command finds in its environment.
-    fn variables(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("ZKLOCK_PATH", self.guard.path().to_owned()),
-            ("ZKLOCK_TOKEN", self.guard.token().to_string()),
-            ("ZKLOCK_SEQUENCER", self.guard.sequencer().to_string()),
-            ("ZKLOCK_SESSION_TIMEOUT_MS", self.session_timeout.as_millis().to_string()),
-        ]
+    fn names(&self) -> Names {
+        self.guard.names()
     }
+
+    /// The variables of the command's environment. Some of them have a line for each lock, because no path has a line
+    /// break. A variable without a value is removed: it may be that of another `zklock run` around this one.
+    fn variables(&self) -> Result<Vec<(&'static str, Option<String>)>, Lost> {
+        let sequencers = self.guard.sequencers()?;
+        let access = |sequencer: &Sequencer| if sequencer.is_shared() { "shared" } else { "exclusive" };
+        let claims = |text: String| Some(text).filter(|_| !sequencers.is_empty());
+        let always = [
+            ("ZKLOCK_PATH", Some(lines(self.guard.paths()))),
+            ("ZKLOCK_ACCESS", claims(lines(sequencers.iter().map(access)))),
+            ("ZKLOCK_TOKEN", Some(self.guard.token().to_string())),
+            ("ZKLOCK_SEQUENCER", claims(lines(&sequencers))),
+            ("ZKLOCK_SESSION_TIMEOUT_MS", Some(self.session_timeout.as_millis().to_string())),
+        ];
+        // A slot or a period around this one stays the command's own.
+        let special = [
+            ("ZKLOCK_ONCE", self.guard.once().map(str::to_owned)),
+            ("ZKLOCK_SLOT", self.guard.index().map(|index| index.to_string())),
+            ("ZKLOCK_PERMITS", self.guard.weight().map(|weight| weight.to_string())),
+        ];
+        Ok(always.into_iter().chain(special.into_iter().filter(|(_, value)| value.is_some())).collect())
+    }
+}
+
+/// Why the end of a command was not recorded.
+enum Unrecorded {
+    /// The lock was lost already, maybe while the command ran.
+    Lost(LostReason),
+    /// For another reason.
+    For(TurnError),
+}
+
+/// Whether a guard that is lost for this reason may have been lost while the command ran. The lease ends at `end`.
+fn concerns_command(reason: LostReason, end: Duration) -> bool {
+    match reason {
+        LostReason::NodeDeleted => true,
+        // A session expires only after the lease.
+        LostReason::SessionExpired => clock::now() < end,
+        _ => false,
+    }
+}
+
+fn lines(items: impl IntoIterator<Item = impl Display>) -> String {
+    items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join("\n")
 }
 
 /// A loss is an error of the program, unless it restarts the command.

@@ -11,13 +11,15 @@
 //!    the lock between two looks stood between the two holders, or has come and gone and left a gap.
 //! 4. A holder was seen from its beginning if another look was shortly before. If not, it has held the lock at least for the
 //!    time between the looks that saw it.
+//! 5. Readers hold the lock together. As long as one of them holds it, the lock was not handed over. They are named by the
+//!    first reader that was seen, with the number of the others.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::queue::Entry;
+use crate::queue::{Entry, holders};
 
 /// How many changes are kept.
 const LONGEST: usize = 256;
@@ -54,21 +56,28 @@ struct Place {
     token: Option<i64>,
 }
 
+/// The time in which one contender, or several readers, hold the lock without a break.
 #[derive(Clone, Debug)]
 struct Tenure {
-    place: Place,
+    /// The first of those that held it at the last look.
+    first: Place,
+    /// All of those.
+    places: Vec<Place>,
+    /// The first of those that were seen.
     owner: String,
+    /// How many others were seen.
+    others: usize,
     since: Timestamp,
     from_start: bool,
 }
 
-/// A change of the holder, as one look saw it.
+/// A change of the holders, as one look saw it.
 struct Change<'a> {
     at: Timestamp,
     /// Whether there was another look shortly before.
     near: bool,
     from: Option<&'a Tenure>,
-    to: Option<&'a Entry>,
+    to: Option<&'a Tenure>,
 }
 
 /// How long the lock was held.
@@ -96,29 +105,29 @@ pub(super) struct Handoff {
 impl History {
     /// Takes in a look at the queue.
     pub(super) fn look(&mut self, at: Timestamp, queue: &[Entry]) {
-        let first = queue.first();
-        if first.is_some_and(|entry| self.is_past(entry)) {
+        let holders = holders(queue);
+        if holders.first().is_some_and(|first| self.is_past(first)) {
             return;
         }
         let near = self.looked.is_some_and(|looked| between(looked, at) <= FAR);
-        let granted = |entry: &Entry| State::Held(Tenure::new(entry, at, near));
-        self.state = match (std::mem::take(&mut self.state), first) {
+        let next = Tenure::new(holders, at, near);
+        self.state = match (std::mem::take(&mut self.state), next) {
             (State::Unseen, None) => State::Free(None),
-            (State::Unseen, Some(entry)) => granted(entry),
-            (State::Held(tenure), Some(entry)) if tenure.place == place(entry) => State::Held(tenure),
-            (State::Free(Some(tenure)), Some(entry)) if tenure.place == place(entry) => {
+            (State::Unseen, Some(next)) => State::Held(next),
+            (State::Held(tenure), Some(next)) if tenure.goes_on_in(&next) => State::Held(tenure.with(&next)),
+            (State::Free(Some(tenure)), Some(next)) if tenure.goes_on_in(&next) => {
                 // No node holds a lock twice, so the look that saw no holder was outdated.
                 self.handoffs.pop_front();
-                State::Held(tenure)
+                State::Held(tenure.with(&next))
             }
             (State::Free(last), None) => State::Free(last),
-            (State::Free(_), Some(entry)) => {
-                self.hand_over(Change { at, near, from: None, to: Some(entry) });
-                granted(entry)
+            (State::Free(_), Some(next)) => {
+                self.hand_over(Change { at, near, from: None, to: Some(&next) });
+                State::Held(next)
             }
-            (State::Held(tenure), Some(entry)) => {
-                self.hand_over(Change { at, near, from: Some(&tenure), to: Some(entry) });
-                granted(entry)
+            (State::Held(tenure), Some(next)) => {
+                self.hand_over(Change { at, near, from: Some(&tenure), to: Some(&next) });
+                State::Held(next)
             }
             (State::Held(tenure), None) => {
                 self.hand_over(Change { at, near, from: Some(&tenure), to: None });
@@ -148,7 +157,7 @@ impl History {
     fn is_past(&self, entry: &Entry) -> bool {
         match &self.state {
             State::Held(last) | State::Free(Some(last)) => {
-                entry.token.zip(last.place.token).is_some_and(|(token, last)| token < last)
+                entry.token.zip(last.first.token).is_some_and(|(token, last)| token < last)
             }
             State::Unseen | State::Free(None) => false,
         }
@@ -162,8 +171,8 @@ impl History {
         });
         let handoff = Handoff {
             at,
-            from: from.map(|tenure| tenure.owner.clone()),
-            to: to.map(Entry::owner_text),
+            from: from.map(Tenure::text),
+            to: to.map(Tenure::text),
             others: self.others(from, to),
             held,
         };
@@ -172,9 +181,10 @@ impl History {
     }
 
     /// Whether another contender can have held the lock since the last look.
-    fn others(&self, from: Option<&Tenure>, to: Option<&Entry>) -> bool {
-        let mut waited = self.queue.iter().filter(|waiter| from.is_none_or(|from| from.place != **waiter));
-        let Some(to) = to.map(place) else { return waited.next().is_some() };
+    fn others(&self, from: Option<&Tenure>, to: Option<&Tenure>) -> bool {
+        let held = |waiter: &Place| from.is_some_and(|from| from.places.contains(waiter));
+        let mut waited = self.queue.iter().filter(|waiter| !held(waiter));
+        let Some(to) = to.map(|to| to.first) else { return waited.next().is_some() };
         match waited.next() {
             Some(next) => *next != to,
             // The new holder came after the last look. With the next number it was the first to come.
@@ -184,8 +194,30 @@ impl History {
 }
 
 impl Tenure {
-    fn new(entry: &Entry, at: Timestamp, from_start: bool) -> Self {
-        Self { place: place(entry), owner: entry.owner_text(), since: at, from_start }
+    /// `None` if nobody holds the lock.
+    fn new(holders: &[Entry], at: Timestamp, from_start: bool) -> Option<Self> {
+        let first = holders.first()?;
+        let (places, others) = (holders.iter().map(place).collect(), holders.len() - 1);
+        Some(Self { first: place(first), places, owner: first.owner_text(), others, since: at, from_start })
+    }
+
+    /// Whether one of those that held the lock holds it still.
+    fn goes_on_in(&self, next: &Self) -> bool {
+        self.places.iter().any(|place| next.places.contains(place))
+    }
+
+    /// The same tenure, with those that hold the lock now.
+    fn with(self, next: &Self) -> Self {
+        let new = next.places.iter().filter(|place| !self.places.contains(place)).count();
+        Self { first: next.first, places: next.places.clone(), others: self.others + new, ..self }
+    }
+
+    fn text(&self) -> String {
+        match self.others {
+            0 => self.owner.clone(),
+            1 => format!("{} and another reader", self.owner),
+            others => format!("{} and {others} other readers", self.owner),
+        }
     }
 }
 

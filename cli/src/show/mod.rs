@@ -1,8 +1,10 @@
-//! `zklock show`: who holds a lock, and who waits for it.
+//! `zklock show`: who holds a lock, and who waits for it; who leads an election, and who are the candidates; who holds
+//! what of a semaphore or of slots.
 
 mod history;
 mod look;
 mod screen;
+mod slots;
 mod view;
 mod watch;
 
@@ -11,16 +13,19 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::Session;
+use zklock::{Lock, Session};
 
 use crate::args::Show;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
+use crate::election::Election;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
-use crate::queue::{Entry, Stranger};
+use crate::pool::{Pool, Stock};
+use crate::queue::{self, Entry, Stranger};
 use crate::{output, table};
+use slots::Slot;
 
 /// The JSON.
 #[derive(Serialize)]
@@ -29,6 +34,12 @@ struct Queue<'a> {
     contenders: &'a [Entry],
     /// The contenders of other clients.
     foreign: &'a [Stranger],
+    /// The records of slots that run once.
+    once: &'a [Slot],
+    /// The election whose candidates these contenders are, if somebody leads it.
+    election: Option<&'a Election>,
+    /// The semaphore at this path, or the slots there.
+    pool: Option<&'a Pool>,
 }
 
 /// Prints the queue, or draws it until a key or a signal ends that.
@@ -45,32 +56,88 @@ pub(crate) async fn show(show: Show, connection: &Connection, console: Console) 
 }
 
 async fn answer(show: &Show, session: &Session, console: Console) -> Outcome {
-    let lock = session.lock(&show.path)?;
+    let (lock, election) = lock(session, &show.path).await?;
+    let pool = Pool::at(session, &show.path).await?;
+    if show.watch
+        && let Some(pool) = &pool
+    {
+        let what = match pool.stock {
+            Stock::Semaphore { .. } => "a semaphore",
+            Stock::Slots { .. } => "slots",
+        };
+        return Err(Failure::usage(format_args!(
+            "--watch draws the queue of a lock, and {} is used for {what}; leave --watch out",
+            show.path
+        )));
+    }
     if show.watch {
         return watch::watch(session, &lock).await;
     }
-    let (queue, foreign) = look::seen(&lock).await?;
+    let (queue, mut foreign) = look::seen(&lock).await?;
+    foreign.extend(pool.iter().flat_map(|pool| pool.foreign.iter().cloned()));
     // With --exit-code the code is the answer, and a quiet user reads nothing else.
     if !(show.exit_code && console.is_quiet()) {
-        print(show, &queue, &foreign)?;
+        let once = slots::seen(session, &show.path).await?;
+        print(show, election.as_ref(), pool.as_ref(), &queue, &foreign, &once)?;
     }
-    match show.exit_code && queue.is_empty() {
+    let is_held = !queue.is_empty() || pool.is_some_and(|pool| !pool.holders.is_empty());
+    match show.exit_code && !is_held {
         true => Ok(Code::No.into()),
         false => Ok(ExitCode::SUCCESS),
     }
 }
 
-fn print(show: &Show, queue: &[Entry], foreign: &[Stranger]) -> Result<(), Failure> {
+/// The lock at this path. If nobody holds it, and somebody leads an election there, the lock for which its candidates
+/// queue.
+async fn lock(session: &Session, path: &str) -> Result<(Lock, Option<Election>), Failure> {
+    let lock = session.lock(path)?;
+    let election = match Election::of_queue(session, path).await? {
+        None if lock.holder().await?.is_none() => Election::at(session, path).await?,
+        election => election,
+    };
+    Ok(match election {
+        Some(election) => (session.lock(&election.queue)?, Some(election)),
+        None => (lock, None),
+    })
+}
+
+fn print(
+    show: &Show,
+    election: Option<&Election>,
+    pool: Option<&Pool>,
+    queue: &[Entry],
+    foreign: &[Stranger],
+    once: &[Slot],
+) -> Result<(), Failure> {
     if show.json {
-        return output::print_json(&Queue { path: &show.path, contenders: queue, foreign });
+        return output::print_json(&Queue {
+            path: &show.path,
+            contenders: queue,
+            foreign,
+            once,
+            election,
+            pool,
+        });
     }
-    if queue.is_empty() {
+    if let Some(election) = election {
+        let candidates = if queue.len() == 1 { "candidate" } else { "candidates" };
+        output::print(&format!("{}, {} {candidates}\n", election.text(), queue.len()))?;
+    }
+    if let Some(pool) = pool {
+        output::print(&pool.lines(Timestamp::now()))?;
+    }
+    if queue.is_empty() && pool.is_some() {
+        // The semaphore or the slots are all there is.
+    } else if queue.is_empty() {
         output::print(&format!("nobody holds {}\n", show.path))?;
     } else {
         output::print(&table(queue, Timestamp::now()))?;
     }
     if !foreign.is_empty() {
         output::print(&format!("\n{}", strangers(foreign)))?;
+    }
+    if !once.is_empty() {
+        output::print(&format!("\n{}", slots::lines(once)))?;
     }
     Ok(())
 }
@@ -81,29 +148,27 @@ fn strangers(foreign: &[Stranger]) -> String {
 }
 
 fn table(queue: &[Entry], now: Timestamp) -> String {
+    let (has_readers, holders) = (queue::has_readers(queue), queue::holders(queue).len());
+    let has_data = queue.iter().any(|entry| entry.data.is_some());
+    // A lock without readers needs no kinds, and there everybody waits for everybody in front.
+    let shown = [true, has_readers, true, true, true, true, true, has_readers, has_data];
+    let columns = |row: [String; 9]| {
+        row.into_iter().zip(shown).filter(|(_, shown)| *shown).map(|(cell, _)| cell).collect::<Vec<_>>()
+    };
     let row = |entry: &Entry| {
-        [
-            position(entry.position),
+        columns([
+            entry.position_text(),
+            entry.kind_text().to_owned(),
             entry.owner_text(),
             entry.since_text(now),
             entry.session_text(),
             entry.token_text(),
             entry.sequence_text(),
-        ]
+            entry.waits_for_text(holders),
+            entry.data_text(),
+        ])
     };
-    let header = ["POSITION", "OWNER", "SINCE", "SESSION", "TOKEN", "SEQUENCE"];
-    if queue.iter().all(|entry| entry.data.is_none()) {
-        return table::aligned(header, queue.iter().map(row));
-    }
-    let [position, owner, since, session, token, sequence] = header;
-    let with_data = queue.iter().map(|entry| {
-        let [position, owner, since, session, token, sequence] = row(entry);
-        [position, owner, since, session, token, sequence, entry.data_text()]
-    });
-    table::aligned([position, owner, since, session, token, sequence, "DATA"], with_data)
-}
-
-/// The first contender holds the lock. For the others it is the number of contenders before them.
-fn position(position: usize) -> String {
-    if position == 0 { "holder".to_owned() } else { position.to_string() }
+    let header = ["POSITION", "KIND", "OWNER", "SINCE", "SESSION", "TOKEN", "SEQUENCE", "WAITS FOR", "DATA"];
+    let header = columns(header.map(str::to_owned));
+    table::aligned(header.iter().map(String::as_str).collect::<Vec<_>>(), queue.iter().map(row))
 }

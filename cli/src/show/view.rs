@@ -8,10 +8,10 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
-use zklock::SessionState;
+use zklock::{Kind, SessionState};
 
 use super::history::{Handoff, History, Length};
-use crate::queue::{Entry, Stranger};
+use crate::queue::{self, Entry, Stranger};
 use crate::text;
 
 /// A look that is older than this is stale. Looks come every half a second.
@@ -160,13 +160,18 @@ impl View {
             Some(holder) => {
                 let held = self.history.holding(now).map(length).unwrap_or_default();
                 let owner = Span::styled(holder.owner_text(), self.colour(Color::Green).bold());
-                let data =
-                    holder.data.is_some().then(|| Span::raw(format!("   {}", holder.data_text())).dim());
+                let others = match queue::holders(&self.queue).len() {
+                    1 if holder.kind == Kind::Shared => Some("   a reader".to_owned()),
+                    0 | 1 => None,
+                    several => Some(format!("   a reader, and {} more", several - 1)),
+                };
+                let data = holder.data.is_some().then(|| format!("   {}", holder.data_text()));
                 let times = format!(" held for {held}   contending since {}", holder.since_text(now));
                 let (session, token) = (holder.session_text(), holder.token_text());
                 let numbers =
                     format!(" session {session}   token {token}   sequence {}", holder.sequence_text());
-                let first = [Span::raw(" "), owner].into_iter().chain(data).collect::<Vec<_>>();
+                let aside = [others, data].into_iter().flatten().map(|text| Span::raw(text).dim());
+                let first = [Span::raw(" "), owner].into_iter().chain(aside).collect::<Vec<_>>();
                 vec![Line::from(first), Line::from(times), Line::from(numbers)]
             }
         };
@@ -177,34 +182,50 @@ impl View {
         // Without the line above, and the header.
         self.room = usize::from(area.height.saturating_sub(2));
         self.above = self.above.min(self.furthest());
-        let waiting = self.queue.get(1..).unwrap_or_default();
-        let shown = waiting.iter().skip(self.above).take(self.room);
+        // The first holder stands above. Other readers that hold the lock stand here.
+        let rest = self.queue.get(1..).unwrap_or_default();
+        let (has_readers, holders) = (queue::has_readers(&self.queue), queue::holders(&self.queue).len());
+        let waiting = self.queue.len() - holders;
+        let shown = rest.iter().skip(self.above).take(self.room);
+        // A lock without readers needs no kinds, and there everybody waits for everybody in front.
+        let columns = [
+            ("     #", Constraint::Length(6), true),
+            ("KIND", Constraint::Length(6), has_readers),
+            ("OWNER", Constraint::Fill(1), true),
+            ("WAITS", Constraint::Length(8), true),
+            ("FOR", Constraint::Length(12), has_readers),
+            ("SESSION", Constraint::Length(18), true),
+            ("TOKEN", Constraint::Length(12), true),
+            ("SEQUENCE", Constraint::Length(8), true),
+        ];
         let row = |entry: &Entry| {
-            Row::new([
-                entry.position.to_string(),
+            let cells = [
+                entry.position_text(),
+                entry.kind_text().to_owned(),
                 entry.owner_text(),
                 entry.age(now).map(text::age).unwrap_or_default(),
+                entry.waits_for_text(holders),
                 entry.session_text(),
                 entry.token_text(),
                 entry.sequence_text(),
-            ])
+            ];
+            Row::new(cells.into_iter().zip(columns).filter(|(_, (.., shown))| *shown).map(|(cell, _)| cell))
         };
-        let widths = [
-            Constraint::Length(6),
-            Constraint::Fill(1),
-            Constraint::Length(8),
-            Constraint::Length(18),
-            Constraint::Length(12),
-            Constraint::Length(8),
-        ];
-        let header = Row::new(["     #", "OWNER", "WAITS", "SESSION", "TOKEN", "SEQUENCE"]).dim();
-        let title = match (waiting.len(), shown.len()) {
-            (0, _) => " Nobody waits ".to_owned(),
-            (all, shown) if shown == all => format!(" {all} waiting "),
-            (all, 0) => format!(" {all} waiting "),
-            (all, shown) => format!(" {all} waiting, {} to {} ", self.above + 1, self.above + shown),
+        let columns_shown = columns.iter().filter(|(.., shown)| *shown);
+        let header = Row::new(columns_shown.clone().map(|(name, ..)| *name)).dim();
+        let widths = columns_shown.map(|(_, width, _)| *width);
+        let counted = match (holders.saturating_sub(1), waiting) {
+            (0, 0) => "Nobody waits".to_owned(),
+            (0, waiting) => format!("{waiting} waiting"),
+            (others, 0) => format!("{others} more hold it, nobody waits"),
+            (others, waiting) => format!("{others} more hold it, {waiting} waiting"),
         };
-        let header = if waiting.is_empty() { Row::default() } else { header };
+        let title = match shown.len() {
+            0 => format!(" {counted} "),
+            all if all == rest.len() => format!(" {counted} "),
+            shown => format!(" {counted}, {} to {} ", self.above + 1, self.above + shown),
+        };
+        let header = if rest.is_empty() { Row::default() } else { header };
         let table = Table::new(shown.map(row), widths).header(header).block(block(title));
         frame.render_widget(table, area);
     }

@@ -128,7 +128,7 @@ async fn credentials_open_a_lock_that_others_may_not_see() {
     let session = Session::builder(&*servers).auth("digest", SECRET).connect().await.unwrap();
     let options = LockOptions::new().acl(Acl::creator_only());
     let guard = session.lock_with("/closed", options).unwrap().acquire().await.unwrap();
-    let claim = guard.sequencer().to_string();
+    let claim = guard.sequencer().unwrap().to_string();
     let directory = tempfile::tempdir().unwrap();
     let alice = file(&directory, "alice", &format!("{SECRET}\n"));
     let mallory = file(&directory, "mallory", "alice:wonder");

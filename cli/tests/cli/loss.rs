@@ -31,7 +31,11 @@ const AT_ONCE: Duration = Duration::from_millis(1800);
 /// The session of the waiter outlives every fault.
 const WAITER: [&str; 2] = ["--session-timeout", "40s"];
 /// Covers the time that the holder takes to end its command.
-const DELAYED: [&str; 2] = ["--takeover-delay", "3s"];
+const DELAYED: [&str; 2] = ["--takeover-delay", "5s"];
+/// How long a new connection may be silent before the holder leaves it: two fifths of the session timeout. If the holder
+/// resumes its session at the moment at which an operator closes it, the server may keep that connection open, and it
+/// drops every request of the closed session (`MissingSessionException` in `ZooKeeperServer`).
+const SILENCE: Duration = Duration::from_millis(1600);
 
 /// A shell, its child, a grandchild, and a process that has left their process group. All of them ignore SIGTERM.
 const STUBBORN: &str = r#"trap "" TERM; (sleep 1000 & sleep 1000) & setsid sleep 1000 & sleep 1000"#;
@@ -160,7 +164,7 @@ async fn the_holders_server_is_cut_off(ensemble: &Ensemble, alone: usize, scenar
 async fn an_operator_deletes_the_holders_node() {
     let server = server().await;
     for (options, scenario) in [
-        (&DELAYED[..], "an operator deletes the node, takeover delay 3 s"),
+        (&DELAYED[..], "an operator deletes the node, takeover delay 5 s"),
         (&[], "an operator deletes the node, no takeover delay"),
     ] {
         let mut contest = Contest::on(&server, options, STUBBORN).await;
@@ -177,7 +181,7 @@ async fn an_operator_deletes_the_holders_node() {
 async fn an_operator_closes_the_holders_session() {
     let server = server().await;
     for (options, scenario) in [
-        (&DELAYED[..], "an operator closes the session, takeover delay 3 s"),
+        (&DELAYED[..], "an operator closes the session, takeover delay 5 s"),
         (&[], "an operator closes the session, no takeover delay"),
     ] {
         let mut contest = Contest::on(&server, options, STUBBORN).await;
@@ -195,8 +199,12 @@ async fn after_a_surprise(contest: &mut Contest, began: Instant, scenario: &str,
     let (gone, next) = (contest.running.gone().await, contest.next.began().await);
     report(scenario, gone, next);
     println!("gap: {scenario}: gone {:.3} s after it", (gone - began).as_secs_f64());
-    // The news takes a round trip, or a new connection, and the machine is busy.
-    assert!(gone - began < KILL_AFTER + Duration::from_secs(2), "{scenario}: it took {:?}", gone - began);
+    // The news takes a round trip, or new connections, of which one may be silent; and the machine is busy.
+    assert!(
+        gone - began < SILENCE + KILL_AFTER + Duration::from_secs(2),
+        "{scenario}: it took {:?}",
+        gone - began
+    );
     assert!(gone < next || !is_covered, "{scenario}: the next one began before all was gone");
     contest.holder_is_told().await;
     assert!(ended(&mut contest.waiter).await.success());

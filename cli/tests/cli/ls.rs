@@ -43,10 +43,10 @@ async fn the_locks_of_a_tree() {
     let listed = zklock(&servers, &["ls", "--json"]).await.json();
     assert_eq!(paths(&listed), ["/lock/a", "/lock/orders", "/lock/orders/of/one/day", "/other"]);
     let seen = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
-    let expected =
-        json!({"path": "/lock/orders", "holder": seen["contenders"][0], "waiting": 2, "foreign": 0});
+    let holder = &seen["contenders"][0];
+    let expected = json!({"path": "/lock/orders", "holder": holder, "holders": 1, "waiting": 2, "foreign": 0, "election": null, "pool": null});
     assert_eq!(listed[1], expected);
-    assert_eq!(listed[2]["holder"]["token"], deep.token().as_i64());
+    assert_eq!(listed[2]["holder"]["token"], deep.token().zxid());
 
     let listed = zklock(&servers, &["ls"]).await;
     assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));

@@ -3,11 +3,16 @@
 mod connection;
 mod doctor;
 mod exit_codes;
+mod lead;
 mod loss;
 mod ls;
 mod manual;
+mod once;
+mod permits;
+mod readers;
 mod release;
 mod run;
+mod several;
 mod show;
 mod support;
 mod surroundings;

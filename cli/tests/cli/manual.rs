@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use crate::support;
 use crate::support::program::run;
 
-const COMMANDS: [&str; 8] = ["run", "show", "ls", "verify", "release", "doctor", "completions", "man"];
+const COMMANDS: [&str; 10] =
+    ["run", "lead", "leader", "show", "ls", "verify", "release", "doctor", "completions", "man"];
 
 /// A line of the table of exit codes, and an example.
 const KEPT: [&str; 2] = [
@@ -81,7 +82,9 @@ fn each_command_has_a_page() {
         assert!(page.contains(KEPT[0]), "{name:?}: {page}");
     }
     let page = fs::read_to_string(pages.join("zklock-run.1")).unwrap();
-    assert!(page.contains("\n\\fBzklock run\\fR [OPTIONS] <PATH> \\-\\- <CMD>...\n"), "{page}");
+    let names = "PATH|\\-\\-lock PATH...|\\-\\-slot PATH/COUNT|\\-\\-permits PATH/CAPACITY";
+    let synopsis = format!("\n\\fBzklock run\\fR [OPTIONS] <{names}> \\-\\- <CMD>...\n");
+    assert!(page.contains(&synopsis), "{page}");
     assert!(page.contains("\n  ZKLOCK_TOKEN               the fencing token"), "{page}");
 }
 

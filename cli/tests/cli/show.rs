@@ -55,21 +55,26 @@ async fn json_has_all_of_it() {
 
     let shown = zklock(&server.connect_string(), &["show", "--json", "/lock/orders"]).await;
     let since = |position: usize| Timestamp::try_from(seen[position].since.unwrap()).unwrap().to_string();
-    let token = |position: usize| seen[position].token.unwrap().as_i64();
+    let token = |position: usize| seen[position].token.unwrap().zxid();
     let id = format!("{:#x}", session.id());
     let expected = json!({
         "path": "/lock/orders",
         "contenders": [
             {
-                "position": 0, "node": "/lock/orders/lock-0000000000", "owner": "a\u{1b}[31m\"b\u{9b}c",
+                "position": 0, "kind": "exclusive", "holds": true, "waits_for": null,
+                "node": "/lock/orders/lock-0000000000", "owner": "a\u{1b}[31m\"b\u{9b}c",
                 "since": since(0), "session": id, "token": token(0), "sequence": 0, "data": "build 4711",
             },
             {
-                "position": 1, "node": "/lock/orders/lock-0000000001", "owner": "beta",
+                "position": 1, "kind": "exclusive", "holds": false, "waits_for": 0,
+                "node": "/lock/orders/lock-0000000001", "owner": "beta",
                 "since": since(1), "session": id, "token": token(1), "sequence": 1, "data": null,
             },
         ],
         "foreign": [],
+        "once": [],
+        "election": null,
+        "pool": null,
     });
     assert_eq!(shown.json(), expected);
     assert!(since(0).ends_with('Z'));
@@ -89,7 +94,10 @@ async fn a_lock_that_nobody_holds() {
     let shown = zklock(&servers, &["show", "/lock/orders"]).await;
     assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /lock/orders\n"));
     let shown = zklock(&servers, &["show", "/lock/orders", "--json"]).await;
-    assert_eq!(shown.json(), json!({"path": "/lock/orders", "contenders": [], "foreign": []}));
+    assert_eq!(
+        shown.json(),
+        json!({"path": "/lock/orders", "contenders": [], "foreign": [], "once": [], "election": null, "pool": null})
+    );
     // A directory without contenders is a free lock.
     make(&operator(&server).await, "/lock/orders/notes").await;
     assert_eq!(zklock(&servers, &["show", "/lock/orders"]).await.stdout, "nobody holds /lock/orders\n");
@@ -171,7 +179,7 @@ async fn a_chroot_is_looked_at_from_inside() {
     let outside = zklock(&server.connect_string(), &["show", "--json", "/app/orders"]).await.json();
     assert_eq!(outside["contenders"][0]["node"], "/app/orders/lock-0000000000");
     for shown in [inside, outside] {
-        assert_eq!(shown["contenders"][0]["token"], guard.token().as_i64());
+        assert_eq!(shown["contenders"][0]["token"], guard.token().zxid());
     }
 }
 
@@ -188,7 +196,8 @@ async fn what_is_not_ours_to_read_is_left_open() {
     let servers = server.connect_string();
     let shown = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
     let expected = json!({
-        "position": 0, "node": "/lock/orders/lock-0000000000", "owner": null,
+        "position": 0, "kind": "exclusive", "holds": true, "waits_for": null,
+        "node": "/lock/orders/lock-0000000000", "owner": null,
         "since": null, "session": null, "token": null, "sequence": 0, "data": null,
     });
     assert_eq!(shown["contenders"][0], expected);
@@ -209,7 +218,7 @@ async fn a_directory_that_may_not_be_listed() {
     let servers = server.connect_string();
     let refused = zklock(&servers, &["show", "/lock/orders"]).await;
     assert_eq!((refused.code, refused.stdout.as_str()), (77, ""));
-    assert!(refused.stderr.contains("no permission to list /lock/orders"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("no permission to read /lock/orders"), "{}", refused.stderr);
     let shown = zklock_as(&servers, DIGEST, &["show", "/lock/orders"]).await;
     assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /lock/orders\n"));
 }

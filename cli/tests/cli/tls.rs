@@ -71,7 +71,7 @@ async fn a_server_may_ask_who_we_are() {
     let session = Session::connect(&servers).await.unwrap();
     let guard = session.lock("/lock").unwrap().acquire().await.unwrap();
     let options = ["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key, "--connect-timeout", "5s"];
-    for command in [["verify", &guard.sequencer().to_string()], ["show", "/lock"]] {
+    for command in [["verify", &guard.sequencer().unwrap().to_string()], ["show", "/lock"]] {
         let run = support::program::run(&[command.as_slice(), &options, &["-s", &servers]].concat());
         assert_eq!(run.code, Some(0), "{run:?}");
         let run = support::program::run(

@@ -261,7 +261,7 @@ async fn what_cannot_be_watched_opens_no_screen() {
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
     let mut terminal = Terminal::start(&servers, 24, &WATCH);
     assert_eq!(terminal.ended().await, 77);
-    terminal.shows("no permission to list /lock/orders").await;
+    terminal.shows("no permission to read /lock/orders").await;
     assert!(!terminal.on_screen(vt100::Screen::alternate_screen));
 
     // Once the watcher draws, it goes on, and says why it shows nothing new.
@@ -269,7 +269,7 @@ async fn what_cannot_be_watched_opens_no_screen() {
     let mut terminal = watch(&servers).await;
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
     terminal.shows("stale since ").await;
-    terminal.shows("no permission to list /lock/orders").await;
+    terminal.shows("no permission to read /lock/orders").await;
     terminal.press("q");
     assert_eq!(terminal.ended().await, 0);
 }

@@ -126,3 +126,38 @@ fn the_oldest_are_forgotten() {
     assert_eq!(history.handoffs().count(), LONGEST);
     assert_eq!(history.handoffs().next().unwrap().at, at(499));
 }
+
+/// A reader that holds the lock.
+fn reader((owner, sequence, token): Who) -> Entry {
+    Entry { kind: zklock::Kind::Shared, holds: true, ..entry(owner, sequence, token) }
+}
+
+#[test]
+fn readers_hold_it_together() {
+    let mut history = History::default();
+    history.look(at(0), &[]);
+    history.look(at(5), &[reader(A)]);
+    history.look(at(10), &[reader(A), reader(B)]);
+    // The first one is gone, and another one has come.
+    history.look(at(15), &[reader(B), reader(C)]);
+    assert_eq!(history.handoffs().count(), 1);
+    assert_eq!(history.holding(at(20)), Some(Length { seen: Duration::from_millis(1500), at_least: false }));
+    // A look at the past is passed over.
+    history.look(at(20), &[reader(A), reader(B)]);
+    let (owner, number, token) = D;
+    history.look(at(25), &[reader(B), reader(C), entry(owner, number, token)]);
+    history.look(at(30), &[entry(owner, number, token)]);
+    let told = history.handoffs().map(text).collect::<Vec<_>>();
+    assert_eq!(told, ["a and 2 other readers d 2500", "nobody a"]);
+}
+
+#[test]
+fn a_writer_hands_over_to_all_readers_behind_it() {
+    let mut history = History::default();
+    let waiting = |who| Entry { holds: false, ..reader(who) };
+    history.look(at(0), &[entry("a", 0, 10), waiting(B), waiting(C)]);
+    history.look(at(5), &[reader(B), reader(C)]);
+    history.look(at(10), &[]);
+    let told = history.handoffs().map(text).collect::<Vec<_>>();
+    assert_eq!(told, ["b and another reader nobody 500", "a b and another reader >=500"]);
+}

@@ -57,6 +57,34 @@ fn contenders_of_other_clients_are_told_of() {
 }
 
 #[test]
+fn readers_that_hold_it_are_told_from_those_that_wait() {
+    let mut view = view(0);
+    let reader = |name: &str, sequence, holds| Entry {
+        position: sequence as usize,
+        kind: Kind::Shared,
+        holds,
+        waits_for: (!holds).then_some(2),
+        ..entry(name, sequence, i64::from(sequence) + 100)
+    };
+    let writer = Entry { position: 2, waits_for: Some(1), ..entry("writer 2.", 2, 102) };
+    let queue = vec![reader("one", 0, true), reader("two", 1, true), writer, reader("three", 3, false)];
+    view.look(at(0), queue);
+    let text = drawn(&mut view);
+    assert!(text.contains(" one   a reader, and 1 more"), "{text}");
+    assert!(text.contains(" 1 more hold it, 2 waiting "), "{text}");
+    for (start, rest) in [
+        ("holder reader two", " - "),
+        ("2      writer writer 2.", " 2 holders "),
+        ("3      reader three", " 2 "),
+    ] {
+        let line =
+            text.lines().find(|line| line.contains(start)).unwrap_or_else(|| panic!("{start}: {text}"));
+        assert!(line.contains(rest), "{rest}: {line}");
+    }
+    assert!(!drawn(&mut self::view(3)).contains("KIND"));
+}
+
+#[test]
 fn a_free_lock_has_no_holder() {
     let text = drawn(&mut view(0));
     assert!(text.contains("nobody holds it") && text.contains("Nobody waits"), "{text}");

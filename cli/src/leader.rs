@@ -1,0 +1,88 @@
+//! `zklock leader`: who leads, and each change of that.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use zklock::{Election, Session};
+
+use crate::args::Leader;
+use crate::closing;
+use crate::connection::Connection;
+use crate::console::Console;
+use crate::election::Announcement;
+use crate::exit::{self, Code};
+use crate::failure::{Failure, Outcome};
+use crate::{output, text};
+
+/// How often it looks whether the server has refused to answer.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Prints who leads, once or at each change.
+pub(crate) async fn leader(leader: Leader, connection: &Connection, console: Console) -> Outcome {
+    let session = connection.session().await?;
+    let outcome = answer(&leader, &session, console).await;
+    closing::session(&session).await;
+    outcome
+}
+
+async fn answer(leader: &Leader, session: &Session, console: Console) -> Outcome {
+    let election = session.election(&leader.path)?;
+    if leader.watch {
+        return watch(leader, session, &election, console).await;
+    }
+    let found = election.leader().await?;
+    let nobody = found.is_none();
+    if nobody && !leader.json {
+        console.note(format_args!("nobody leads {}", text::harmless(&leader.path)));
+    } else {
+        print(leader, found)?;
+    }
+    Ok(if nobody { Code::No.into() } else { ExitCode::SUCCESS })
+}
+
+/// Prints each change until a signal.
+async fn watch(leader: &Leader, session: &Session, election: &Election, console: Console) -> Outcome {
+    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let mut leaders = election.observe();
+    let (mut looks, mut refusal) = (tokio::time::interval(LOOK), None);
+    loop {
+        tokio::select! {
+            _ = looks.tick() => {
+                let now = leaders.latest().refusal;
+                if let Some(cause) = now.as_ref().filter(|_| now != refusal) {
+                    console.warn(format_args!("the server refuses to tell who leads: {cause}; zklock goes on to ask"));
+                }
+                refusal = now;
+            }
+            told = leaders.next() => match told {
+                Some(found) => print(leader, found)?,
+                // The session is over, and another question says why.
+                None => {
+                    let failure = session.failure().map(Failure::from);
+                    return match failure {
+                        Some(failure) => Err(failure),
+                        None => election.leader().await.map(|_| ExitCode::SUCCESS).map_err(Failure::from),
+                    };
+                }
+            },
+            // SIGINT is no failure: people end with Ctrl-C what they watch.
+            _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+            _ = terminate.recv() => return Ok(exit::after_signal(SignalKind::terminate().as_raw_value())),
+        }
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(Failure::internal)
+}
+
+fn print(leader: &Leader, found: Option<zklock::Leader>) -> Result<(), Failure> {
+    if leader.json {
+        let found = found.map(Announcement::from);
+        return if leader.watch { output::print_json_line(&found) } else { output::print_json(&found) };
+    }
+    // Any client may have written the value.
+    let value = found.map(|found| text::harmless(&found.value)).unwrap_or_default();
+    output::print(&format!("{value}\n"))
+}

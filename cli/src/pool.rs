@@ -1,0 +1,285 @@
+//! Semaphores and slots: how the command line names them, and how they are, as text for people and as JSON.
+
+use futures::future::try_join4;
+use jiff::Timestamp;
+use serde::Serialize;
+use zklock::{Contender, HeldPool, Kind, QueryError, Session};
+
+use crate::failure::Failure;
+use crate::queue::{Entry, Stranger, entries};
+use crate::table;
+
+/// The slots of `--slot PATH/COUNT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SlotOf {
+    pub(crate) path: String,
+    pub(crate) count: u32,
+    /// The index that is claimed if it is free.
+    pub(crate) preferred: Option<u32>,
+}
+
+/// The semaphore of `--permits PATH/CAPACITY`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PermitsOf {
+    pub(crate) path: String,
+    pub(crate) capacity: u32,
+    pub(crate) weight: u32,
+}
+
+/// Reads the value of `--slot`.
+pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
+    let Some((path, count, preferred)) = parts(text) else {
+        return Err(
+            "give it as PATH/COUNT or PATH/COUNT:PREFERRED, such as /workers/8 for 8 slots at /workers"
+                .to_owned(),
+        );
+    };
+    if count == 0 {
+        return Err("COUNT is 0; state one slot at least".to_owned());
+    }
+    if preferred.is_some_and(|index| index >= count) {
+        return Err(format!("there is no such slot; prefer an index from 0 to {}", count - 1));
+    }
+    Ok(SlotOf { path, count, preferred })
+}
+
+/// Reads the value of `--permits`.
+pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
+    let Some((path, capacity, weight)) = parts(text) else {
+        return Err(
+            "give it as PATH/CAPACITY or PATH/CAPACITY:WEIGHT, such as /convert/8 for a capacity of 8 at \
+                    /convert"
+                .to_owned(),
+        );
+    };
+    let weight = weight.unwrap_or(1);
+    if capacity == 0 {
+        return Err("CAPACITY is 0; state 1 at least".to_owned());
+    }
+    if weight == 0 || weight > capacity {
+        return Err(format!("WEIGHT is how much of the capacity CMD takes; give 1 to {capacity}"));
+    }
+    Ok(PermitsOf { path, capacity, weight })
+}
+
+/// A path, a number as its last name, and maybe another number behind it.
+fn parts(text: &str) -> Option<(String, u32, Option<u32>)> {
+    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
+    let (path, last) = text.rsplit_once('/')?;
+    let (first, second) = match last.split_once(':') {
+        Some((first, second)) => (first, Some(number(second)?)),
+        None => (last, None),
+    };
+    path.starts_with('/').then_some((path.to_owned(), number(first)?, second))
+}
+
+/// How much there is. The fields of the JSON have the same names.
+#[derive(Clone, Copy, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(crate) enum Stock {
+    Semaphore { capacity: u32 },
+    Slots { count: u32 },
+}
+
+impl Stock {
+    pub(crate) fn total(self) -> u32 {
+        match self {
+            Self::Semaphore { capacity } => capacity,
+            Self::Slots { count } => count,
+        }
+    }
+
+    /// Says how much of it is held.
+    pub(crate) fn text(self, held: u64) -> String {
+        match self {
+            Self::Semaphore { capacity } => format!("{held} of {capacity} permits"),
+            Self::Slots { count } => format!("{held} of {count} slots"),
+        }
+    }
+}
+
+impl From<&HeldPool> for Stock {
+    fn from(pool: &HeldPool) -> Self {
+        match pool.holder.kind {
+            Kind::Slot(_) => Self::Slots { count: pool.capacity },
+            _ => Self::Semaphore { capacity: pool.capacity },
+        }
+    }
+}
+
+/// How much of it a holder has. The fields of the JSON have the same names.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Amount {
+    Weight(u32),
+    Index(u32),
+}
+
+impl Amount {
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Slot(index) => Self::Index(index),
+            Kind::Permit(weight) => Self::Weight(weight),
+            _ => Self::Weight(1),
+        }
+    }
+}
+
+/// One that holds a permit or a slot. The fields of the JSON have the same names.
+#[derive(Serialize)]
+pub(crate) struct Holder {
+    #[serde(flatten)]
+    amount: Amount,
+    #[serde(flatten)]
+    pub(crate) entry: Entry,
+}
+
+/// A semaphore, or slots. The fields of the JSON have the same names.
+#[derive(Serialize)]
+pub(crate) struct Pool {
+    #[serde(flatten)]
+    pub(crate) stock: Stock,
+    /// How much of it is held.
+    pub(crate) held: u64,
+    /// Slots by their index, permits the oldest first.
+    pub(crate) holders: Vec<Holder>,
+    /// The turnstile. The first one there waits for room, and each other one for the one in front of it.
+    pub(crate) waiting: Vec<Entry>,
+    /// The contenders of other clients in the turnstile's directory.
+    #[serde(skip)]
+    pub(crate) foreign: Vec<Stranger>,
+}
+
+impl Pool {
+    /// The semaphore at this path, or the slots there. `None` if nobody has used the path so, or if these credentials do not
+    /// suffice to see it.
+    pub(crate) async fn at(session: &Session, path: &str) -> Result<Option<Self>, Failure> {
+        // Such a path may be too long for a turnstile below it, though not for a lock.
+        let Ok(turnstile) = session.lock(&format!("{path}/queue")) else { return Ok(None) };
+        let (semaphore, slots) = (session.semaphore(path, 1)?, session.slots(path, 1)?);
+        let seen = try_join4(
+            semaphore.permits(),
+            slots.slots(),
+            turnstile.contenders(),
+            turnstile.foreign_contenders(),
+        );
+        let (permits, slots, queue, foreign) = match seen.await {
+            Ok(seen) => seen,
+            Err(QueryError::NotAuthorized { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let (stock, mut held) = match (permits.capacity, slots.count) {
+            (Some(capacity), _) => (Stock::Semaphore { capacity }, permits.permits),
+            (None, Some(count)) => (Stock::Slots { count }, slots.slots),
+            (None, None) => return Ok(None),
+        };
+        if let Stock::Slots { .. } = stock {
+            held.sort_by_key(index);
+        }
+        let holders = held
+            .iter()
+            .map(|holder| Holder { amount: Amount::of(holder.kind), entry: Entry::from(holder) })
+            .collect::<Vec<_>>();
+        let held = holders.iter().map(|holder| match holder.amount {
+            Amount::Weight(weight) => u64::from(weight),
+            Amount::Index(_) => 1,
+        });
+        // Nobody holds anything by being the first in the turnstile.
+        let waiting = entries(&queue).into_iter().map(|entry| Entry { holds: false, ..entry }).collect();
+        let foreign = foreign.iter().map(Stranger::from).collect();
+        Ok(Some(Self { stock, held: held.sum(), holders, waiting, foreign }))
+    }
+
+    /// How much is free. The capacity may have been lowered below what is held.
+    pub(crate) fn free(&self) -> u64 {
+        u64::from(self.stock.total()).saturating_sub(self.held)
+    }
+
+    /// Who has held some for the longest time.
+    pub(crate) fn oldest(&self) -> Option<&Entry> {
+        self.holders.iter().map(|holder| &holder.entry).min_by_key(|entry| entry.sequence)
+    }
+
+    /// The lines for people.
+    pub(crate) fn lines(&self, now: Timestamp) -> String {
+        let waiting = match self.waiting.len() {
+            0 => "nobody waits".to_owned(),
+            some => format!("{some} waiting"),
+        };
+        let first = format!("{} held, {waiting}\n", self.stock.text(self.held));
+        if self.holders.is_empty() && self.waiting.is_empty() {
+            return first;
+        }
+        let name = match self.stock {
+            Stock::Semaphore { .. } => "PERMITS",
+            Stock::Slots { .. } => "SLOT",
+        };
+        let held = self.holders.iter().map(|holder| {
+            let (Amount::Weight(number) | Amount::Index(number)) = holder.amount;
+            (number.to_string(), &holder.entry)
+        });
+        let waiting = self.waiting.iter().map(|entry| {
+            let place = if entry.position == 0 { "next".to_owned() } else { format!("+{}", entry.position) };
+            (place, entry)
+        });
+        let rows = held.chain(waiting).collect::<Vec<_>>();
+        let has_data = rows.iter().any(|(_, entry)| entry.data.is_some());
+        let columns = if has_data { 7 } else { 6 };
+        let row = |(first, entry): &(String, &Entry)| {
+            let cells = [
+                first.clone(),
+                entry.owner_text(),
+                entry.since_text(now),
+                entry.session_text(),
+                entry.token_text(),
+                entry.sequence_text(),
+                entry.data_text(),
+            ];
+            cells.into_iter().take(columns).collect::<Vec<_>>()
+        };
+        let header = [name, "OWNER", "SINCE", "SESSION", "TOKEN", "SEQUENCE", "DATA"];
+        format!("{first}{}", table::aligned(&header[..columns], rows.iter().map(row)))
+    }
+}
+
+fn index(holder: &Contender) -> u32 {
+    match holder.kind {
+        Kind::Slot(index) => index,
+        _ => u32::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_is_the_last_name_of_the_path() {
+        let slot = |path: &str, count, preferred| Ok(SlotOf { path: path.to_owned(), count, preferred });
+        assert_eq!(parse_slot("/workers/8"), slot("/workers", 8, None));
+        assert_eq!(parse_slot("/a:b/7/8:0"), slot("/a:b/7", 8, Some(0)));
+        let permits =
+            |path: &str, capacity, weight| Ok(PermitsOf { path: path.to_owned(), capacity, weight });
+        assert_eq!(parse_permits("/convert/8"), permits("/convert", 8, 1));
+        assert_eq!(parse_permits("/convert/8:8"), permits("/convert", 8, 8));
+    }
+
+    #[test]
+    fn what_does_not_parse_is_told_the_form() {
+        for text in
+            ["", "8", "/8", "workers/8", "/workers", "/workers/", "/workers/+8", "/workers/8:", "/workers/:8"]
+        {
+            assert!(parse_slot(text).unwrap_err().contains("PATH/COUNT:PREFERRED"), "{text}");
+            assert!(parse_permits(text).unwrap_err().contains("PATH/CAPACITY:WEIGHT"), "{text}");
+        }
+        for text in ["/workers/8:1:2", "/workers/4294967296", "/workers/-1", "/workers/8 "] {
+            assert!(parse_slot(text).is_err() && parse_permits(text).is_err(), "{text}");
+        }
+        assert!(parse_slot("/workers/0").unwrap_err().contains("COUNT is 0"));
+        assert!(parse_slot("/workers/8:8").unwrap_err().contains("from 0 to 7"));
+        assert!(parse_permits("/convert/0").unwrap_err().contains("CAPACITY is 0"));
+        for text in ["/convert/8:0", "/convert/8:9"] {
+            assert!(parse_permits(text).unwrap_err().contains("1 to 8"), "{text}");
+        }
+    }
+}

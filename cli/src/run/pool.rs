@@ -1,0 +1,162 @@
+//! A slot or a permit that a command waits for.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::timeout;
+use zklock::{LockOptions, Permit, Semaphore, SemaphoreError, Session, Slot, Slots};
+use zookeeper_client::SessionId;
+
+use super::locks::{Blocked, Names, Patience};
+use crate::failure::Failure;
+use crate::pool::{self, PermitsOf, SlotOf};
+use crate::text;
+
+/// How long others may take that are just passing the turnstile. Without any wait, of several commands that start at once
+/// all but one would find it busy, though there is room for all.
+const PASSING: Duration = Duration::from_secs(2);
+
+/// A slot or a permit that a command waits for.
+pub(super) struct Pool {
+    wanted: Wanted,
+    session: Session,
+}
+
+enum Wanted {
+    /// The slots, and the index that is preferred.
+    Slot(Slots, Option<u32>),
+    /// The semaphore, and the weight.
+    Permit(Semaphore, u32),
+}
+
+/// A slot or a permit that is held.
+pub(super) enum Share {
+    Slot(Slot),
+    Permit(Permit),
+}
+
+impl Pool {
+    /// One of these slots. It sends nothing.
+    pub(super) fn slot(of: &SlotOf, session: &Session, options: LockOptions) -> Result<Self, Failure> {
+        let slots = session.slots_with(&of.path, of.count, options)?;
+        Ok(Self { wanted: Wanted::Slot(slots, of.preferred), session: session.clone() })
+    }
+
+    /// A permit of this semaphore. It sends nothing.
+    pub(super) fn permit(of: &PermitsOf, session: &Session, options: LockOptions) -> Result<Self, Failure> {
+        let semaphore = session.semaphore_with(&of.path, of.capacity, options)?;
+        Ok(Self { wanted: Wanted::Permit(semaphore, of.weight), session: session.clone() })
+    }
+
+    pub(super) fn names(&self) -> Names {
+        match &self.wanted {
+            Wanted::Slot(slots, _) => Names::new(format!("a slot of {}", slots.path()), false),
+            Wanted::Permit(semaphore, weight) => permits(semaphore.path(), *weight),
+        }
+    }
+
+    /// Acquires it. `None` if it was not acquired in time.
+    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Share>, SemaphoreError> {
+        let taken = self.take_within(patience).await?;
+        match patience {
+            Patience::None if taken.is_none() && self.has_room().await => {
+                self.take_within(Patience::For(PASSING)).await
+            }
+            _ => Ok(taken),
+        }
+    }
+
+    async fn take_within(&self, patience: Patience) -> Result<Option<Share>, SemaphoreError> {
+        Ok(match &self.wanted {
+            Wanted::Slot(slots, preferred) => {
+                let slot = match (patience, *preferred) {
+                    (Patience::None, None) => slots.try_claim().await?,
+                    (Patience::None, Some(index)) => slots.try_claim_preferring(index).await?,
+                    (Patience::For(time), None) => slots.claim_timeout(time).await?,
+                    (Patience::For(time), Some(index)) => {
+                        timeout(time, slots.claim_preferring(index)).await.ok().transpose()?
+                    }
+                    (Patience::Endless, None) => Some(slots.claim().await?),
+                    (Patience::Endless, Some(index)) => Some(slots.claim_preferring(index).await?),
+                };
+                slot.map(Share::Slot)
+            }
+            Wanted::Permit(semaphore, weight) => {
+                let permit = match patience {
+                    Patience::None => semaphore.try_acquire_many(*weight).await?,
+                    Patience::For(time) => semaphore.acquire_many_timeout(*weight, time).await?,
+                    Patience::Endless => Some(semaphore.acquire_many(*weight).await?),
+                };
+                permit.map(Share::Permit)
+            }
+        })
+    }
+
+    async fn has_room(&self) -> bool {
+        let seen = timeout(PASSING, pool::Pool::at(&self.session, self.path())).await;
+        // Before the first command of all, everything is free.
+        matches!(seen, Ok(Ok(pool)) if pool.as_ref().is_none_or(|pool| pool.free() >= self.weight().into()))
+    }
+
+    /// What others hold of it, and who waits. `None` if nobody keeps this session from it: ZooKeeper is slow, or a takeover
+    /// delay runs.
+    pub(super) async fn blocked(&self) -> Result<Option<Blocked>, Failure> {
+        let Some(pool) = pool::Pool::at(&self.session, self.path()).await? else { return Ok(None) };
+        let own = Some(SessionId(self.session.id()));
+        let position = pool.waiting.iter().rposition(|entry| entry.session == own);
+        let in_front = &pool.waiting[..position.unwrap_or(pool.waiting.len())];
+        if in_front.is_empty() && pool.free() >= self.weight().into() {
+            return Ok(None);
+        }
+        let mut about = format!(", {} of {} held", pool.held, pool.stock.total());
+        if let Some(oldest) = pool.oldest() {
+            let _infallible = write!(about, " by {}", oldest.owner_text());
+            if let Some(age) = oldest.age(Timestamp::now()) {
+                let _infallible = write!(about, ", who came {} ago", text::age(age));
+            }
+            match pool.holders.len() - 1 {
+                0 => {}
+                1 => about.push_str(", and 1 other"),
+                others => {
+                    let _infallible = write!(about, ", and {others} others");
+                }
+            }
+        }
+        if !pool.waiting.is_empty() {
+            let _infallible = write!(about, "; {} waiting", pool.waiting.len());
+        }
+        if let Some(first) = in_front.first() {
+            let _infallible = write!(about, ", {} in front", first.owner_text());
+        }
+        Ok(Some(Blocked { name: self.names().to_string(), holder: about }))
+    }
+
+    fn path(&self) -> &str {
+        match &self.wanted {
+            Wanted::Slot(slots, _) => slots.path(),
+            Wanted::Permit(semaphore, _) => semaphore.path(),
+        }
+    }
+
+    /// How much it takes of what there is.
+    fn weight(&self) -> u32 {
+        match self.wanted {
+            Wanted::Slot(..) => 1,
+            Wanted::Permit(_, weight) => weight,
+        }
+    }
+}
+
+/// A slot that is held.
+pub(super) fn slot(path: &str, index: u32) -> Names {
+    Names::new(format!("slot {index} of {path}"), false)
+}
+
+/// A permit of this weight.
+pub(super) fn permits(path: &str, weight: u32) -> Names {
+    match weight {
+        1 => Names::new(format!("a permit of {path}"), false),
+        _ => Names::new(format!("{weight} permits of {path}"), true),
+    }
+}

@@ -1,0 +1,214 @@
+//! `zklock lead` and `zklock leader`.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use zklock::{Election, LockOptions, Session};
+use zookeeper_client::{Acls, CreateMode};
+
+use crate::support::looker::zklock as look;
+use crate::support::{ended, output, signal, stderr, stdout, zklock};
+use zklock_test_support::{eventually, server, until_nothing_is_left, within};
+
+const PATH: &str = "/feed";
+
+/// `zklock lead` with these options and this script.
+fn lead(servers: &str, options: &[&str], script: &str) -> tokio::process::Command {
+    let mut program = zklock(servers);
+    program.arg("lead").args(options).args([PATH, "--", "sh", "-c", script]);
+    program
+}
+
+async fn until_candidates(election: &Election, number: usize) {
+    eventually("the candidates", async || election.candidates().await.unwrap().len() == number).await;
+}
+
+async fn until_led(election: &Election, value: Option<&str>) {
+    eventually("the leader", async || {
+        election.leader().await.unwrap().map(|leader| leader.value).as_deref() == value
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_runs_while_its_value_is_announced() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let election = Session::connect(servers.clone()).await.unwrap().election(PATH).unwrap();
+    let nobody = look(&servers, &["leader", PATH]).await;
+    assert_eq!((nobody.code, nobody.stdout.as_str()), (1, ""));
+    assert!(nobody.stderr.contains("nobody leads /feed"), "{nobody:?}");
+    let nobody = look(&servers, &["leader", "--json", PATH]).await;
+    assert_eq!((nobody.code, nobody.stdout.as_str()), (1, "null\n"));
+
+    let script = r#"echo "$ZKLOCK_PATH $ZKLOCK_TOKEN"; read line; exit 3"#;
+    let mut program = lead(&servers, &["--value", "one:80\u{1b}", "--owner", "alpha"], script);
+    let mut first = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(first.stdout.take().unwrap()).lines();
+    let said = within("its word", said.next_line()).await.unwrap().unwrap();
+    // The announcement is made before the command begins.
+    let leader = election.leader().await.unwrap().unwrap();
+    assert_eq!(said, format!("/feed/queue {}", leader.token));
+    let shown = look(&servers, &["leader", PATH]).await;
+    assert_eq!((shown.code, shown.stdout.as_str(), shown.stderr.as_str()), (0, "one:80\\u{1b}\n", ""));
+    let shown = look(&servers, &["leader", "--json", PATH]).await.json();
+    let since = shown["since"].as_str().expect("a time");
+    let session = format!("{:#x}", leader.session);
+    let expected = json!({"value": "one:80\u{1b}", "token": leader.token.zxid(), "owner": "alpha", "since": since, "session": shown["session"]});
+    assert_eq!(shown, expected);
+    assert!(shown["session"].as_str().unwrap().ends_with(&session[2..]), "{shown}");
+
+    let mut second = lead(&servers, &["--value", "two:80"], "exit 0").spawn().unwrap();
+    until_candidates(&election, 2).await;
+    // At the end of its standard input the first command ends.
+    drop(first.stdin.take());
+    assert_eq!(ended(&mut first).await.code(), Some(3));
+    assert_eq!(ended(&mut second).await.code(), Some(0));
+    until_led(&election, None).await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_change_is_printed() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let election = session.election(PATH).unwrap();
+    let mut watching = Vec::new();
+    for options in [&[][..], &["--json"]] {
+        let mut program = zklock(&servers);
+        program.args(["leader", "--watch", PATH]).args(options);
+        let mut child = program.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        watching.push((child, lines));
+    }
+    let mut told = async || {
+        let mut told = Vec::new();
+        for (_, lines) in &mut watching {
+            told.push(within("a line", lines.next_line()).await.unwrap().unwrap());
+        }
+        told
+    };
+    assert_eq!(told().await, ["", "null"]);
+    let leadership = election.campaign("one").await.unwrap();
+    let [plain, line] = &told().await[..] else { panic!("two lines") };
+    assert_eq!(plain, "one");
+    assert_eq!(serde_json::from_str::<Value>(line).unwrap()["token"], leadership.token().zxid());
+    leadership.resign().await.unwrap();
+    assert_eq!(told().await, ["", "null"]);
+    for ((mut child, _), (by, code)) in watching.into_iter().zip([(Signal::INT, 0), (Signal::TERM, 143)]) {
+        signal(&child, by);
+        assert_eq!(ended(&mut child).await.code(), Some(code));
+    }
+    drop(session);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_election_is_shown_as_one() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let options = |owner: &str| LockOptions::new().owner(owner);
+    let election = session.election_with(PATH, options("alpha\u{1b}")).unwrap();
+    let leadership = election.campaign("one:80\u{1b}").await.unwrap();
+    let next = session.election_with(PATH, options("beta")).unwrap();
+    let waiter = tokio::spawn(async move { next.campaign("two:80").await });
+    until_candidates(&election, 2).await;
+    // These are no elections: nobody leads one, and an announcement that somebody made by hand is none.
+    let lock = session.lock("/other/queue").unwrap().acquire().await.unwrap();
+    let operator = zklock_test_support::operator(&server).await;
+    let forged = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    operator.create("/other/leader", b"forged", &forged).await.unwrap();
+
+    let line = "election, led by alpha\\u{1b}: one:80\\u{1b}";
+    let led = election.leader().await.unwrap().unwrap();
+    let described = |shown: &Value| {
+        let leader = &shown["election"]["leader"];
+        assert_eq!(shown["election"]["path"], PATH);
+        assert_eq!(shown["election"]["queue"], "/feed/queue");
+        assert_eq!((&leader["value"], &leader["owner"]), (&json!("one:80\u{1b}"), &json!("alpha\u{1b}")));
+        assert_eq!(leader["token"], led.token.zxid());
+    };
+    for path in [PATH, "/feed/queue"] {
+        let shown = look(&servers, &["show", "--exit-code", path]).await;
+        assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
+        let lines = shown.stdout.lines().collect::<Vec<_>>();
+        assert_eq!(lines[0], format!("{line}, 2 candidates"));
+        assert!(lines[2].contains("alpha") && lines[3].contains("beta") && lines.len() == 4, "{lines:?}");
+        let shown = look(&servers, &["show", "--json", path]).await.json();
+        described(&shown);
+        assert_eq!(shown["path"], path);
+        assert_eq!(shown["contenders"][1]["owner"], "beta");
+    }
+    let listed = look(&servers, &["ls"]).await.stdout;
+    assert!(listed.lines().nth(1).unwrap().contains(line), "{listed}");
+    let listed = look(&servers, &["ls", "--json"]).await.json();
+    assert_eq!([&listed[0]["path"], &listed[1]["path"]], ["/feed/queue", "/other/queue"]);
+    described(&listed[0]);
+    assert_eq!(listed[1]["election"], Value::Null);
+    assert_eq!(listed[1]["holder"]["node"], lock.node());
+    for path in ["/other", "/other/queue"] {
+        assert_eq!(look(&servers, &["show", "--json", path]).await.json()["election"], Value::Null);
+    }
+
+    // If the election's own path is a lock that somebody holds, that lock is shown.
+    let held = session.lock(PATH).unwrap().acquire().await.unwrap();
+    let shown = look(&servers, &["show", "--json", PATH]).await.json();
+    assert_eq!((&shown["contenders"][0]["node"], &shown["election"]), (&json!(held.node()), &Value::Null));
+    held.release().await.unwrap();
+    leadership.resign().await.unwrap();
+    let next = within("the next leader", waiter).await.unwrap().unwrap();
+    let shown = look(&servers, &["show", PATH]).await.stdout;
+    assert_eq!(shown.lines().next().unwrap(), "election, led by beta: two:80, 1 candidate");
+    next.resign().await.unwrap();
+    let shown = look(&servers, &["show", "--exit-code", PATH]).await;
+    assert_eq!((shown.code, shown.stdout.as_str()), (1, "nobody holds /feed\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_lead_ends_as_run_does() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let leadership = session.election(PATH).unwrap().campaign("one").await.unwrap();
+    let busy = output(lead(&servers, &["--value", "two", "--timeout", "0"], "exit 0")).await;
+    assert_eq!(busy.status.code(), Some(75), "{}", stderr(&busy));
+    assert!(stderr(&busy).contains("/feed is taken"), "{}", stderr(&busy));
+    let busy = output(lead(&servers, &["--value", "two", "-t", "300ms", "-E", "9"], "exit 0")).await;
+    assert_eq!(busy.status.code(), Some(9));
+    let long = "x".repeat(Election::LONGEST_VALUE + 1);
+    let long = output(lead(&servers, &["--value", &long], "exit 0")).await;
+    assert_eq!((long.status.code(), stdout(&long).as_str()), (Some(64), ""));
+    assert!(stderr(&long).contains("--value has 16385 bytes"), "{}", stderr(&long));
+    for arguments in [&["lead", PATH, "--", "true"][..], &["leader"], &["leader", "no/slash"]] {
+        let mut program = zklock(&servers);
+        program.args(arguments);
+        assert_eq!(output(program).await.status.code(), Some(64), "{arguments:?}");
+    }
+    assert_eq!(look("127.0.0.1:1", &["leader", "--connect-timeout", "1s", PATH]).await.code, 69);
+    leadership.resign().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_loses_its_lock_ends_its_command() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let election = Session::connect(servers.clone()).await.unwrap().election(PATH).unwrap();
+    let mut child = lead(&servers, &["--value", "one"], "exec sleep 600").spawn().unwrap();
+    until_led(&election, Some("one")).await;
+    // Its node is watched from 20 ms after the grant on.
+    let node = election.candidates().await.unwrap().remove(0).path;
+    let operator = zklock_test_support::operator(&server).await;
+    eventually("a while", async || {
+        let entered = operator.check_stat(&node).await.unwrap().expect("the node").ctime;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        now > Duration::from_millis(entered.unsigned_abs() + 100)
+    })
+    .await;
+    operator.delete(&node, None).await.unwrap();
+    assert_eq!(ended(&mut child).await.code(), Some(76));
+    until_led(&election, None).await;
+}

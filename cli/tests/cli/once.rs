@@ -1,0 +1,325 @@
+//! `zklock run --once` and `--every`: a slot runs once, wherever its command is started.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::process::Command;
+use zklock::{RecordState, Session};
+use zklock_testcontainers::ZooKeeper;
+
+use crate::support::witness::Witness;
+use crate::support::{ended, output, run, signal, stderr, stdout, until_queued, zklock};
+use zklock_test_support::{operator, server, session, until_nothing_is_left};
+
+const PATH: &str = "/lock/report";
+const SLOT: &str = "2026-11-22";
+const ONCE: [&str; 2] = ["--once", SLOT];
+
+/// The exit code, and standard error.
+async fn ends(program: Command) -> (Option<i32>, String) {
+    let output = output(program).await;
+    (output.status.code(), stderr(&output))
+}
+
+/// The state of the slot's record, and how many times it has begun.
+async fn recorded(server: &ZooKeeper) -> (RecordState, u32) {
+    let records = session(server).await.once(PATH).unwrap().records().await.unwrap();
+    let [record] = &records[..] else { panic!("{records:?}") };
+    (record.state, record.attempt)
+}
+
+/// A script that adds a line to this file.
+fn writing(file: &Path, then: &str) -> String {
+    format!("echo \"$ZKLOCK_ONCE\" >> '{}'; {then}", file.display())
+}
+
+#[tokio::test]
+async fn of_three_processes_at_once_one_runs_the_command() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("runs");
+    let contend = async |owner: &str| {
+        ends(run(&servers, &[&ONCE[..], &["--owner", owner]].concat(), PATH, &writing(&file, "sleep 0.2")))
+            .await
+    };
+    let all = tokio::join!(contend("a"), contend("b"), contend("c"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), format!("{SLOT}\n"));
+    let mut told = 0;
+    for (code, stderr) in [all.0, all.1, all.2] {
+        assert_eq!(code, Some(0), "{stderr}");
+        told += stderr.matches("slot 2026-11-22 has run already: succeeded on ").count();
+    }
+    assert_eq!(told, 2);
+    let (code, quiet) = ends(run(&servers, &[&ONCE[..], &["-q"]].concat(), PATH, "exit 5")).await;
+    assert_eq!((code, quiet.as_str()), (Some(0), ""), "a quiet user is told nothing");
+    // Without a slot it is a plain lock, and knows nothing of slots.
+    let plain = output(run(&servers, &[], PATH, "echo \"<$ZKLOCK_ONCE>\"")).await;
+    assert_eq!((plain.status.code(), stdout(&plain).as_str()), (Some(0), "<>\n"));
+    assert_eq!(recorded(&server).await, (RecordState::Succeeded, 1));
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_failed_command_passes_its_code_on_and_runs_again_only_with_retry() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let retry = [&ONCE[..], &["--retry"]].concat();
+    assert_eq!(ends(run(&servers, &ONCE, PATH, "exit 3")).await, (Some(3), String::new()));
+    assert_eq!(recorded(&server).await, (RecordState::Failed, 1));
+    let (code, stderr) = ends(run(&servers, &ONCE, PATH, "exit 4")).await;
+    assert_eq!(code, Some(0));
+    assert!(stderr.contains("has run already: failed on ") && stderr.contains("--retry"), "{stderr}");
+    assert_eq!(ends(run(&servers, &retry, PATH, "kill -KILL $$")).await, (Some(137), String::new()));
+    assert_eq!(recorded(&server).await, (RecordState::Failed, 2));
+    assert_eq!(ends(run(&servers, &retry, PATH, "exit 0")).await, (Some(0), String::new()));
+    let (code, stderr) = ends(run(&servers, &retry, PATH, "exit 4")).await;
+    assert_eq!(code, Some(0));
+    assert!(stderr.contains("has run already: succeeded on "), "{stderr}");
+    assert_eq!(recorded(&server).await, (RecordState::Succeeded, 3));
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_run_has_failed() {
+    let server = server().await;
+    let mut program = zklock(&server.connect_string());
+    program.args(["run", "--once", SLOT, PATH, "--", "/no/such/command"]);
+    assert_eq!(ends(program).await.0, Some(127));
+    assert_eq!(recorded(&server).await, (RecordState::Failed, 1));
+}
+
+#[tokio::test]
+async fn a_killed_holder_leaves_a_slot_that_has_begun() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let mut witness = Witness::new();
+    let brief = ["--session-timeout", "1s", "--on-lost", "kill", "--clock-drift", "1000"];
+    let mut holder =
+        run(&servers, &[&ONCE[..], &brief].concat(), PATH, &witness.of("sleep 1000")).spawn().unwrap();
+    witness.began().await;
+    signal(&holder, Signal::KILL);
+    ended(&mut holder).await;
+    let (code, stderr) = ends(run(&servers, &ONCE, PATH, "exit 4")).await;
+    assert_eq!(code, Some(0));
+    assert!(stderr.contains("has run already: begun on ") && stderr.contains("vanished"), "{stderr}");
+    assert!(witness.is_gone());
+    let retry = [&ONCE[..], &["--retry"]].concat();
+    assert_eq!(ends(run(&servers, &retry, PATH, "exit 0")).await.0, Some(0));
+    assert_eq!(recorded(&server).await, (RecordState::Succeeded, 2));
+}
+
+#[tokio::test]
+async fn a_command_that_ends_with_its_lock_has_begun_and_not_ended() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let observer = session(&server).await;
+    let mut witness = Witness::new();
+    let mut holder = run(&servers, &ONCE, PATH, &witness.of("sleep 1000")).spawn().unwrap();
+    witness.began().await;
+    let node = crate::support::queue(&observer, PATH).await.remove(0).path;
+    operator(&server).await.delete(&node, None).await.unwrap();
+    assert_eq!(ended(&mut holder).await.code(), Some(76));
+    assert_eq!(recorded(&server).await, (RecordState::Begun, 1));
+}
+
+/// The record is what the user wants to be sure of.
+#[tokio::test]
+async fn a_success_that_cannot_be_recorded_is_no_success() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let mut witness = Witness::new();
+    let script = witness.of("read go; exit $go");
+    for (own, code) in [(0, 70), (3, 3)] {
+        let mut program = run(&servers, &ONCE, PATH, if own == 0 { &script } else { "read go; exit $go" });
+        let mut holder = program.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let observer = session(&server).await;
+        // The slot has begun once its record is there.
+        let once = observer.once(PATH).unwrap();
+        zklock_test_support::eventually("the begin", async || !once.records().await.unwrap().is_empty())
+            .await;
+        operator(&server).await.delete("/lock/report.once/2026-11-22", None).await.unwrap();
+        let mut stdin = holder.stdin.take().unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stdin, format!("{own}\n").as_bytes()).await.unwrap();
+        let output = zklock_test_support::within("the end", holder.wait_with_output()).await.unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("deleted or changed /lock/report.once/2026-11-22"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    witness.began().await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn the_record_is_written_once_all_is_gone_and_before_the_lock_is_released() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let observer = session(&server).await;
+    let mut witness = Witness::new();
+    let directory = tempfile::tempdir().unwrap();
+    let go = directory.path().join("go");
+    let left = format!(
+        r#"trap "" TERM; sleep 1000 & setsid sleep 1000 & until [ -e '{}' ]; do sleep 0.05; done; exit 0"#,
+        go.display()
+    );
+    let options = [&ONCE[..], &["--kill-after", "300ms"]].concat();
+    let mut holder = run(&servers, &options, PATH, &witness.of(&left)).spawn().unwrap();
+    witness.began().await;
+    let mut waiter = run(&servers, &ONCE, PATH, "exit 5").stderr(Stdio::piped()).spawn().unwrap();
+    until_queued(&observer, PATH, 2).await;
+    std::fs::write(go, "").unwrap();
+    // The waiter is told by the record, so it was there when the lock was released.
+    assert_eq!(ended(&mut waiter).await.code(), Some(0));
+    assert!(witness.is_gone(), "the slot was done before all was gone");
+    assert_eq!(ended(&mut holder).await.code(), Some(0));
+    assert_eq!(recorded(&server).await, (RecordState::Succeeded, 1));
+}
+
+#[tokio::test]
+async fn usage_errors_and_forgotten_slots_are_64() {
+    let server = server().await;
+    let servers = server.connect_string();
+    for options in [
+        &["--once", "a b"][..],
+        &["--once", "lock-0000000001"],
+        &["--once", "a", "--every", "1d"],
+        &["--every", "0"],
+        &["--every", "1500ms"],
+        &["--once", "a", "--keep", "0"],
+        &["--once", "a", "--restart"],
+        &["--once", "a", "--on-lost", "ignore-and-warn"],
+        &["--retry"],
+        &["--keep", "5"],
+    ] {
+        let (code, stderr) = ends(run(&servers, options, PATH, "exit 0")).await;
+        assert_eq!(code, Some(64), "{options:?}: {stderr}");
+    }
+    for slot in ["d1", "d2"] {
+        assert_eq!(ends(run(&servers, &["--once", slot, "--keep", "1"], PATH, "exit 0")).await.0, Some(0));
+    }
+    let (code, stderr) = ends(run(&servers, &["--once", "d1", "--keep", "1"], PATH, "exit 5")).await;
+    assert_eq!(code, Some(64));
+    assert!(stderr.contains("nobody knows whether the slot \"d1\""), "{stderr}");
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_slot_that_runs_elsewhere_is_not_waited_for_beyond_the_timeout() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let guard = session(&server).await.lock(PATH).unwrap().acquire().await.unwrap();
+    // The timeout bounds the way to the servers, too.
+    for timeout in ["0", "1.5"] {
+        let options = [&ONCE[..], &["--timeout", timeout]].concat();
+        let (code, stderr) = ends(run(&servers, &options, PATH, "exit 5")).await;
+        assert_eq!(code, Some(75), "{stderr}");
+    }
+    guard.release().await.unwrap();
+    assert_eq!(ends(run(&servers, &[&ONCE[..], &["-t", "0"]].concat(), PATH, "exit 0")).await.0, Some(0));
+}
+
+#[tokio::test]
+async fn an_acl_that_forbids_records_is_77() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let operator = operator(&server).await;
+    zklock_test_support::make(&operator, PATH).await;
+    let reader =
+        [zookeeper_client::Acl::new(zookeeper_client::Permission::READ, zookeeper_client::AuthId::anyone())];
+    operator.set_acl("/lock", &reader, None).await.unwrap();
+    let (code, stderr) = ends(run(&servers, &ONCE, PATH, "exit 0")).await;
+    assert_eq!(code, Some(77), "{stderr}");
+    assert!(stderr.contains("/lock/report.once"), "{stderr}");
+}
+
+#[tokio::test]
+async fn show_has_the_last_records() {
+    let server = server().await;
+    let servers = server.connect_string();
+    for (slot, script) in [("d1", "exit 0"), ("d2", "exit 0"), ("d3", "exit 1")] {
+        ends(run(&servers, &["--once", slot, "--owner", "host-\u{1b}[2J"], PATH, script)).await;
+    }
+    let show = async |options: &[&str]| {
+        let mut program = zklock(&servers);
+        program.arg("show").args(options).arg(PATH);
+        output(program).await
+    };
+    let shown = stdout(&show(&[]).await);
+    let lines = shown.lines().collect::<Vec<_>>();
+    let [nobody, "", third, second] = lines[..] else { panic!("{lines:?}") };
+    assert_eq!(nobody, "nobody holds /lock/report");
+    assert!(third.starts_with("slot d3 failed on host-\\u{1b}[2J at 2"), "{third}");
+    assert!(second.starts_with("slot d2 succeeded on "), "{second}");
+    let json = serde_json::from_str::<Value>(&stdout(&show(&["--json"]).await)).unwrap();
+    let once = json["once"].as_array().unwrap();
+    let slots = once.iter().map(|record| record["slot"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(slots, ["d3", "d2", "d1"]);
+    assert_eq!((once[0]["state"].as_str(), once[0]["attempt"].as_u64()), (Some("failed"), Some(1)));
+    assert_eq!(once[0]["node"], "/lock/report.once/d3");
+    assert!(once[0]["begun"].as_str().unwrap() <= once[0]["ended"].as_str().unwrap());
+}
+
+/// Shifts the wall clock of every program that loads it.
+const SKEW: &str = "
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    int failed = syscall(SYS_clock_gettime, clock, time);
+    if (failed == 0 && clock == CLOCK_REALTIME) time->tv_sec += atoll(getenv(\"SKEW\"));
+    return failed;
+}
+";
+
+fn skewing(directory: &TempDir) -> PathBuf {
+    let (source, library) = (directory.path().join("skew.c"), directory.path().join("skew.so"));
+    fs::write(&source, SKEW).unwrap();
+    let mut cc = std::process::Command::new("cc");
+    let status = cc.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(&source).status().unwrap();
+    assert!(status.success());
+    library
+}
+
+/// The clocks of the two hosts are decades apart. The period is so long that no test begins in one and ends in the next.
+#[tokio::test]
+async fn a_period_is_the_same_for_hosts_whose_clocks_are_wrong() {
+    const DAY: i64 = 86_400;
+    let server = server().await;
+    let directory = tempfile::tempdir().unwrap();
+    let library = skewing(&directory);
+    let host = async |skew: i64| {
+        let script = "date +%s; echo \"$ZKLOCK_ONCE\"";
+        let mut program = run(&server.connect_string(), &["--every", "1000d"], PATH, script);
+        program.env("LD_PRELOAD", &library).env("SKEW", skew.to_string());
+        output(program).await
+    };
+    let first = host(4_000 * DAY).await;
+    let text = stdout(&first);
+    let [clock, slot] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text:?} {}", stderr(&first)) };
+    let true_clock =
+        i64::try_from(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs());
+    assert!(
+        clock.parse::<i64>().unwrap() > true_clock.unwrap() + 3_000 * DAY,
+        "the clock is not skewed: {clock}"
+    );
+    let now = session(&server).await.once("/lock/other").unwrap();
+    let expected = now.period_slot(std::time::Duration::from_secs(86_400_000)).await.unwrap();
+    assert_eq!(slot, expected);
+    let late = host(-4_000 * DAY).await;
+    assert_eq!((late.status.code(), stdout(&late).as_str()), (Some(0), ""));
+    assert!(
+        stderr(&late).contains(&format!("slot {slot} has run already: succeeded on ")),
+        "{}",
+        stderr(&late)
+    );
+    let session = Session::connect(server.connect_string()).await.unwrap();
+    assert_eq!(session.once(PATH).unwrap().records().await.unwrap().len(), 1);
+}

@@ -1,0 +1,420 @@
+//! `zklock run --slot` and `--permits`, and what the other commands say of slots and semaphores.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use zklock::{LostReason, Session};
+use zklock_test_support::{eventually, make, operator, server, until_nothing_is_left, within};
+
+use crate::support::looker::{NOBODY, contend_as_kazoo, owner, session_of, zklock};
+use crate::support::witness::Witness;
+use crate::support::{ended, output, stderr, stdout, until_queued};
+
+/// `zklock run OPTIONS -- sh -c SCRIPT`.
+fn run(servers: &str, options: &[&str], script: &str) -> Command {
+    let mut program = crate::support::zklock(servers);
+    program.arg("run").args(options).args(["--", "sh", "-c", script]);
+    program
+}
+
+/// A command that prints its slot and runs until its standard input ends.
+struct Worker {
+    child: Child,
+    printed: Lines<BufReader<ChildStdout>>,
+    told: Lines<BufReader<ChildStderr>>,
+}
+
+impl Worker {
+    fn start(servers: &str, options: &[&str]) -> Self {
+        let mut program = run(servers, options, r#"echo "$ZKLOCK_SLOT"; read go; exit 0"#);
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = program.spawn().expect("the program starts");
+        let printed = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let told = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        Self { child, printed, told }
+    }
+
+    async fn slot(&mut self) -> String {
+        within("the slot", self.printed.next_line()).await.expect("text").expect("a line")
+    }
+
+    async fn message(&mut self) -> String {
+        within("the message", self.told.next_line()).await.expect("text").expect("a line")
+    }
+
+    async fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert_eq!(ended(&mut self.child).await.code(), Some(0));
+    }
+}
+
+#[tokio::test]
+async fn the_third_of_two_slots_waits_for_one_that_is_freed() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = session_of(&server).await;
+    let mut first = Worker::start(&servers, &["--slot", "/workers/2", "--owner", "alpha"]);
+    assert_eq!(first.slot().await, "0");
+    let mut second = Worker::start(&servers, &["--slot", "/workers/2", "--owner", "beta"]);
+    assert_eq!(second.slot().await, "1");
+    let mut third = Worker::start(&servers, &["--slot", "/workers/2", "--owner", "gamma"]);
+    until_queued(&session, "/workers/queue", 1).await;
+    let message = third.message().await;
+    let (said, waiting) = message.split_once(" ago").expect("an age");
+    assert!(
+        said.starts_with("zklock: waiting for a slot of /workers, 2 of 2 held by alpha, who came "),
+        "{said}"
+    );
+    assert_eq!(waiting, ", and 1 other; 1 waiting");
+    let mut fourth = Worker::start(&servers, &["--slot", "/workers/2", "--owner", "delta"]);
+    let message = fourth.message().await;
+    assert!(message.ends_with(", and 1 other; 2 waiting, gamma in front"), "{message}");
+
+    second.end().await;
+    assert_eq!(third.slot().await, "1");
+    first.end().await;
+    assert_eq!(fourth.slot().await, "0");
+    third.end().await;
+    fourth.end().await;
+    let slots = session.slots("/workers", 2).unwrap();
+    assert_eq!(slots.slots().await.unwrap().slots, []);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn no_slot_in_time_is_as_a_lock_that_is_taken() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = session_of(&server).await;
+    let taken = session.slots_with("/workers", 1, owner("alpha")).unwrap().claim().await.unwrap();
+    for (timeout, said) in [
+        ("0", "a slot of /workers is not free, 1 of 1 held by alpha, who came "),
+        ("1s", "a slot of /workers was not acquired within 1s, 1 of 1 held by alpha, who came "),
+    ] {
+        let refused = output(run(&servers, &["--slot", "/workers/1", "-t", timeout], "echo in")).await;
+        assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(75), ""));
+        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+        until_queued(&session, "/workers/queue", 0).await;
+    }
+    let options = ["--slot", "/workers/1", "-q", "-t", "0", "-E", "9"];
+    let quiet = output(run(&servers, &options, "echo in")).await;
+    assert_eq!((quiet.status.code(), stderr(&quiet).as_str()), (Some(9), ""));
+    taken.release().await.unwrap();
+    let free = output(run(&servers, &options, "echo in")).await;
+    assert_eq!((free.status.code(), stdout(&free).as_str()), (Some(0), "in\n"));
+}
+
+/// Several commands may start at the same instant, though none waits for a holder.
+#[tokio::test]
+async fn those_who_only_pass_the_turnstile_keep_nobody_out() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = session_of(&server).await;
+    session.slots("/workers", 2).unwrap().claim().await.unwrap().release().await.unwrap();
+    let passing = session.lock("/workers/queue").unwrap().acquire().await.unwrap();
+    let mut worker = Worker::start(&servers, &["--slot", "/workers/2", "-t", "0"]);
+    until_queued(&session, "/workers/queue", 2).await;
+    passing.release().await.unwrap();
+    assert_eq!(worker.slot().await, "0");
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn the_command_finds_what_it_holds() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let script = r#"printf '%s\n' "$ZKLOCK_PATH" "${ZKLOCK_SLOT-none}" "${ZKLOCK_PERMITS-none}" "${ZKLOCK_ACCESS-none}" "${ZKLOCK_SEQUENCER-none}" "$ZKLOCK_TOKEN""#;
+    for (options, expected) in [
+        (["--slot", "/workers/8"], ["/workers", "0", "none", "none", "none"]),
+        (["--slot", "/workers/8:5"], ["/workers", "5", "none", "none", "none"]),
+        (["--permits", "/convert/8"], ["/convert", "none", "1", "none", "none"]),
+        (["--permits", "/convert/8:3"], ["/convert", "none", "3", "none", "none"]),
+    ] {
+        let mut program = run(&servers, &options, script);
+        // Of another `zklock run` around this one.
+        program.env("ZKLOCK_SEQUENCER", "7:a:1:/lock").env("ZKLOCK_ACCESS", "exclusive");
+        let ran = output(program).await;
+        let text = stdout(&ran);
+        let lines = text.lines().collect::<Vec<_>>();
+        assert_eq!(lines[..5], expected, "{}", stderr(&ran));
+        assert!(lines[5].parse::<i64>().is_ok_and(|token| token > 0), "{text}");
+    }
+    // An index that is taken is not waited for.
+    let session = session_of(&server).await;
+    let _taken = session.slots("/workers", 8).unwrap().claim_preferring(5).await.unwrap();
+    for timeout in ["0", "1m"] {
+        let ran =
+            output(run(&servers, &["--slot", "/workers/8:5", "-t", timeout], "echo $ZKLOCK_SLOT")).await;
+        assert_eq!(stdout(&ran), "0\n", "{}", stderr(&ran));
+    }
+    // The lock of a worker leaves the worker its slot.
+    let inner = format!(
+        r#"'{}' run -q /lock -- sh -c 'echo "$ZKLOCK_SLOT $ZKLOCK_PATH"'"#,
+        env!("CARGO_BIN_EXE_zklock")
+    );
+    let ran = output(run(&servers, &["--slot", "/workers/8"], &inner)).await;
+    assert_eq!(stdout(&ran), "0 /lock\n", "{}", stderr(&ran));
+}
+
+#[tokio::test]
+async fn a_permit_takes_its_weight() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = session_of(&server).await;
+    let semaphore = session.semaphore_with("/convert", 4, owner("alpha")).unwrap();
+    let held = semaphore.acquire_many(3).await.unwrap();
+    let refused = output(run(&servers, &["--permits", "/convert/4:2", "-t", "0"], "echo in")).await;
+    assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(75), ""));
+    let said = "2 permits of /convert are not free, 3 of 4 held by alpha, who came ";
+    assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+    let beside = output(run(&servers, &["--permits", "/convert/4", "-t", "0"], "echo in")).await;
+    assert_eq!(stdout(&beside), "in\n", "{}", stderr(&beside));
+
+    // The one that waits is admitted, and the next one comes after all its processes.
+    let mut witness = Witness::new();
+    let mut waiter =
+        run(&servers, &["--permits", "/convert/4:2"], &witness.of("sleep 1000 & exit 4")).spawn().unwrap();
+    until_queued(&session, "/convert/queue", 1).await;
+    held.release().await.unwrap();
+    witness.began().await;
+    let whole = within("the whole", semaphore.acquire_many(4)).await.unwrap();
+    assert!(witness.is_gone(), "a process outlived the permit");
+    assert_eq!(ended(&mut waiter).await.code(), Some(4));
+    whole.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn another_number_than_zookeeper_keeps_is_64() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = session_of(&server).await;
+    session.slots("/workers", 8).unwrap().claim().await.unwrap().release().await.unwrap();
+    session.semaphore("/convert", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
+    for (options, said) in [
+        (["--slot", "/workers/4"], "/workers has 8 slots, and --slot states 4; state 8, or "),
+        (
+            ["--permits", "/convert/4"],
+            "the semaphore at /convert has a capacity of 8, and --permits states 4; state 8, or ",
+        ),
+        (["--slot", "/convert/8"], "/convert is used for both --slot and --permits; use another path"),
+        (["--permits", "/workers/8"], "/workers is used for both --slot and --permits; use another path"),
+        (["--slot", "/workers/10001"], "10001 slots at /workers are too many"),
+    ] {
+        for timeout in [&[][..], &["-t", "0", "-E", "9"]] {
+            let refused = output(run(&servers, &[&options[..], timeout].concat(), "echo in")).await;
+            assert_eq!(
+                (refused.status.code(), stdout(&refused).as_str()),
+                (Some(64), ""),
+                "{}",
+                stderr(&refused)
+            );
+            assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+        }
+    }
+    for path in ["/workers/queue", "/convert/queue"] {
+        until_queued(&session, path, 0).await;
+    }
+    // The remedy of the message.
+    operator(&server).await.delete("/workers/permits", None).await.unwrap();
+    let ran = output(run(&servers, &["--slot", "/workers/4"], "echo in")).await;
+    assert_eq!(stdout(&ran), "in\n", "{}", stderr(&ran));
+}
+
+/// The node of the one that holds a slot, or a permit.
+async fn node(session: &Session, path: &str) -> String {
+    let slots = session.slots(path, 1).unwrap().slots().await.unwrap().slots;
+    slots.first().expect("a holder").path.clone()
+}
+
+#[tokio::test]
+async fn the_command_is_gone_when_the_slot_is_lost() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let (session, operator) = (session_of(&server).await, operator(&server).await);
+    let mut witness = Witness::new();
+    let options = ["--slot", "/workers/1"];
+    let script = witness.of(r#"trap "" TERM; sleep 1000 & sleep 1000"#);
+    let holder = run(&servers, &options, &script).stderr(Stdio::piped()).spawn().unwrap();
+    witness.began().await;
+    operator.delete(&node(&session, "/workers").await, None).await.unwrap();
+    let lost = within("the end", holder.wait_with_output()).await.unwrap();
+    assert_eq!(lost.status.code(), Some(76));
+    let said = format!("slot 0 of /workers is lost: {}; ending CMD", LostReason::NodeDeleted);
+    assert!(stderr(&lost).contains(&said), "{}", stderr(&lost));
+    witness.gone().await;
+
+    // An operator closes the session of one that holds a permit.
+    let mut witness = Witness::new();
+    let holder = run(&servers, &["--permits", "/convert/4:3"], &witness.of("sleep 1000 & sleep 1000"));
+    let holder = { holder }.stderr(Stdio::piped()).spawn().unwrap();
+    witness.began().await;
+    let permits = session.semaphore("/convert", 4).unwrap().permits().await.unwrap().permits;
+    server.close_session(permits[0].session.unwrap()).await.unwrap();
+    let lost = within("the end", holder.wait_with_output()).await.unwrap();
+    assert_eq!(lost.status.code(), Some(76), "{}", stderr(&lost));
+    assert!(stderr(&lost).contains("3 permits of /convert are lost: "), "{}", stderr(&lost));
+    witness.gone().await;
+
+    // With --restart it claims a slot again.
+    let mut worker = Worker::start(&servers, &["--restart", "--slot", "/workers/1"]);
+    assert_eq!(worker.slot().await, "0");
+    let lost = node(&session, "/workers").await;
+    operator.delete(&lost, None).await.unwrap();
+    assert_eq!(worker.slot().await, "0");
+    assert_ne!(node(&session, "/workers").await, lost);
+    worker.end().await;
+}
+
+#[tokio::test]
+async fn slots_are_shown_and_listed() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = session_of(&server).await;
+    let shown = zklock(&servers, &["show", "--exit-code", "/workers"]).await;
+    assert_eq!((shown.code, shown.stdout.as_str()), (1, "nobody holds /workers\n"));
+    let slots = |text| session.slots_with("/workers", 2, owner(text)).unwrap();
+    let high = slots("beta\u{1b}[31m").claim_preferring(1).await.unwrap();
+    let low = slots("alpha").claim().await.unwrap();
+    let waiting = tokio::spawn({
+        let slots = slots("gamma");
+        async move { slots.claim().await }
+    });
+    until_queued(&session, "/workers/queue", 1).await;
+
+    let shown = zklock(&servers, &["show", "/workers"]).await;
+    let lines = shown.stdout.lines().collect::<Vec<_>>();
+    assert_eq!(lines[0], "2 of 2 slots held, 1 waiting");
+    let starts = |line: &str| line.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(starts(lines[1]), ["SLOT", "OWNER"]);
+    assert_eq!(starts(lines[2]), ["0", "alpha"]);
+    assert_eq!(starts(lines[3]), ["1", r"beta\u{1b}[31m"]);
+    assert_eq!(starts(lines[4]), ["next", "gamma"]);
+    assert!(lines[2].contains(&format!("{:#x}  {}", session.id(), low.token())), "{}", lines[2]);
+    assert!(lines[3].contains(&high.token().to_string()) && lines.len() == 5, "{lines:?}");
+
+    let json = zklock(&servers, &["show", "--json", "--exit-code", "/workers"]).await.json();
+    let pool = &json["pool"];
+    assert_eq!((&pool["kind"], &pool["count"], &pool["held"]), (&json!("slots"), &json!(2), &json!(2)));
+    assert_eq!(json["contenders"], json!([]));
+    let holders = pool["holders"].as_array().unwrap();
+    let seen = |holder: &Value| (holder["index"].as_u64(), holder["owner"].as_str().map(str::to_owned));
+    assert_eq!(
+        holders.iter().map(seen).collect::<Vec<_>>(),
+        [(Some(0), Some("alpha".into())), (Some(1), Some("beta\u{1b}[31m".into()))]
+    );
+    let first = &holders[0];
+    assert_eq!(
+        (&first["kind"], &first["token"], &first["node"]),
+        (&json!("slot"), &json!(low.token().zxid()), &json!(low.node()))
+    );
+    let queue = &pool["waiting"];
+    assert_eq!(
+        (&queue[0]["owner"], &queue[0]["holds"], &queue[1]),
+        (&json!("gamma"), &json!(false), &Value::Null)
+    );
+
+    // The turnstile is no lock of its own.
+    let listed = zklock(&servers, &["ls"]).await;
+    assert_eq!(listed.stdout.lines().count(), 2, "{}", listed.stdout);
+    let line = listed.stdout.lines().nth(1).unwrap();
+    assert!(
+        line.starts_with(r"/workers  2 of 2 slots: beta\u{1b}[31m, …  ") && line.ends_with("  1"),
+        "{line}"
+    );
+    let listed = zklock(&servers, &["ls", "--json"]).await.json();
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    assert_eq!(
+        (&listed[0]["path"], &listed[0]["holders"], &listed[0]["waiting"]),
+        (&json!("/workers"), &json!(2), &json!(1))
+    );
+    assert_eq!(listed[0]["pool"], json!({"kind": "slots", "count": 2, "held": 2}));
+    assert_eq!(listed[0]["holder"]["kind"], "slot");
+
+    // `release` is for locks, and says where the nodes are.
+    let release = zklock(&servers, &["release", "--force", "--yes", "/workers"]).await;
+    assert_eq!(release.code, 64, "{release:?}");
+    assert!(release.stderr.contains(&high.node()), "{release:?}");
+    assert!(high.is_held() && low.is_held());
+
+    drop((high, low));
+    within("the slot", waiting).await.unwrap().unwrap().release().await.unwrap();
+    eventually("nobody there", async || {
+        zklock(&servers, &["show", "/workers"]).await.stdout == "0 of 2 slots held, nobody waits\n"
+    })
+    .await;
+    assert_eq!(zklock(&servers, &["show", "--exit-code", "-q", "/workers"]).await.code, 1);
+    assert_eq!(zklock(&servers, &["ls"]).await.stdout, "");
+}
+
+#[tokio::test]
+async fn a_semaphore_is_shown_and_listed_beside_locks() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = session_of(&server).await;
+    let semaphore = session.semaphore_with("/a/convert", 8, owner("alpha")).unwrap();
+    let (small, large) = (semaphore.acquire().await.unwrap(), semaphore.acquire_many(4).await.unwrap());
+    let _before = session.lock("/a/b").unwrap().acquire().await.unwrap();
+    let _after = session.lock("/a/queue").unwrap().acquire().await.unwrap();
+    let shown = zklock(&servers, &["show", "/a/convert"]).await.stdout;
+    let cells = |line: usize| shown.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(cells(0).join(" "), "5 of 8 permits held, nobody waits");
+    assert_eq!((cells(1)[0], cells(2)[0], cells(3)[0]), ("PERMITS", "1", "4"));
+    let json = zklock(&servers, &["show", "--json", "/a/convert"]).await.json();
+    let pool = &json["pool"];
+    assert_eq!(
+        (&pool["kind"], &pool["capacity"], &pool["held"]),
+        (&json!("semaphore"), &json!(8), &json!(5))
+    );
+    assert_eq!((&pool["holders"][1]["weight"], &pool["holders"][1]["kind"]), (&json!(4), &json!("permit")));
+    let listed = zklock(&servers, &["ls", "--json"]).await.json();
+    let paths = listed.as_array().unwrap().iter().map(|lock| lock["path"].as_str().unwrap());
+    assert_eq!(paths.collect::<Vec<_>>(), ["/a/b", "/a/convert", "/a/queue"]);
+    assert_eq!(listed[1]["pool"], json!({"kind": "semaphore", "capacity": 8, "held": 5}));
+    assert_eq!(listed[2]["pool"], Value::Null);
+    small.release().await.unwrap();
+    let listed = zklock(&servers, &["ls", "/a/convert"]).await.stdout;
+    assert!(listed.contains("/a/convert  4 of 8 permits: alpha  "), "{listed}");
+
+    // Contenders of other clients in the turnstile keep everybody out.
+    let stranger = operator(&server).await;
+    let foreign = contend_as_kazoo(&stranger, "/a/convert/queue").await;
+    let json = zklock(&servers, &["show", "--json", "/a/convert"]).await.json();
+    assert_eq!(json["foreign"][0]["node"], foreign);
+    assert_eq!(zklock(&servers, &["ls", "--json", "/a/convert"]).await.json()[0]["foreign"], 1);
+    let refused = output(run(&servers, &["--permits", "/a/convert/8"], "echo in")).await;
+    assert_eq!(refused.status.code(), Some(75), "{}", stderr(&refused));
+    large.release().await.unwrap();
+    // A directory of this name is not always that of a semaphore.
+    make(&stranger, "/other/permits/permit-1-0000000000").await;
+    assert!(zklock(&servers, &["show", "/other"]).await.stdout.starts_with("nobody holds /other"));
+}
+
+#[tokio::test]
+async fn what_does_not_parse_or_fit_together_is_64() {
+    // These are refused before any server is asked.
+    for (options, said) in [
+        (&["--slot", "/workers"][..], "PATH/COUNT:PREFERRED"),
+        (&["--slot", "/8"], "PATH/COUNT:PREFERRED"),
+        (&["--slot", "/workers/many"], "PATH/COUNT:PREFERRED"),
+        (&["--slot", "/workers/0"], "COUNT is 0"),
+        (&["--slot", "/workers/8:8"], "from 0 to 7"),
+        (&["--permits", "/convert/"], "PATH/CAPACITY:WEIGHT"),
+        (&["--permits", "/convert/8:9"], "1 to 8"),
+        (&["--permits", "/convert/8", "--slot", "/workers/8"], "cannot be used with"),
+        (&["--permits", "/convert/8", "/lock"], "cannot be used with"),
+        (&["--slot", "/workers/8", "/lock"], "cannot be used with"),
+        (&["--slot", "/workers/8", "--lock", "/lock"], "cannot be used with"),
+        (&["--slot", "/workers/8", "--shared"], "cannot be used with"),
+        (&["--slot", "/workers/8", "--once", "a"], "cannot be used with"),
+        (&["--permits", "/convert/8", "--every", "1d"], "cannot be used with"),
+        (&["--slot", "/workers/8", "--slot", "/workers/9"], "cannot be used multiple times"),
+    ] {
+        let refused = output(run(NOBODY, options, "echo in")).await;
+        assert_eq!(refused.status.code(), Some(64), "{options:?}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(said), "{options:?}: {}", stderr(&refused));
+    }
+    let lead = zklock(NOBODY, &["lead", "--value", "a", "--slot", "/workers/8", "--", "true"]).await;
+    assert_eq!(lead.code, 64, "{lead:?}");
+}

@@ -1,0 +1,271 @@
+//! Readers: `zklock run --shared`, and what the other commands say of them.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::json;
+use tokio::process::Child;
+use zklock::{LostReason, RwLock, Session};
+use zklock_testcontainers::ZooKeeper;
+
+use crate::support::looker::{owner, session_of, zklock};
+use crate::support::terminal::Terminal;
+use crate::support::witness::Witness;
+use crate::support::{ended, output, pid, run, signal, stderr, stdout, until_queued};
+use zklock_test_support::{operator, server, until_nothing_is_left, within};
+
+const PATH: &str = "/lock/prices";
+
+/// A command that runs until its standard input ends.
+fn start(servers: &str, options: &[&str], witness: &Witness) -> Child {
+    let mut program = run(servers, options, PATH, &witness.of("read go; exit 0"));
+    program.stdin(Stdio::piped()).spawn().expect("the program starts")
+}
+
+async fn end(child: &mut Child) {
+    drop(child.stdin.take());
+    assert_eq!(ended(child).await.code(), Some(0));
+}
+
+fn lock_of(session: &Session, text: &str) -> RwLock {
+    session.rw_lock_with(PATH, owner(text)).expect("a lock")
+}
+
+#[tokio::test]
+async fn readers_run_beside_each_other_and_beside_no_writer() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = Session::connect(servers.clone()).await.unwrap();
+    let [mut first, mut second, mut writing, mut last] = std::array::from_fn(|_| Witness::new());
+    let mut one = start(&servers, &["--shared"], &first);
+    first.began().await;
+    let mut two = start(&servers, &["--shared"], &second);
+    second.began().await;
+    assert!(!first.is_gone(), "the readers did not run together");
+    let mut writer = start(&servers, &[], &writing);
+    until_queued(&session, PATH, 3).await;
+    // It came after the writer.
+    let mut reader = start(&servers, &["--shared"], &last);
+    until_queued(&session, PATH, 4).await;
+
+    end(&mut one).await;
+    end(&mut two).await;
+    let (gone, begun) = (second.gone().await, writing.began().await);
+    assert!(gone < begun, "the writer began beside a reader");
+    end(&mut writer).await;
+    let (gone, begun) = (writing.gone().await, last.began().await);
+    assert!(gone < begun, "a reader began beside the writer");
+    end(&mut reader).await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn the_command_of_a_reader_finds_that_it_is_one() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let program = env!("CARGO_BIN_EXE_zklock");
+    // The claim stands while the command runs.
+    let script = format!(
+        r#"printf '%s\n' "$ZKLOCK_PATH" "$ZKLOCK_ACCESS" "$ZKLOCK_SEQUENCER"; '{program}' verify "$ZKLOCK_SEQUENCER""#
+    );
+    let shared = output(run(&servers, &["--shared"], PATH, &script)).await;
+    assert_eq!(shared.status.code(), Some(0), "{}", stderr(&shared));
+    let text = stdout(&shared);
+    let [path, access, claim] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert_eq!((path, access), (PATH, "shared"));
+    assert!(claim.ends_with(":r0:/lock/prices"), "{claim}");
+    assert_eq!(zklock(&servers, &["verify", claim]).await.code, 1);
+    let alone = output(run(&servers, &[], PATH, r#"echo "$ZKLOCK_ACCESS""#)).await;
+    assert_eq!(stdout(&alone), "exclusive\n");
+}
+
+#[tokio::test]
+async fn a_reader_does_not_wait_with_zero_and_is_told_who_is_in_front() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = session_of(&server).await;
+    let at_once = async || {
+        let output = output(run(&servers, &["--shared", "-t", "0"], PATH, "echo in")).await;
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    let writing = lock_of(&session, "alpha").write().await.unwrap();
+    let (code, text, message) = at_once().await;
+    assert_eq!((code, text.as_str()), (Some(75), ""), "{message}");
+    assert!(message.contains("/lock/prices is taken, held by alpha, who came "), "{message}");
+    writing.release().await.unwrap();
+
+    let reading = lock_of(&session, "beta").read().await.unwrap();
+    assert_eq!(at_once().await.1, "in\n");
+    // A writer that waits is in front of every later reader.
+    let mut witness = Witness::new();
+    let mut writer = start(&servers, &["--owner", "gamma"], &witness);
+    until_queued(&session, PATH, 2).await;
+    let (code, _, message) = at_once().await;
+    assert_eq!(code, Some(75), "{message}");
+    assert!(message.contains("is taken, held by the reader beta, who came "), "{message}");
+    assert!(message.contains("; 1 waiting, the writer gamma in front"), "{message}");
+
+    // The same of one that waits, and a signal ends its wait.
+    let mut reader = run(&servers, &["--shared"], PATH, "echo in").stderr(Stdio::piped()).spawn().unwrap();
+    until_queued(&session, PATH, 3).await;
+    let mut lines =
+        tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(reader.stderr.take().unwrap()));
+    let line = within("the message", lines.next_line()).await.unwrap().unwrap();
+    assert!(line.contains("waiting for /lock/prices, held by the reader beta, who came "), "{line}");
+    assert!(line.ends_with("; 2 waiting, the writer gamma in front"), "{line}");
+    signal(&reader, Signal::TERM);
+    assert_eq!(ended(&mut reader).await.code(), Some(143));
+    until_queued(&session, PATH, 2).await;
+    reading.release().await.unwrap();
+    witness.began().await;
+    end(&mut writer).await;
+}
+
+#[tokio::test]
+async fn the_warden_ends_a_reader_as_it_ends_a_writer() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let session = session_of(&server).await;
+    // An operator deletes the reader's node.
+    let mut witness = Witness::new();
+    let script = witness.of("sleep 1000");
+    let mut lost = run(&servers, &["--shared", "--quiet"], PATH, &script).spawn().unwrap();
+    witness.began().await;
+    let node = lock_of(&session, "observer").contenders().await.unwrap().remove(0);
+    assert!(node.path.contains("/rlock-"), "{node:?}");
+    operator(&server).await.delete(&node.path, None).await.unwrap();
+    assert_eq!(ended(&mut lost).await.code(), Some(76));
+    witness.gone().await;
+    // Somebody kills zklock.
+    let mut witness = Witness::new();
+    let mut killed = run(&servers, &["--shared"], PATH, &witness.of("sleep 1000")).spawn().unwrap();
+    witness.began().await;
+    rustix::process::kill_process(pid(&killed), Signal::KILL).unwrap();
+    witness.gone().await;
+    assert!(!ended(&mut killed).await.success());
+}
+
+/// Two readers hold the lock. A writer and a reader wait.
+async fn crowd(server: &ZooKeeper) -> (Vec<zklock::ReadGuard>, Vec<tokio::task::JoinHandle<()>>) {
+    let session = session_of(server).await;
+    let mut readers = Vec::new();
+    for name in ["alpha", "beta"] {
+        readers.push(lock_of(&session, name).read().await.expect("a guard"));
+    }
+    let writer = lock_of(&session, "gamma");
+    let writing = tokio::spawn(async move { drop(writer.write().await.expect("a guard")) });
+    until_queued(&session, PATH, 3).await;
+    let reader = lock_of(&session, "delta");
+    let reading = tokio::spawn(async move { drop(reader.read().await.expect("a guard")) });
+    until_queued(&session, PATH, 4).await;
+    (readers, vec![writing, reading])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn show_says_who_reads_who_writes_and_what_waits_for_whom() {
+    let server = server().await;
+    let (readers, waiters) = crowd(&server).await;
+    let servers = server.connect_string();
+    let shown = zklock(&servers, &["show", PATH]).await;
+    let lines = shown.stdout.lines().collect::<Vec<_>>();
+    assert_eq!(lines.len(), 5, "{shown:?}");
+    let column = |name| lines[0].find(name).unwrap_or_else(|| panic!("{name} in {lines:?}"));
+    let column_of = |name| {
+        let column = column(name);
+        lines[1..].iter().map(|line| line[column..].split("  ").next().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(column_of("POSITION"), ["holder", "holder", "2", "3"]);
+    assert_eq!(column_of("KIND"), ["reader", "reader", "writer", "reader"]);
+    assert_eq!(column_of("OWNER"), ["alpha", "beta", "gamma", "delta"]);
+    assert_eq!(column_of("WAITS FOR"), ["-", "-", "2 holders", "2"]);
+
+    let json = zklock(&servers, &["show", "--json", PATH]).await.json();
+    let of = |field: &str| {
+        let contenders = json["contenders"].as_array().unwrap();
+        contenders.iter().map(|contender| contender[field].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("kind"), [json!("shared"), json!("shared"), json!("exclusive"), json!("shared")]);
+    assert_eq!(of("holds"), [json!(true), json!(true), json!(false), json!(false)]);
+    assert_eq!(of("waits_for"), [json!(null), json!(null), json!(1), json!(2)]);
+
+    let listed = zklock(&servers, &["ls"]).await.stdout;
+    assert!(listed.lines().nth(1).unwrap().contains("2 readers: alpha, …  "), "{listed}");
+    let listed = zklock(&servers, &["ls", "--json"]).await.json();
+    assert_eq!((&listed[0]["holders"], &listed[0]["waiting"]), (&json!(2), &json!(2)));
+    assert_eq!(listed[0]["holder"]["kind"], "shared");
+
+    let report = zklock(&servers, &["doctor", "--json", PATH]).await;
+    let report = serde_json::from_str::<serde_json::Value>(&report.stdout).unwrap();
+    assert_eq!((&report["locks"][0]["contenders"], &report["locks"][0]["foreign"]), (&json!(4), &json!([])));
+    drop(readers);
+    for waiter in waiters {
+        within("the grant", waiter).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_who_watches_sees_readers_come_and_go_without_a_handoff() {
+    let server = server().await;
+    let session = session_of(&server).await;
+    let first = lock_of(&session, "alpha").read().await.unwrap();
+    let terminal = Terminal::start(&server.connect_string(), 24, &["show", "--watch", PATH]);
+    terminal.shows("alpha   a reader").await;
+    terminal.shows(" Nobody waits ").await;
+    let second = lock_of(&session, "beta").read().await.unwrap();
+    terminal.shows("alpha   a reader, and 1 more").await;
+    terminal.shows(" 1 more hold it, nobody waits ").await;
+    let writer = lock_of(&session, "gamma");
+    let writing = tokio::spawn(async move { writer.write().await.expect("a guard") });
+    terminal
+        .becomes("the writer", |screen| screen.contains("writer gamma") && screen.contains("2 holders"))
+        .await;
+    first.release().await.unwrap();
+    terminal.shows("beta   a reader").await;
+    assert!(terminal.text().contains(" No handoff since "), "{}", terminal.text());
+    second.release().await.unwrap();
+    let guard = within("the grant", writing).await.unwrap();
+    terminal.shows("alpha and another reader → gamma   held for ≥ ").await;
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_reader_or_all_of_them_are_released() {
+    const RELEASE: [&str; 4] = ["release", "--force", "--yes", PATH];
+    let server = server().await;
+    let (mut readers, waiters) = crowd(&server).await;
+    let servers = server.connect_string();
+    // Only a holder has the lock to lose.
+    let waiting = zklock(&servers, &[&RELEASE[..], &["--sequence", "2"]].concat()).await;
+    assert_eq!(waiting.code, 1, "{waiting:?}");
+    assert!(waiting.stderr.contains("no holder of /lock/prices has the sequence 2"), "{waiting:?}");
+
+    let (second, first) = (readers.pop().unwrap(), readers.pop().unwrap());
+    let one = zklock(&servers, &[&RELEASE[..], &["--sequence", "0"]].concat()).await;
+    assert_eq!(one.code, 0, "{one:?}");
+    assert!(one.stderr.contains("held by the reader alpha") && !one.stderr.contains("beta"), "{one:?}");
+    assert!(one.stderr.ends_with("1 more hold it still\n"), "{one:?}");
+    assert_eq!(within("the loss", first.lost()).await, LostReason::NodeDeleted);
+    assert!(second.is_held());
+
+    let session = session_of(&server).await;
+    until_queued(&session, PATH, 3).await;
+    // Another reader cannot pass the writer, so one reader is left.
+    let rest = zklock(&servers, &RELEASE).await;
+    assert_eq!(rest.code, 0, "{rest:?}");
+    assert!(rest.stderr.contains("held by the reader beta"), "{rest:?}");
+    assert_eq!(within("the loss", second.lost()).await, LostReason::NodeDeleted);
+    for waiter in waiters {
+        within("the grant", waiter).await.unwrap();
+    }
+
+    let readers =
+        [lock_of(&session, "epsilon").read().await.unwrap(), lock_of(&session, "zeta").read().await.unwrap()];
+    let all = zklock(&servers, &RELEASE).await;
+    assert_eq!(all.code, 0, "{all:?}");
+    for told in ["the reader epsilon", "the reader zeta", "was taken from 2 readers"] {
+        assert!(all.stderr.contains(told), "{told}: {all:?}");
+    }
+    for reader in readers {
+        assert_eq!(within("the loss", reader.lost()).await, LostReason::NodeDeleted);
+    }
+}
