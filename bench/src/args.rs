@@ -23,6 +23,10 @@ pub(crate) enum Command {
     Compare(Compare),
     /// Memory of acquisitions that wait in one process, on one session.
     Memory(Memory),
+    /// Memory of tasks that wait for one key in one process, and the time it takes to pass the lock on.
+    Line(Line),
+    /// Time until the last of many observers is told who leads an election.
+    Elect(Elect),
 }
 
 #[derive(Debug, Args)]
@@ -36,6 +40,9 @@ pub(crate) struct Compare {
     /// How many measured cycles for each client; in `queue`, for the one measured client.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cycles: u32,
+    /// How many tasks each client has in `keys`.
+    #[arg(long, value_name = "M", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) tasks: u32,
     /// What to add to each round trip of a measured client, in milliseconds.
     #[arg(long, value_name = "R", default_value_t = 0.0, value_parser = milliseconds)]
     pub(crate) rtt_ms: f64,
@@ -66,6 +73,30 @@ pub(crate) struct Memory {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Line {
+    /// How many tasks wait.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tasks: u32,
+    /// The most that each may take, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 1_000)]
+    pub(crate) limit_bytes: u64,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Elect {
+    /// How many observers there are, each with a session of its own.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) observers: u32,
+    /// How often it is measured.
+    #[arg(long, value_name = "R", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Common {
     /// Measure on this server, `host:port`, instead of one started for the purpose.
     #[arg(long, value_name = "SERVER", value_parser = one_server)]
@@ -84,6 +115,17 @@ pub(crate) enum Scenario {
     Contended,
     /// One client acquires a lock for which others wait already; they go first.
     Queue,
+    /// Each client acquires and releases three locks at once that nobody else wants, beside one such lock.
+    Multi,
+    /// All tasks of all clients acquire and release the lock of one key, again and again: by zklock's locks by key, by
+    /// zklock's lock, and by zookeeper-client's.
+    Keys,
+    /// All clients acquire and release permits of a semaphore that has eight, beside Curator's
+    /// `InterProcessSemaphoreV2` and one lock. It needs `make curator`.
+    Permits,
+    /// All clients wait as readers behind a writer, which releases the lock; beside it, one writer waits behind
+    /// another, and as many bare watches are awaited.
+    Readers,
 }
 
 impl Compare {

@@ -15,6 +15,9 @@ use crate::stage::Stage;
 /// How many turns each peer gets.
 const SLICES: u32 = 20;
 
+/// What part of the cycles comes first, and is not measured: a Java machine compiles while it runs.
+const WARM_UP: u32 = 4;
+
 /// Measures and prints.
 pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
     let stage = Stage::open(compare.common.connect.as_deref()).await?;
@@ -26,7 +29,7 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
     stage.link().set_round_trip(compare.round_trip());
     let slices = SLICES.min(compare.cycles);
     for entry in &entries {
-        entry.perform(&stage, compare.cycles.div_ceil(slices)).await?;
+        entry.perform(&stage, compare.cycles.div_ceil(WARM_UP)).await?;
     }
     for turn in 0..slices {
         let cycles = compare.cycles / slices + u32::from(turn < compare.cycles % slices);
@@ -70,6 +73,8 @@ struct Tally {
     handoffs: u64,
     /// Seconds for each time a lock changed hands, slice by slice.
     slices: Vec<f64>,
+    /// The longest wait of each slice, as a multiple of what each contender would wait if all had the lock in turn.
+    waits: Vec<f64>,
     cycles: Histogram<u64>,
     requests: u64,
     events: u64,
@@ -84,6 +89,7 @@ impl Tally {
             wall: Duration::ZERO,
             handoffs: 0,
             slices: Vec::new(),
+            waits: Vec::new(),
             cycles,
             requests: 0,
             events: 0,
@@ -94,7 +100,9 @@ impl Tally {
     fn add(&mut self, slice: &Slice, counts: &Counts) -> anyhow::Result<()> {
         self.wall += slice.wall;
         self.handoffs += slice.handoffs;
-        self.slices.push(slice.wall.as_secs_f64() / slice.handoffs as f64);
+        let handoff = slice.wall.as_secs_f64() / slice.handoffs as f64;
+        self.slices.push(handoff);
+        self.waits.push(slice.longest_wait.as_secs_f64() / (handoff * slice.contenders as f64));
         for cycle in &slice.cycles {
             self.cycles.record(u64::try_from(cycle.as_nanos())?)?;
         }
@@ -108,9 +116,7 @@ impl Tally {
     ///
     /// A machine that does something else for a moment spoils a slice or two, and a mean with them.
     fn median_time_per_handoff(&self) -> f64 {
-        let mut slices = self.slices.clone();
-        slices.sort_unstable_by(f64::total_cmp);
-        slices.get(slices.len() / 2).copied().unwrap_or(f64::NAN)
+        median(&self.slices)
     }
 
     fn median_time_per_cycle(&self) -> f64 {
@@ -134,26 +140,37 @@ impl Tally {
             requests_per_cycle: self.per_cycle(self.requests),
             events_per_cycle: self.per_cycle(self.events),
             reply_bytes_per_cycle: self.per_cycle(self.reply_bytes),
+            longest_wait: median(&self.waits),
         }
     }
 }
 
-/// zklock against each of the others, in what the scenario is about.
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The first against each of the others, in what the scenario is about.
 fn ratios(entries: &[Entry], compare: &Compare) -> Vec<Ratio> {
     type Metric = (&'static str, fn(&Tally) -> f64);
     let metrics: &[Metric] = match compare.scenario {
-        Scenario::Free => &[("median_time_per_cycle", Tally::median_time_per_cycle)],
-        Scenario::Contended => &[("median_time_per_handoff", Tally::median_time_per_handoff)],
+        Scenario::Free | Scenario::Multi | Scenario::Readers => {
+            &[("median_time_per_cycle", Tally::median_time_per_cycle)]
+        }
+        Scenario::Contended | Scenario::Keys | Scenario::Permits => {
+            &[("median_time_per_handoff", Tally::median_time_per_handoff)]
+        }
         Scenario::Queue => &[
             ("reply_bytes_per_cycle", |tally| tally.per_cycle(tally.reply_bytes)),
             ("requests_per_cycle", |tally| tally.per_cycle(tally.requests)),
             ("median_time_per_handoff", Tally::median_time_per_handoff),
         ],
     };
-    let Some((zklock, others)) = entries.split_first() else { return Vec::new() };
+    let Some((first, others)) = entries.split_first() else { return Vec::new() };
     let of = |other: &Entry, (metric, value): Metric| Ratio {
-        ratio: value(&zklock.tally) / value(&other.tally),
-        of: zklock.peer.name(),
+        ratio: value(&first.tally) / value(&other.tally),
+        of: first.peer.name(),
         against: other.peer.name(),
         metric,
     };

@@ -7,10 +7,12 @@
 //! ```
 //!
 //! `compare` has the peers take turns, slice by slice, so that whatever disturbs the machine disturbs them all alike.
-//! `memory` says what a waiting acquisition costs.
+//! `memory` says what a waiting acquisition costs, `line` what tasks in line for a key cost, and `elect` how long it takes to tell observers who leads.
 
 mod args;
 mod compare;
+mod elect;
+mod line;
 mod memory;
 mod peers;
 mod report;
@@ -39,5 +41,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<bool> {
     match arguments.command {
         Command::Compare(compare) => compare::run(&compare).await.map(|()| true),
         Command::Memory(memory) => memory::run(&memory).await,
+        Command::Line(line) => line::run(&line).await,
+        Command::Elect(elect) => elect::run(&elect).await.map(|()| true),
     }
 }

@@ -93,7 +93,7 @@ impl Reading {
 }
 
 /// Resident memory of this process, in bytes.
-fn resident() -> anyhow::Result<u64> {
+pub(crate) fn resident() -> anyhow::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status").context("needs Linux's /proc")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;

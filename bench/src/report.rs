@@ -33,6 +33,10 @@ pub(crate) struct Line {
     /// Replies and events.
     #[serde(serialize_with = "short")]
     pub(crate) reply_bytes_per_cycle: f64,
+    /// The longest wait, as a multiple of what each contender would wait if all had the lock in turn: of half of the slices
+    /// it was less. Only where all contend for one lock.
+    #[serde(serialize_with = "short")]
+    pub(crate) longest_wait: f64,
 }
 
 /// One peer's number divided by another's.
@@ -62,19 +66,24 @@ impl Report {
 
     fn print_table(&self) {
         println!(
-            "{:<25} {:>9} {:>10} {:>10} {:>9} {:>7} {:>12}",
-            "", "per s", "p50 us", "p99 us", "requests", "events", "reply bytes"
+            "{:<25} {:>9} {:>10} {:>10} {:>9} {:>7} {:>12} {:>8}",
+            "", "per s", "p50 us", "p99 us", "requests", "events", "reply bytes", "longest"
         );
         for line in &self.lines {
             println!(
-                "{:<25} {:>9.1} {:>10.0} {:>10.0} {:>9.2} {:>7.2} {:>12.1}",
+                "{:<25} {:>9.1} {:>10.0} {:>10.0} {:>9.2} {:>7.2} {:>12.1} {:>8}",
                 line.implementation,
                 line.per_s,
                 line.p50_us,
                 line.p99_us,
                 line.requests_per_cycle,
                 line.events_per_cycle,
-                line.reply_bytes_per_cycle
+                line.reply_bytes_per_cycle,
+                if line.longest_wait.is_finite() {
+                    format!("{:.2}", line.longest_wait)
+                } else {
+                    String::new()
+                }
             );
         }
         for ratio in &self.ratios {

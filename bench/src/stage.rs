@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use futures::future::BoxFuture;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use zklock_testcontainers::{Link, ZooKeeper};
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
@@ -70,6 +72,28 @@ impl Stage {
             }
             pause(deadline, || format!("{directory} has {present} children instead of {count}")).await?;
         }
+    }
+
+    /// Returns once the server has this many watches, or more.
+    pub(crate) async fn wait_for_watches(&self, count: u64) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let watches = self.watches().await.context("the server does not answer `mntr`")?;
+            if watches >= count {
+                return Ok(());
+            }
+            pause(deadline, || format!("there are {watches} watches instead of {count}")).await?;
+        }
+    }
+
+    /// How many watches the server has.
+    async fn watches(&self) -> anyhow::Result<u64> {
+        let mut stream = TcpStream::connect(&self.address).await?;
+        stream.write_all(b"mntr").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let watches = answer.lines().find_map(|line| line.strip_prefix("zk_watch_count"));
+        Ok(watches.context("it tells no number of watches")?.trim().parse()?)
     }
 
     /// Returns once all that was asked through the link is answered, at least `requests`.

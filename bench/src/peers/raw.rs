@@ -11,7 +11,7 @@ pub(super) struct Raw {
     prefix: String,
 }
 
-struct Node<'a> {
+pub(super) struct Node<'a> {
     session: &'a Session,
     path: String,
 }
@@ -25,14 +25,15 @@ impl Raw {
 
 impl Client for Raw {
     fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>> {
-        async {
-            let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-            let (_, sequence) = self.session.create(&self.prefix, DATA, &options).await?;
-            let path = format!("{}{sequence}", self.prefix);
-            Ok(Box::new(Node { session: &self.session, path }) as Box<dyn Held>)
-        }
-        .boxed()
+        async { Ok(Box::new(create(&self.session, &self.prefix).await?) as Box<dyn Held>) }.boxed()
     }
+}
+
+/// Creates a node with this prefix, which is deleted by its release.
+pub(super) async fn create<'a>(session: &'a Session, prefix: &str) -> anyhow::Result<Node<'a>> {
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let (_, sequence) = session.create(prefix, DATA, &options).await?;
+    Ok(Node { session, path: format!("{prefix}{sequence}") })
 }
 
 impl Held for Node<'_> {

@@ -24,4 +24,8 @@ pub(crate) struct Slice {
     pub(crate) cycles: Vec<Duration>,
     /// How often a lock changed hands.
     pub(crate) handoffs: u64,
+    /// How many contended for it.
+    pub(crate) contenders: usize,
+    /// The longest time that one of them waited.
+    pub(crate) longest_wait: Duration,
 }

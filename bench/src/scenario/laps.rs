@@ -1,12 +1,13 @@
 //! Clients acquire and release in a closed loop.
 //!
-//! *Free*: each has a lock of its own. A cycle ends when the lock is free again: whoever wants it next can have it no
-//! earlier. *Contended*: all have one lock, which is never free, so the time a cycle takes on the whole, less the time for
+//! *Free*: each has a lock of its own, or several (*multi*). A cycle ends when the lock is free again, because the next one
+//! can have it no earlier. *Contended*: all have one lock, which is never free, so the time a cycle takes on the whole, less the time for
 //! which the lock was held, is the time of a handoff.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 
@@ -18,32 +19,40 @@ pub(super) struct Laps {
     /// How long each holds the lock.
     hold: Duration,
     clients: Vec<Arc<dyn Client>>,
+    /// How many tasks each client has.
+    tasks: u32,
     directories: Vec<String>,
 }
 
 impl Laps {
     /// Each client has a lock of its own.
     pub(super) async fn free(peer: Peer, clients: u32, stage: &Stage) -> anyhow::Result<Self> {
-        let mut cast = Self { hold: Duration::ZERO, clients: Vec::new(), directories: Vec::new() };
+        let mut cast = Self { hold: Duration::ZERO, clients: Vec::new(), tasks: 1, directories: Vec::new() };
         for number in 0..clients {
-            let directory = stage.directory(&format!("{}/{number}", peer.name())).await?;
-            cast.clients.push(peer.connect(&stage.link().address(), &directory).await?);
-            cast.directories.push(directory);
+            let mut first = None;
+            for name in peer.directories(&format!("{}/{number}", peer.name())) {
+                let directory = stage.directory(&name).await?;
+                first.get_or_insert_with(|| directory.clone());
+                cast.directories.push(directory);
+            }
+            let first = first.context("a peer without a lock")?;
+            cast.clients.push(peer.connect(&stage.link().address(), &first).await?);
         }
         Ok(cast)
     }
 
-    /// All clients have one lock.
+    /// All tasks of all clients have one lock.
     pub(super) async fn contended(
         peer: Peer,
         clients: u32,
+        tasks: u32,
         hold: Duration,
         stage: &Stage,
     ) -> anyhow::Result<Self> {
         let directory = stage.directory(peer.name()).await?;
         let address = stage.link().address();
         let clients = try_join_all((0..clients).map(|_| peer.connect(&address, &directory))).await?;
-        Ok(Self { hold, clients, directories: vec![directory] })
+        Ok(Self { hold, clients, tasks, directories: peer.directories(&directory) })
     }
 }
 
@@ -51,17 +60,21 @@ impl Cast for Laps {
     fn perform<'a>(&'a self, _: &'a Stage, cycles: u32) -> BoxFuture<'a, anyhow::Result<Slice>> {
         async move {
             let start = Instant::now();
+            let clients = self.clients.iter().flat_map(|client| (0..self.tasks).map(|_| client.clone()));
             let tasks =
-                self.clients.iter().map(|client| tokio::spawn(run(client.clone(), cycles, self.hold)));
+                clients.map(|client| tokio::spawn(run(client, cycles, self.hold))).collect::<Vec<_>>();
+            let count = tasks.len();
             let mut slice = Slice::default();
             let mut held = Duration::ZERO;
             for laps in try_join_all(tasks).await? {
                 let laps = laps?;
                 slice.cycles.extend(laps.cycles);
+                slice.longest_wait = slice.longest_wait.max(laps.longest_wait);
                 held += laps.held;
             }
             slice.wall = start.elapsed().saturating_sub(held);
             slice.handoffs = slice.cycles.len() as u64;
+            slice.contenders = count;
             Ok(slice)
         }
         .boxed()
@@ -76,6 +89,7 @@ impl Cast for Laps {
 #[derive(Default)]
 struct Run {
     cycles: Vec<Duration>,
+    longest_wait: Duration,
     held: Duration,
 }
 
@@ -85,6 +99,7 @@ async fn run(client: Arc<dyn Client>, cycles: u32, hold: Duration) -> anyhow::Re
         let start = Instant::now();
         let guard = client.acquire().await?;
         let held = Instant::now();
+        own.longest_wait = own.longest_wait.max(held - start);
         if !hold.is_zero() {
             tokio::time::sleep(hold).await;
             own.held += held.elapsed();

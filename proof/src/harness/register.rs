@@ -21,8 +21,18 @@ use super::speech::to_line;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum Request<W> {
-    Read { who: W, token: Option<i64> },
-    Write { who: W, token: Option<i64>, read: u64, value: u64 },
+    /// `shared` if its guard is a reader's.
+    Read {
+        who: W,
+        token: Option<FencingToken>,
+        shared: bool,
+    },
+    Write {
+        who: W,
+        token: Option<FencingToken>,
+        read: u64,
+        value: u64,
+    },
 }
 
 /// What the register answers.
@@ -31,7 +41,7 @@ pub(crate) enum Request<W> {
 pub(crate) enum Answer {
     Value(u64),
     Accepted,
-    /// A higher token was there before.
+    /// A higher token was there before: of anybody for a writer, of a writer for a reader.
     Stale,
 }
 
@@ -40,10 +50,21 @@ pub(crate) enum Answer {
 pub(crate) struct Write<W> {
     pub(crate) at: Instant,
     pub(crate) who: W,
-    pub(crate) token: Option<i64>,
+    pub(crate) token: Option<FencingToken>,
     /// What its writer had read.
     pub(crate) read: u64,
     pub(crate) value: u64,
+}
+
+/// A reader's read that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Look<W> {
+    pub(crate) who: W,
+    pub(crate) token: Option<FencingToken>,
+    /// What it was told.
+    pub(crate) value: u64,
+    /// How many writes had been accepted before.
+    pub(crate) writes: usize,
 }
 
 /// What the register was asked for.
@@ -51,6 +72,8 @@ pub(crate) struct Write<W> {
 pub(crate) struct Ledger<W> {
     pub(crate) value: u64,
     pub(crate) writes: Vec<Write<W>>,
+    pub(crate) looks: Vec<Look<W>>,
+    /// Reads of writers.
     pub(crate) reads: u64,
     /// Reads and writes that were refused for their tokens.
     pub(crate) refused_reads: u64,
@@ -59,7 +82,8 @@ pub(crate) struct Ledger<W> {
 
 impl<W> Default for Ledger<W> {
     fn default() -> Self {
-        Self { value: 0, writes: Vec::new(), reads: 0, refused_reads: 0, refused_writes: 0 }
+        let (writes, looks) = (Vec::new(), Vec::new());
+        Self { value: 0, writes, looks, reads: 0, refused_reads: 0, refused_writes: 0 }
     }
 }
 
@@ -132,8 +156,17 @@ async fn serve<W: DeserializeOwned>(stream: TcpStream, store: Arc<Mutex<Store<W>
 impl<W> Store<W> {
     fn take(&mut self, request: Request<W>, at: Instant) -> Answer {
         let (Request::Read { token, .. } | Request::Write { token, .. }) = request;
-        let admitted = token.is_none_or(|token| self.gate.admit(FencingToken::new(token)).is_ok());
+        let shared = matches!(request, Request::Read { shared: true, .. });
+        let admitted = token.is_none_or(|token| match shared {
+            true => self.gate.admit_shared(token).is_ok(),
+            false => self.gate.admit(token).is_ok(),
+        });
         match request {
+            Request::Read { who, .. } if admitted && shared => {
+                let (value, writes) = (self.ledger.value, self.ledger.writes.len());
+                self.ledger.looks.push(Look { who, token, value, writes });
+                Answer::Value(value)
+            }
             Request::Read { .. } if admitted => {
                 self.ledger.reads += 1;
                 Answer::Value(self.ledger.value)
@@ -188,8 +221,13 @@ mod tests {
     async fn a_holder_that_was_succeeded_is_refused_once_its_successor_has_read() {
         let register = Register::<u16>::open().await.unwrap();
         let mut desk = Desk::connect(register.address()).await.unwrap();
-        let read = |token| Request::Read { who: WHO, token: Some(token) };
-        let write = |token, read| Request::Write { who: WHO, token: Some(token), read, value: read + 1 };
+        let read = |token| Request::Read { who: WHO, token: Some(FencingToken::new(token)), shared: false };
+        let write = |token, read| Request::Write {
+            who: WHO,
+            token: Some(FencingToken::new(token)),
+            read,
+            value: read + 1,
+        };
         assert_eq!(desk.ask(read(5)).await.unwrap(), Answer::Value(0));
         assert_eq!(desk.ask(read(6)).await.unwrap(), Answer::Value(0));
         assert_eq!(desk.ask(write(5, 0)).await.unwrap(), Answer::Stale);
@@ -198,6 +236,27 @@ mod tests {
         let ledger = register.ledger();
         assert_eq!((ledger.value, ledger.writes.len(), ledger.reads), (1, 1, 2));
         assert_eq!((ledger.refused_reads, ledger.refused_writes), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn readers_share_the_register_until_a_writer_comes() {
+        let register = Register::<u16>::open().await.unwrap();
+        let mut desk = Desk::connect(register.address()).await.unwrap();
+        let look = |token| Request::Read { who: WHO, token: Some(FencingToken::new(token)), shared: true };
+        let write =
+            |token| Request::Write { who: WHO, token: Some(FencingToken::new(token)), read: 0, value: 1 };
+        for token in [6, 5] {
+            assert_eq!(desk.ask(look(token)).await.unwrap(), Answer::Value(0));
+        }
+        assert_eq!(desk.ask(write(5)).await.unwrap(), Answer::Stale);
+        assert_eq!(desk.ask(write(7)).await.unwrap(), Answer::Accepted);
+        assert_eq!(desk.ask(look(6)).await.unwrap(), Answer::Stale);
+        assert_eq!(desk.ask(look(8)).await.unwrap(), Answer::Value(1));
+        let looks: Vec<_> = register.ledger().looks.iter().map(|look| (look.token, look.writes)).collect();
+        assert_eq!(
+            looks,
+            [(6, 0), (5, 0), (8, 1)].map(|(token, writes)| (Some(FencingToken::new(token)), writes))
+        );
     }
 
     #[tokio::test]

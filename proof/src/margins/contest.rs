@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use zklock::{Guard, LockOptions, LostReason, Session};
+use tokio::task::JoinHandle;
+use zklock::{AcquireError, Exclusive, Guard, LockOptions, LostReason, Session};
 use zklock_test_support::{Waiter, enqueue_behind, number, within};
 use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
 use zookeeper_client::Client;
@@ -93,29 +94,36 @@ impl Contest {
         Self { holding, guard, waiter, waiting }
     }
 
-    /// Waits until the holder has lost the lock and the waiter has got it. Whatever happens, the loss comes first.
+    /// Waits until the holder has lost the lock and the waiter has got it. The loss must come first.
     pub(crate) async fn outcome(&mut self) -> Outcome {
-        let (guard, waiter) = (&self.guard, &mut self.waiter);
-        let lost = async {
-            assert_eq!(guard.lost().await, LostReason::Unconfirmed);
-            Instant::now()
-        };
-        let (lost, (next, granted)) = tokio::join!(within("the loss", lost), async {
-            let next = within("the grant", waiter).await.expect("no panic").expect("a guard");
-            let granted = Instant::now();
-            assert!(!guard.is_held(), "two guards at once");
-            assert!(next.is_held() && next.token() > guard.token());
-            (next, granted)
-        });
-        assert!(lost <= granted, "the loss comes first");
-        Outcome { margin: granted.seconds_after(lost), next }
+        outcome(&self.guard, &mut self.waiter).await
     }
 }
 
+/// Waits until the holder has lost what it holds and the waiter has got it. The loss must come first.
+pub(crate) async fn outcome<K: 'static, N: 'static>(
+    guard: &Guard<K>,
+    waiter: &mut JoinHandle<Result<Guard<N>, AcquireError>>,
+) -> Outcome<N> {
+    let lost = async {
+        assert_eq!(guard.lost().await, LostReason::Unconfirmed);
+        Instant::now()
+    };
+    let (lost, (next, granted)) = tokio::join!(within("the loss", lost), async {
+        let next = within("the grant", waiter).await.expect("no panic").expect("a guard");
+        let granted = Instant::now();
+        assert!(!guard.is_held(), "two guards at once");
+        assert!(next.is_held() && next.token() > guard.token());
+        (next, granted)
+    });
+    assert!(lost <= granted, "the loss comes first");
+    Outcome { margin: granted.seconds_after(lost), next }
+}
+
 /// What came of a contest.
-pub(crate) struct Outcome {
+pub(crate) struct Outcome<K = Exclusive> {
     /// Seconds from the loss to the grant.
     pub(crate) margin: f64,
     /// The next holder's.
-    pub(crate) next: Guard,
+    pub(crate) next: Guard<K>,
 }

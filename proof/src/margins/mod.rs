@@ -9,6 +9,7 @@ mod contest;
 mod cut_off_client;
 mod cut_off_server;
 mod differing_servers;
+mod family;
 mod holder;
 mod late_create;
 mod leader_death;

@@ -4,8 +4,8 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::{
-    cut_off_client, cut_off_server, differing_servers, late_create, leader_death, operator, paused_server,
-    rolling_restart, stalled_server, stopped_process,
+    cut_off_client, cut_off_server, differing_servers, family, late_create, leader_death, operator,
+    paused_server, rolling_restart, stalled_server, stopped_process,
 };
 use crate::harness::Row;
 
@@ -29,6 +29,7 @@ pub(crate) const SCENARIOS: &[Scenario] = scenarios![
     stalled_server::the_leaders_word_comes_late_to_the_holders_follower,
     cut_off_client::the_holders_client_is_cut_off_from_every_server,
     paused_server::the_holders_server_is_paused,
+    family::a_follower_is_cut_off_under_the_whole_family,
     leader_death::the_leader_dies_before_it_gets_a_release,
     leader_death::the_leader_dies_before_its_answer_to_a_release_is_seen,
     leader_death::the_leader_dies_before_it_gets_a_create,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::time::{MissedTickBehavior, interval};
+use zklock::FencingToken;
 
 use crate::harness::register::{Answer, Desk, Request};
 use crate::harness::{self, Instant};
@@ -62,7 +63,7 @@ struct Contender<'a, L> {
     desk: Desk,
     part: &'a Part,
     /// The token of the hold, if the lock has any.
-    token: Option<i64>,
+    token: Option<FencingToken>,
     /// When the lock last said that it is held; `None` while it is not held, or cannot tell.
     last_held: Option<Instant>,
 }

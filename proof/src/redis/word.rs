@@ -1,6 +1,7 @@
 //! What conductor and contenders say to each other: a line of JSON each.
 
 use serde::{Deserialize, Serialize};
+use zklock::FencingToken;
 
 use crate::harness::Instant;
 
@@ -35,7 +36,7 @@ pub(crate) enum Word {
     Ready,
     Acquiring,
     Acquired {
-        token: Option<i64>,
+        token: Option<FencingToken>,
     },
     /// The acquisition failed: the lock is not held, as far as its user is told.
     Failed {

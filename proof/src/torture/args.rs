@@ -15,8 +15,31 @@ pub(crate) enum Recipe {
     ZookeeperClient,
 }
 
+/// What is tortured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mode {
+    /// One lock.
+    Lock,
+    /// One read-write lock.
+    Rw,
+    /// Several of five locks at once.
+    Multi,
+    /// An election, with observers.
+    Election,
+    /// Locks by key, which the tasks of a process pass on.
+    Registry,
+    /// A semaphore, with permits of several weights.
+    Semaphore,
+    /// Slots.
+    Slots,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Torture {
+    /// What the processes contend for.
+    #[arg(long, value_enum, default_value_t = Mode::Lock)]
+    pub(crate) mode: Mode,
     /// For how long there are faults, in seconds. Starting, recovering and looking for remains take some ten more.
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) seconds: u64,
@@ -26,7 +49,7 @@ pub(crate) struct Torture {
     /// Decides which faults there are, and when. Drawn and printed if it is left out.
     #[arg(long, value_name = "X")]
     pub(crate) seed: Option<u64>,
-    /// Whose lock is tortured.
+    /// Whose lock is tortured. Another client's can be tortured in the mode `lock` alone.
     #[arg(long, value_enum, default_value_t = Recipe::Zklock)]
     pub(crate) lock: Recipe,
     /// Print one JSON object.

@@ -1,12 +1,18 @@
 //! Judges a history. Pure: what goes in is what was seen, what comes out is what was wrong.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use zklock::FencingToken;
 
-use super::history::{End, Fault, History, Hold, Outcome};
+use super::args::Mode;
+use super::history::{History, Outcome};
+use super::mode::rules;
 use super::record::Who;
+use super::taken::Taken;
+use super::wish::{Claim, conflict};
 use crate::harness::overlaps;
+use crate::harness::register::{Ledger, Look, Write};
 
 /// How many violations of a sort are told in full.
 const EXAMPLES: usize = 20;
@@ -14,36 +20,62 @@ const EXAMPLES: usize = 20;
 /// Each must be 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Verdict {
-    /// Pairs of guards that were valid at the same time.
+    /// Pairs of guards in conflict that were valid at the same time.
     pub(crate) overlaps: u64,
-    /// Grants, and accepted writes, whose token is not above, or not as high as, one before.
+    /// Guards that lacked the node of one of their locks.
+    pub(crate) partial: u64,
+    /// Grants, accepted writes and reads whose token is not above, or not as high as, one in conflict with it before.
     pub(crate) out_of_order: u64,
-    /// Accepted writes that were built on another value than the one they replaced, and what is missing in the end.
+    /// Accepted writes that were built on another value than the one they replaced, reads of another value than the last
+    /// one written, and what is missing in the end.
     pub(crate) lost_updates: u64,
     /// Nodes and watches that nobody owned, when all was over.
     pub(crate) orphans: u64,
+    /// Announcements and ends of announcements that observers were told of, and should not have been.
+    pub(crate) misled: u64,
+    /// Observers that were not told the present state, when all was over.
+    pub(crate) uninformed: u64,
+    /// What else the mode forbids.
+    pub(crate) broken: u64,
     /// Acquisitions without an outcome though their process lived, and contenders that were not granted once more.
     pub(crate) unfinished: u64,
     /// Clients that ended by themselves.
     pub(crate) crashes: u64,
+    /// What a run of this mode has to show, and this one has not.
+    pub(crate) unproven: u64,
     /// What exactly, for the first ones of each.
     pub(crate) examples: Vec<String>,
 }
 
 impl Verdict {
-    pub(crate) fn of(history: &History) -> Self {
+    pub(crate) fn of(mode: Mode, history: &History) -> Self {
         let mut verdict = Self::default();
         verdict.overlaps(history);
         verdict.order(history);
-        verdict.updates(history);
+        for ledger in &history.ledgers {
+            verdict.register(ledger);
+        }
         verdict.remains(history);
         verdict.liveness(history);
+        verdict.observers(mode, history);
+        for (number, broken) in (1..).zip(rules(mode).broken(history)) {
+            verdict.broken = number;
+            verdict.tell(number, format!("broken: {broken}"));
+        }
+        let unproven = rules(mode).unproven(history);
+        verdict.unproven = unproven.len() as u64;
+        for (number, missing) in (1..).zip(unproven) {
+            verdict.tell(number, format!("unproven: {missing}"));
+        }
         verdict
     }
 
     pub(crate) fn passed(&self) -> bool {
-        let Self { overlaps, out_of_order, lost_updates, orphans, unfinished, crashes, examples: _ } = self;
-        overlaps + out_of_order + lost_updates + orphans + unfinished + crashes == 0
+        let Self { overlaps, partial, out_of_order, lost_updates, .. } = self;
+        let Self { orphans, misled, uninformed, broken, unfinished, crashes, unproven, .. } = self;
+        let of_guards = [overlaps, partial, out_of_order, lost_updates, orphans, unfinished];
+        let mut wrong = of_guards.into_iter().chain([misled, uninformed, broken, crashes, unproven]);
+        wrong.all(|number| *number == 0)
     }
 
     fn tell(&mut self, number: u64, example: String) {
@@ -56,57 +88,95 @@ impl Verdict {
         let taken = Taken::of(&history.faults);
         let spans = history.holds.iter().map(|hold| (hold, hold.granted, hold.valid_until(taken.has(hold))));
         for (before, hold, time) in overlaps(spans.collect()) {
+            if !conflict(&before.claims, &hold.claims) {
+                continue;
+            }
             self.overlaps += 1;
             let text = format!(
-                "overlap: {} (granted at {}, {:?}) with {} (granted at {}) for {:.3} ms",
+                "overlap: {} (granted {} at {}, {:?}) with {} (granted {} at {}) for {:.3} ms",
                 before.who,
+                text(&before.claims),
                 before.granted.0,
                 before.end,
                 hold.who,
+                text(&hold.claims),
                 hold.granted.0,
                 time.as_secs_f64() * 1e3
             );
             self.tell(self.overlaps, text);
         }
+        for hold in history.holds.iter().filter(|hold| !hold.is_whole) {
+            self.partial += 1;
+            let text = format!("partial: {}, granted {} at {}", hold.who, text(&hold.claims), hold.granted.0);
+            self.tell(self.partial, text);
+        }
     }
 
+    /// Those in conflict are served in the order in which they came: tokens are given at the entry into the queue.
     fn order(&mut self, history: &History) {
-        let mut highest = None;
+        let mut marks = BTreeMap::<usize, Marks>::new();
         for hold in &history.holds {
-            if hold.token.is_some() && hold.token <= highest {
-                self.out_of_order += 1;
-                let text = format!("order: {} was granted {:?} after {highest:?}", hold.who, hold.token);
-                self.tell(self.out_of_order, text);
+            for claim in &hold.claims {
+                let marks = marks.entry(claim.lock).or_default();
+                let highest = marks.against(claim.shared);
+                if hold.token.is_some() && hold.token <= highest {
+                    self.out_of_order += 1;
+                    let (who, token) = (hold.who, hold.token);
+                    let text = format!("order: {who} was granted {claim} with {token:?} after {highest:?}");
+                    self.tell(self.out_of_order, text);
+                }
+                marks.see(claim.shared, hold.token);
             }
-            highest = highest.max(hold.token);
-        }
-        let mut highest = None;
-        for write in &history.ledger.writes {
-            if write.token < highest {
-                self.out_of_order += 1;
-                let text = format!("order: {} wrote with {:?} after {highest:?}", write.who, write.token);
-                self.tell(self.out_of_order, text);
-            }
-            highest = highest.max(write.token);
         }
     }
 
-    fn updates(&mut self, history: &History) {
-        let mut value = 0;
-        for write in &history.ledger.writes {
-            if write.read != value {
-                self.lost_updates += 1;
-                let (who, read) = (write.who, write.read);
-                let text = format!("lost update: {who} replaced {value}, having read {read}");
-                self.tell(self.lost_updates, text);
+    /// What a register has accepted, in its order: no write with a lower token than any before, no read of a reader with a
+    /// lower one than any write before; each built on the last value, or told of it.
+    fn register(&mut self, ledger: &Ledger<Who>) {
+        let (mut marks, mut value, lost_before) = (Marks::default(), 0, self.lost_updates);
+        let mut looks = ledger.looks.iter().peekable();
+        for (number, write) in ledger.writes.iter().enumerate() {
+            while let Some(look) = looks.next_if(|look| look.writes <= number) {
+                self.look(look, &mut marks, value);
             }
+            self.write(write, &mut marks, value);
             value = write.value;
         }
+        for look in looks {
+            self.look(look, &mut marks, value);
+        }
         // What the register says of itself must agree.
-        let accepted = history.ledger.writes.len() as u64;
-        if history.ledger.value != accepted && self.lost_updates == 0 {
-            self.lost_updates += accepted.abs_diff(history.ledger.value);
-            self.tell(1, format!("lost update: {} after {accepted} writes", history.ledger.value));
+        let accepted = ledger.writes.len() as u64;
+        if ledger.value != accepted && self.lost_updates == lost_before {
+            self.lost_updates += accepted.abs_diff(ledger.value);
+            self.tell(1, format!("lost update: {} after {accepted} writes", ledger.value));
+        }
+    }
+
+    fn look(&mut self, look: &Look<Who>, marks: &mut Marks, value: u64) {
+        let (who, token, highest) = (look.who, look.token, marks.against(true));
+        if token < highest {
+            self.out_of_order += 1;
+            self.tell(self.out_of_order, format!("order: {who} read with {token:?} after {highest:?}"));
+        }
+        marks.see(true, token);
+        if look.value != value {
+            self.lost_updates += 1;
+            self.tell(self.lost_updates, format!("lost update: {who} was told {} for {value}", look.value));
+        }
+    }
+
+    fn write(&mut self, write: &Write<Who>, marks: &mut Marks, value: u64) {
+        let (who, token, highest) = (write.who, write.token, marks.against(false));
+        if token < highest {
+            self.out_of_order += 1;
+            self.tell(self.out_of_order, format!("order: {who} wrote with {token:?} after {highest:?}"));
+        }
+        marks.see(false, token);
+        if write.read != value {
+            self.lost_updates += 1;
+            let text = format!("lost update: {who} replaced {value}, having read {}", write.read);
+            self.tell(self.lost_updates, text);
         }
     }
 
@@ -115,6 +185,17 @@ impl Verdict {
         self.orphans = remains.nodes.len() as u64 + remains.watches + remains.ephemerals;
         if self.orphans > 0 {
             self.tell(1, format!("orphans: {remains:?}"));
+        }
+    }
+
+    fn observers(&mut self, mode: Mode, history: &History) {
+        for (number, misled) in (1..).zip(rules(mode).misled(history)) {
+            self.misled = number;
+            self.tell(number, format!("misled: {misled}"));
+        }
+        for (number, who) in (1..).zip(&history.announcements.uninformed) {
+            self.uninformed = number;
+            self.tell(number, format!("uninformed: {who} was not told the present state in the end"));
         }
     }
 
@@ -136,49 +217,42 @@ impl Verdict {
     }
 }
 
-/// The sessions that an operator closed, and those of which a node was deleted or written to.
-pub(crate) struct Taken<'a>(Vec<&'a Fault>);
+fn text(claims: &[Claim]) -> String {
+    claims.iter().map(Claim::to_string).collect::<Vec<_>>().join(" and ")
+}
 
-impl<'a> Taken<'a> {
-    pub(crate) fn of(faults: &'a [Fault]) -> Self {
-        Self(faults.iter().filter(|fault| fault.kind.may_take()).collect())
+/// The highest tokens that were seen so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    exclusive: Option<FencingToken>,
+    shared: Option<FencingToken>,
+}
+
+impl Marks {
+    /// The highest of those that must not be at the same time.
+    fn against(self, shared: bool) -> Option<FencingToken> {
+        if shared { self.exclusive } else { self.exclusive.max(self.shared) }
     }
 
-    /// Whether an operator took the lock from this holder, so that its lease promised what nobody could keep.
-    pub(crate) fn has(&self, hold: &Hold) -> bool {
-        let lost = matches!(hold.end, End::Lost(_));
-        lost && self
-            .0
-            .iter()
-            .any(|fault| fault.session == Some(hold.session) && (hold.asked..=hold.over).contains(&fault.at))
+    fn see(&mut self, shared: bool, token: Option<FencingToken>) {
+        let mark = if shared { &mut self.shared } else { &mut self.exclusive };
+        *mark = token.max(*mark);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{Attempt, Remains};
-    use super::super::record::{How, Seen};
+    use super::super::history::{Attempt, End, Fault, Hold, Remains};
+    use super::super::record::How;
     use super::super::schedule::Kind;
     use super::*;
     use crate::harness::Instant;
-    use crate::harness::register::{Ledger, Write};
 
     const ONE: Who = Who { client: 1, task: 1 };
     const TWO: Who = Who { client: 2, task: 1 };
 
     fn hold(who: Who, token: i64, granted: u64, valid: u64, end: End) -> Hold {
-        let (granted, valid, over) = (Instant(granted), Instant(valid), Instant(valid + 1));
-        let seen = Seen { valid, promised: Some(valid) };
-        Hold {
-            who,
-            session: i64::from(who.client),
-            token: Some(token),
-            asked: granted,
-            granted,
-            seen,
-            over,
-            end,
-        }
+        Hold { end, ..Hold::sample(who, token, granted, valid, &[Claim::exclusive(0)]) }
     }
 
     fn lost(why: &str) -> End {
@@ -187,11 +261,18 @@ mod tests {
 
     /// Two take turns, and write what they should.
     fn history() -> History {
-        let write =
-            |at, who, token, read| Write { at: Instant(at), who, token: Some(token), read, value: read + 1 };
+        let write = |at, who, token, read| Write {
+            at: Instant(at),
+            who,
+            token: Some(FencingToken::new(token)),
+            read,
+            value: read + 1,
+        };
         let attempt = |who, asked, outcome| Attempt {
             who,
             how: How::Wait,
+            key: None,
+            weight: None,
             asked: Instant(asked),
             ended: Instant(asked + 5),
             outcome,
@@ -204,11 +285,11 @@ mod tests {
                 hold(TWO, 8, 70, 80, End::Dropped),
             ],
             attempts: vec![attempt(ONE, 1, Outcome::Granted), attempt(TWO, 2, Outcome::Killed)],
-            ledger: Ledger {
+            ledgers: vec![Ledger {
                 value: 3,
                 writes: vec![write(15, ONE, 5, 0), write(16, ONE, 5, 1), write(35, TWO, 6, 2)],
                 ..Ledger::default()
-            },
+            }],
             ..History::default()
         }
     }
@@ -216,7 +297,7 @@ mod tests {
     fn verdict(spoil: impl FnOnce(&mut History)) -> Verdict {
         let mut history = history();
         spoil(&mut history);
-        Verdict { examples: Vec::new(), ..Verdict::of(&history) }
+        Verdict { examples: Vec::new(), ..Verdict::of(Mode::Lock, &history) }
     }
 
     #[test]
@@ -254,6 +335,7 @@ mod tests {
                     servers: vec![],
                     client: None,
                     session: Some(session),
+                    node: None,
                     holder: Some(TWO),
                 });
             })
@@ -292,27 +374,27 @@ mod tests {
 
     #[test]
     fn a_token_given_twice_is_out_of_order() {
-        assert_eq!(verdict(|it| it.holds[1].token = Some(5)).out_of_order, 1);
+        assert_eq!(verdict(|it| it.holds[1].token = Some(FencingToken::new(5))).out_of_order, 1);
     }
 
     #[test]
     fn a_write_with_a_lower_token_is_out_of_order() {
-        assert_eq!(verdict(|it| it.ledger.writes[2].token = Some(4)).out_of_order, 1);
+        assert_eq!(verdict(|it| it.ledgers[0].writes[2].token = Some(FencingToken::new(4))).out_of_order, 1);
     }
 
     #[test]
     fn a_write_on_a_value_that_was_replaced_is_a_lost_update() {
         let found = verdict(|it| {
-            it.ledger.writes[2].read = 1;
-            it.ledger.writes[2].value = 2;
-            it.ledger.value = 2;
+            it.ledgers[0].writes[2].read = 1;
+            it.ledgers[0].writes[2].value = 2;
+            it.ledgers[0].value = 2;
         });
         assert_eq!(found, Verdict { lost_updates: 1, ..Verdict::default() });
     }
 
     #[test]
     fn a_register_that_forgot_a_write_is_a_lost_update() {
-        assert_eq!(verdict(|it| it.ledger.value = 2).lost_updates, 1);
+        assert_eq!(verdict(|it| it.ledgers[0].value = 2).lost_updates, 1);
     }
 
     #[test]

@@ -8,33 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use serde::Serialize;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 use zklock_testcontainers::{Ensemble, Link};
 
 use super::client::Order;
+use super::heard::{Heard, Killed};
+use super::mode::rules;
 use super::part::{Part, Setup};
-use super::record::{Record, Who};
+use super::record::Who;
 use super::slew::{self, Brake};
 use crate::harness::{Instant, Process, Voice};
-
-/// What is heard from a client process.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Heard {
-    Said(Record),
-    /// It was killed, and said nothing more.
-    Killed {
-        client: u16,
-        killed: Killed,
-    },
-    /// It ended though nobody told it to.
-    Crashed {
-        client: u16,
-        at: Instant,
-    },
-}
 
 /// One client: its links, and its process while it has one.
 pub(crate) struct Client {
@@ -62,13 +46,6 @@ struct Life {
     listener: JoinHandle<()>,
 }
 
-/// When a process was killed: just before the signal, and when it was certainly dead.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Killed {
-    pub(crate) at: Instant,
-    pub(crate) dead: Instant,
-}
-
 impl Client {
     /// Lays the links; does not start the process yet.
     pub(crate) async fn new(
@@ -82,8 +59,7 @@ impl Client {
         for server in 0..ensemble.len() {
             links.push(Link::start(ensemble.address(server)).await?);
         }
-        // In every third process two tasks contend with each other on one session.
-        let tasks = if number.is_multiple_of(3) { 2 } else { 1 };
+        let tasks = rules(setup.mode).tasks(number);
         let brake = Brake::new(&setup.shim, number)?;
         let slew = if slew::is_slewed(number) { slew::rate(u32::from(number / 2)) } else { 0 };
         let (delay, slew, life) = (Mutex::default(), AtomicI64::new(slew), tokio::sync::Mutex::default());

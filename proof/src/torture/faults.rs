@@ -19,10 +19,11 @@ use zookeeper_client::{Client as Operator, Error};
 use super::client::Order;
 use super::clients::Client;
 use super::history::Fault;
+use super::occasion::{pool_victim, victim};
 use super::record::Who;
 use super::scene::{Holder, Scene};
 use super::schedule::{Aim, Kind, Planned};
-use super::servers::{LESSER, Node, SERVERS, Servers, Trouble, queue};
+use super::servers::{LESSER, Node, SERVERS, Servers, Trouble, permits, queues};
 use super::slew;
 use crate::harness::Instant;
 
@@ -52,8 +53,10 @@ pub(crate) struct Injector {
     pub(crate) servers: Arc<Servers>,
     pub(crate) clients: Vec<Arc<Client>>,
     pub(crate) scene: Arc<Scene>,
-    /// The lock's directory.
-    pub(crate) path: String,
+    /// How many locks there are.
+    pub(crate) locks: usize,
+    /// Whether the first lock is the turnstile of a pool.
+    pub(crate) is_pool: bool,
     pub(crate) done: UnboundedSender<Fault>,
     /// Tells the lives of clients apart.
     pub(crate) lives: AtomicU64,
@@ -91,6 +94,8 @@ impl Injector {
         while let Some(ended) = under_way.join_next().await {
             omitted.extend(self.tell(ended?)?);
         }
+        // No operator acts any more.
+        self.set_delay(Duration::ZERO).await?;
         Ok(omitted)
     }
 
@@ -332,10 +337,9 @@ impl Injector {
         let Ok(Ok(operator)) = timeout(ANSWER, self.servers.operator()).await else { return Ok(None) };
         let Ok(Ok(victim)) = timeout(CHANCE, self.waiter(planned, &operator)).await else { return Ok(None) };
         let mut fault = self.begin(planned, None);
-        fault.session = Some(victim.session);
-        let node = format!("{}/{}", self.path, victim.name);
+        (fault.session, fault.node) = (Some(victim.session), Some(victim.czxid));
         // Curator's `Revoker` writes this.
-        let written = timeout(ANSWER, operator.set_data(&node, b"__REVOKE__", None)).await;
+        let written = timeout(ANSWER, operator.set_data(&victim.path, b"__REVOKE__", None)).await;
         // One that was gone by then was not met.
         let met = !matches!(written, Ok(Err(Error::NoNode)));
         Ok(met.then_some(Fault { until: Instant::now(), ..fault }))
@@ -344,12 +348,15 @@ impl Injector {
     /// The node of one that waits, as soon as one does; rather of one that will give up, and delete it.
     async fn waiter(&self, planned: Planned, operator: &Operator) -> Result<Node, Error> {
         loop {
-            let queue = queue(operator, &self.path).await?;
-            let waiting = queue.get(1..).unwrap_or_default();
+            let queues = queues(operator, self.locks).await?;
+            let holders = self.scene.present().holders();
+            let behind = queues.iter().flat_map(|queue| queue.get(1..).unwrap_or_default());
+            let waiting: Vec<_> =
+                behind.filter(|node| !holders.iter().any(|holder| holder.has(node))).collect();
             let leaving = waiting.iter().find(|node| node.who.is_some_and(|who| self.scene.gives_up(who)));
             let anyone = waiting.get(planned.pick as usize % waiting.len().max(1));
             if let Some(victim) = leaving.or(anyone) {
-                return Ok(victim.clone());
+                return Ok((*victim).clone());
             }
             sleep(Duration::from_millis(50)).await;
         }
@@ -370,31 +377,44 @@ impl Injector {
         Ok(None)
     }
 
-    /// The holder and whom to strike, if all is calm, the holder's watch stands, and somebody waits who stays.
+    /// A holder and whom to strike, if all is calm, the holders' watches stand, and the takeover delay covers the act.
     async fn occasion(&self, planned: Planned, operator: &Operator) -> Option<(Holder, Node)> {
         if !self.servers.is_calm().await {
             return None;
         }
         // A waiter without a delay would never leave if the holder stayed.
-        if !self.scene.is_delayed() {
+        if !self.scene.present().is_delayed() {
             return None;
         }
-        let holder = self.scene.holder()?;
-        let client = self.client(holder.who.client)?;
-        client.order(Order::Stay(planned.stay)).await.ok()?;
-        sleep(SETTLED.saturating_sub(Instant::now().since(holder.since))).await;
-        let queue = queue(operator, &self.path).await.ok()?;
-        let (first, rest) = queue.split_first()?;
-        let same = self.scene.holder().as_ref() == Some(&holder) && holder.node.ends_with(&first.name);
-        if !same || rest.is_empty() || !self.scene.is_covered(SETTLED) {
+        let mut holders = self.scene.present().holders();
+        for holder in &holders {
+            self.client(holder.who.client)?.order(Order::Stay(planned.stay)).await.ok()?;
+        }
+        let first = holders.last()?;
+        sleep(SETTLED.saturating_sub(Instant::now().since(first.since))).await;
+        let now = Instant::now();
+        holders.retain(|holder| now.since(holder.since) >= SETTLED);
+        let queues = queues(operator, self.locks).await.ok()?;
+        let present = self.scene.present();
+        if !present.is_delayed() {
             return None;
         }
-        let others: Vec<&Node> = rest.iter().filter(|node| node.session != first.session).collect();
-        let victim = match planned.kind {
-            Kind::DeleteHolder | Kind::CloseHolder => first,
-            _ => *others.get(planned.pick as usize % others.len().max(1))?,
-        };
-        Some((holder, victim.clone()))
+        holders.retain(|holder| present.holders().contains(holder));
+        let stays = |node: &Node| present.stays(node, SETTLED, Instant::now());
+        if !self.is_pool {
+            return victim(planned, &holders, &queues, stays);
+        }
+        // One that has just become the first in the turnstile may find room at once, and then it observes no delay.
+        let before = permits(operator).await.ok()?;
+        sleep(SETTLED).await;
+        let after = permits(operator).await.ok()?;
+        let queue = self::queues(operator, 1).await.ok()?.concat();
+        let first = |queue: &[Node]| queue.first().map(|node| node.path.clone());
+        let same = before.iter().map(|node| &node.path).eq(after.iter().map(|node| &node.path));
+        if !same || first(&queues.concat()) != first(&queue) {
+            return None;
+        }
+        pool_victim(planned, &holders, &queue, &after, stays)
     }
 
     async fn strike(
@@ -410,8 +430,7 @@ impl Injector {
         // Whatever the answer is, it may have been done.
         match planned.kind {
             Kind::DeleteHolder | Kind::DeleteWaiter => {
-                let node = format!("{}/{}", self.path, victim.name);
-                let _ = timeout(ANSWER, operator.delete(&node, None)).await;
+                let _ = timeout(ANSWER, operator.delete(&victim.path, None)).await;
             }
             _ => drop(timeout(ANSWER, self.servers.ensemble.close_session(victim.session)).await),
         }
@@ -432,7 +451,7 @@ impl Injector {
         let same = |seen: &Holder| seen.who.client == holder.who.client && will_do(seen);
         match self.scene.holder_within(CHANCE, same).await {
             Some(holder) => Some(holder),
-            None => self.scene.holder().filter(|holder| will_do(holder)),
+            None => self.scene.present().holders().into_iter().find(will_do),
         }
     }
 
@@ -442,7 +461,7 @@ impl Injector {
         let holder: Option<Who> =
             holder.map(|holder| holder.who).or(self.scene.holder().map(|holder| holder.who));
         let (servers, kind) = (Vec::new(), planned.kind);
-        Fault { kind, at, until: at, servers, client: None, session: None, holder }
+        Fault { kind, at, until: at, servers, client: None, session: None, node: None, holder }
     }
 
     fn client(&self, number: u16) -> Option<&Arc<Client>> {

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use zklock::FencingToken;
 
-use super::clients::{Heard, Killed};
-use super::record::{Event, How, Leaving, Record, Seen, Who};
+use super::announcements::{Announcements, Collector};
+use super::heard::{Heard, Killed};
+use super::record::{Entry, Event, How, Leaving, Record, Seen, Who};
 use super::schedule::Kind;
+use super::wish::{Claim, Wish};
 use crate::harness::Instant;
 use crate::harness::register::Ledger;
 
@@ -16,7 +19,12 @@ pub(crate) struct History {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) holds: Vec<Hold>,
     pub(crate) faults: Vec<Fault>,
-    pub(crate) ledger: Ledger<Who>,
+    /// One for each lock.
+    pub(crate) ledgers: Vec<Ledger<Who>>,
+    /// What was entered in each lock's log, in the order in which ZooKeeper committed it.
+    pub(crate) logs: Vec<Vec<Entry>>,
+    /// Those with a claim that was current after their release.
+    pub(crate) outlived: Vec<Who>,
     pub(crate) remains: Remains,
     /// Acquisitions that failed, in their own words.
     pub(crate) failures: BTreeMap<String, u64>,
@@ -26,6 +34,7 @@ pub(crate) struct History {
     pub(crate) neglected: u64,
     pub(crate) requeued: u64,
     pub(crate) crashes: Vec<u16>,
+    pub(crate) announcements: Announcements,
     /// The contenders that were not granted once more after all faults were over.
     pub(crate) starved: Vec<Who>,
 }
@@ -35,6 +44,10 @@ pub(crate) struct History {
 pub(crate) struct Attempt {
     pub(crate) who: Who,
     pub(crate) how: How,
+    /// The lock for which it stood in line in its process.
+    pub(crate) key: Option<usize>,
+    /// The weight of the permit that it asked for.
+    pub(crate) weight: Option<u32>,
     pub(crate) asked: Instant,
     pub(crate) ended: Instant,
     pub(crate) outcome: Outcome,
@@ -60,7 +73,19 @@ pub(crate) enum Outcome {
 pub(crate) struct Hold {
     pub(crate) who: Who,
     pub(crate) session: i64,
-    pub(crate) token: Option<i64>,
+    pub(crate) token: Option<FencingToken>,
+    /// Which locks it holds, in the order in which they were named.
+    pub(crate) claims: Vec<Claim>,
+    /// Whether it has one node in the queue of each of them.
+    pub(crate) is_whole: bool,
+    /// The weight of a permit.
+    pub(crate) weight: Option<u32>,
+    /// Whether it was acquired by key.
+    pub(crate) is_keyed: bool,
+    /// How many other guards its holder made of it.
+    pub(crate) shares: usize,
+    pub(crate) has_claimed: bool,
+    pub(crate) entries: Entries,
     /// When its acquisition began.
     pub(crate) asked: Instant,
     /// It was valid at this instant.
@@ -70,6 +95,14 @@ pub(crate) struct Hold {
     /// killed the holder.
     pub(crate) over: Instant,
     pub(crate) end: End,
+}
+
+/// The entries of a holder in the lock's log, as far as it has heard of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entries {
+    pub(crate) committed: u64,
+    /// Those that it sent, or was about to, and of which it does not know what came.
+    pub(crate) open: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +129,8 @@ pub(crate) struct Fault {
     pub(crate) client: Option<u16>,
     /// The session that was closed, or whose node was deleted.
     pub(crate) session: Option<i64>,
+    /// The transaction that created the node that was written to.
+    pub(crate) node: Option<i64>,
     /// The holder at that moment.
     pub(crate) holder: Option<Who>,
 }
@@ -103,7 +138,7 @@ pub(crate) struct Fault {
 /// What was left on the servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Remains {
-    /// Contenders' nodes, while all contenders were idle.
+    /// Contenders' nodes and an announcement, while all contenders were idle.
     pub(crate) nodes: Vec<String>,
     pub(crate) watches: u64,
     /// Ephemeral nodes, after all clients were gone.
@@ -114,9 +149,19 @@ pub(crate) struct Remains {
 #[derive(Default)]
 pub(crate) struct Builder {
     history: History,
-    asking: BTreeMap<Who, (Instant, How)>,
+    asking: BTreeMap<Who, Asking>,
     holding: BTreeMap<Who, Hold>,
     reasons: BTreeMap<String, Reason>,
+    collector: Collector,
+}
+
+/// An acquisition that is under way.
+#[derive(Clone, Copy)]
+struct Asking {
+    at: Instant,
+    how: How,
+    key: Option<usize>,
+    weight: Option<u32>,
 }
 
 impl Hold {
@@ -137,6 +182,29 @@ impl Hold {
             // The dead ask nobody.
             End::Killed if self.seen.promised.is_some() => promised.min(self.over).max(self.seen.valid),
             End::Killed => self.over,
+        }
+    }
+
+    /// One that was released, for tests.
+    #[cfg(test)]
+    pub(crate) fn sample(who: Who, token: i64, granted: u64, valid: u64, claims: &[Claim]) -> Self {
+        let (granted, valid, over) = (Instant(granted), Instant(valid), Instant(valid + 1));
+        Self {
+            who,
+            session: i64::from(who.client),
+            token: Some(FencingToken::new(token)),
+            claims: claims.to_vec(),
+            is_whole: true,
+            weight: None,
+            is_keyed: false,
+            shares: 0,
+            has_claimed: false,
+            entries: Entries::default(),
+            asked: granted,
+            granted,
+            seen: Seen { valid, promised: Some(valid) },
+            over,
+            end: End::Released,
         }
     }
 }
@@ -160,7 +228,13 @@ impl Builder {
     fn said(&mut self, record: &Record) {
         let Record { at, who, event } = record;
         match event {
-            Event::Asks { how, .. } => drop(self.asking.insert(*who, (*at, *how))),
+            Event::Asks { how, wish, .. } => {
+                if let Wish::Lead(value) = wish {
+                    self.collector.campaigns(*who, *at, value);
+                }
+                self.asking
+                    .insert(*who, Asking { at: *at, how: *how, key: wish.key(), weight: wish.weight() });
+            }
             Event::LeftWithout { why } => {
                 let outcome = match why {
                     Leaving::TimedOut => Outcome::TimedOut,
@@ -172,21 +246,62 @@ impl Builder {
                         Outcome::Failed
                     }
                 };
+                self.collector.leaves(*who);
                 self.attempted(*who, *at, outcome);
             }
             Event::Neglected { requeued } => {
                 self.history.neglected += 1;
                 self.history.requeued += requeued;
             }
-            Event::Granted { session, token, seen, .. } => {
-                let asked = self.attempted(*who, *at, Outcome::Granted).unwrap_or(*at);
+            Event::Granted { session, token, claims, nodes, seen } => {
+                self.collector.leads(*who, *token);
+                let asking = self.attempted(*who, *at, Outcome::Granted);
+                let asked = asking.map_or(*at, |asking| asking.at);
+                let weight = asking.and_then(|asking| asking.weight);
+                let is_keyed = asking.is_some_and(|asking| asking.key.is_some());
                 let (session, token, seen, granted, over) = (*session, *token, *seen, *at, *at);
-                let hold = Hold { who: *who, session, token, asked, granted, seen, over, end: End::Killed };
-                self.holding.insert(*who, hold);
+                let is_whole = claims.len() == nodes.len()
+                    && claims.iter().zip(nodes).all(|(claim, node)| claim.fits(node));
+                let (who, claims, end) = (*who, claims.clone(), End::Killed);
+                let (shares, has_claimed, entries) = (0, false, Entries::default());
+                let hold = Hold {
+                    who,
+                    session,
+                    token,
+                    claims,
+                    is_whole,
+                    weight,
+                    is_keyed,
+                    shares,
+                    has_claimed,
+                    entries,
+                    asked,
+                    granted,
+                    seen,
+                    over,
+                    end,
+                };
+                self.holding.insert(who, hold);
             }
             Event::Holds { seen } => {
                 self.holding.entry(*who).and_modify(|hold| hold.seen = *seen);
             }
+            Event::Shares { number } => {
+                self.holding.entry(*who).and_modify(|hold| hold.shares = *number);
+            }
+            Event::Claims => {
+                self.holding.entry(*who).and_modify(|hold| hold.has_claimed = true);
+            }
+            Event::Enters => {
+                self.holding.entry(*who).and_modify(|hold| hold.entries.open += 1);
+            }
+            Event::Entered { done } => {
+                self.holding.entry(*who).and_modify(|Hold { entries, .. }| {
+                    entries.open -= 1;
+                    entries.committed += u64::from(*done);
+                });
+            }
+            Event::Outlived => self.history.outlived.push(*who),
             Event::Lost { seen, reason } => {
                 let reason = self.reasons.entry(reason.clone()).or_insert_with(|| reason.as_str().into());
                 let end = End::Lost(reason.clone());
@@ -197,15 +312,23 @@ impl Builder {
             Event::Released { unconfirmed } if !unconfirmed.is_empty() => {
                 *self.history.unconfirmed.entry(unconfirmed.clone()).or_default() += 1;
             }
+            Event::Proclaims { value } => {
+                let token = self.holding.get(who).and_then(|hold| hold.token);
+                self.collector.proclaims(*who, *at, value, token);
+            }
+            Event::Unannounced { why } => *self.history.failures.entry(why.clone()).or_default() += 1,
+            Event::Observes => self.collector.observes(*who),
+            Event::Told { leader } => self.collector.tells(*who, *at, leader.clone()),
             Event::Released { .. } | Event::Finished => {}
         }
     }
 
-    /// When it began.
-    fn attempted(&mut self, who: Who, ended: Instant, outcome: Outcome) -> Option<Instant> {
-        let (asked, how) = self.asking.remove(&who)?;
-        self.history.attempts.push(Attempt { who, how, asked, ended, outcome });
-        Some(asked)
+    /// The acquisition that has ended.
+    fn attempted(&mut self, who: Who, ended: Instant, outcome: Outcome) -> Option<Asking> {
+        let asking = self.asking.remove(&who)?;
+        let Asking { at: asked, how, key, weight } = asking;
+        self.history.attempts.push(Attempt { who, how, key, weight, asked, ended, outcome });
+        Some(asking)
     }
 
     fn held(&mut self, who: Who, over: Instant, seen: Option<Seen>, end: End) {
@@ -220,6 +343,7 @@ impl Builder {
         let asking: Vec<_> = self.asking.keys().copied().filter(|who| who.client == client).collect();
         for who in asking {
             self.attempted(who, killed.at, Outcome::Killed);
+            self.collector.leaves(who);
         }
         let holding: Vec<_> = self.holding.keys().copied().filter(|who| who.client == client).collect();
         for who in holding {
@@ -240,6 +364,7 @@ impl Builder {
         self.history.attempts.sort_by_key(|attempt| attempt.asked);
         self.history.holds.sort_by_key(|hold| hold.granted);
         self.history.faults.sort_by_key(|fault| fault.at);
+        self.history.announcements = self.collector.announcements;
         self.history
     }
 }

@@ -1,4 +1,4 @@
-//! Torture: client processes contend for one lock on three real servers, while a seeded schedule takes both apart.
+//! Torture: client processes contend for locks on three real servers, while a seeded schedule takes both apart.
 //!
 //! ```text
 //!              coordinator: schedule, faults, register, history, checker
@@ -9,6 +9,9 @@
 //!   client process --- link ---+--> server 3 --+
 //! ```
 //!
+//! What they contend for is the [`mode`]'s affair: a lock, a read-write lock, several locks at once, locks by key, a
+//! semaphore, slots, or an election, which some of the clients observe.
+//!
 //! Each client has a link to each server. A holder reads a shared [register](crate::harness::register), sleeps and writes
 //! with its fencing token. It says what it sees of its guard, by a clock that nobody slews. The [`schedule`] plans the faults,
 //! [`faults`] injects them, the [`history`] collects what happened, and the [`checker`] judges it.
@@ -18,21 +21,27 @@
 //! # What an operator takes
 //!
 //! An operator who deletes the holder's node, or closes its session, takes the lock at once. No lease foresees that; the
-//! takeover delay of the waiters covers it. So such an act is not combined with other faults. It comes only when a
-//! contender has waited for a while and every waiter has a [takeover delay](faults::TAKEOVER_DELAY). At all other times no
-//! contender has one: the lease alone keeps guards apart.
+//! takeover delay of the waiters covers it. So such an act is not combined with other faults. It comes only on an
+//! [`occasion`]: somebody has waited for a while, and every waiter has a [takeover delay](faults::TAKEOVER_DELAY). At all
+//! other times no contender has one: the lease alone keeps guards apart.
 //!
 //! # In the end
 //!
-//! All faults are undone, and each contender has to be granted once more. Then all contenders are idle with open sessions.
-//! A node or watch that is left now has no owner.
+//! All faults are undone, and each contender has to be granted once more, or as often as the mode asks for. Then all
+//! contenders are idle with open sessions. A node or watch that is left now has no owner. Where clients observe, one more
+//! leader comes and goes before that, and every observer has to be told of both.
 
+mod announcements;
 mod args;
 mod checker;
 mod client;
 mod clients;
 mod faults;
+mod finale;
+mod heard;
 mod history;
+mod mode;
+mod occasion;
 mod part;
 mod picture;
 mod record;
@@ -42,40 +51,47 @@ mod schedule;
 mod servers;
 mod slew;
 mod stalls;
+mod taken;
+mod wish;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use futures::future::try_join_all;
 use tokio::sync::{RwLock, mpsc};
 use tokio::time::{Instant as Timer, sleep, timeout};
 
 use crate::harness::Instant;
 use crate::harness::register::Register;
-use args::Recipe;
 pub(crate) use args::Torture;
+use args::{Mode, Recipe};
 use checker::Verdict;
 use client::Order;
 pub(crate) use client::run as run_client;
-use clients::{Client, Heard, Journal};
+use clients::{Client, Journal};
 use faults::Injector;
+use finale::Finale;
+use heard::Heard;
 use history::{Builder, Fault, History, Remains};
+use mode::rules;
 pub(crate) use part::Part;
 use part::Setup;
+use record::{Entry, Who};
 use report::Report;
 use scene::Scene;
-use servers::{Servers, queue};
+use servers::{Servers, announcement, logs, make_logs, permits, queues};
 use stalls::Stalls;
 
 const TICK: Duration = Duration::from_secs(1);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
-/// The lock's directory.
-const PATH: &str = "/lock/torture";
 
-/// How long it may take until every contender was granted once more, when all servers serve again: some session timeouts,
-/// and a takeover delay each.
+/// How long it may take until every contender was granted its last times, when all servers serve again: some session
+/// timeouts, and a takeover delay each.
 const FINISH_BOUND: Duration = Duration::from_secs(60);
+/// How much longer for each further time: slewed clients take seconds to become certain of a lease.
+const TURN_BOUND: Duration = Duration::from_secs(10);
 /// How long it may take until the sessions of dead clients have expired and their nodes and watches are gone.
 const CLEAN_BOUND: Duration = Duration::from_secs(20);
 /// How long a client may take to close its session and end.
@@ -83,8 +99,17 @@ const END_BOUND: Duration = Duration::from_secs(20);
 
 /// True if nothing was wrong.
 pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
+    ensure!(
+        torture.lock == Recipe::Zklock || torture.mode == Mode::Lock,
+        "zookeeper-client has no recipe for this mode; use --mode lock"
+    );
+    let rules = rules(torture.mode);
+    let locks = rules.locks();
     let seed = torture.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
-    eprintln!("torture: seed {seed}, {} clients, {} s of faults", torture.clients, torture.seconds);
+    eprintln!(
+        "torture: mode {:?}, seed {seed}, {} clients, {} s of faults",
+        torture.mode, torture.clients, torture.seconds
+    );
     let journal = Journal::open(torture.journal.as_deref())?;
     let length = Duration::from_secs(torture.seconds);
     let mut plan = schedule::plan(seed, length);
@@ -96,15 +121,18 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
 
     let shim = slew::Shim::build().await?;
     let servers = Servers::start(TICK).await?;
-    let register = Register::open().await?;
+    if rules.keeps_logs() {
+        make_logs(&servers.operator().await?, locks).await?;
+    }
+    let registers = try_join_all((0..locks).map(|_| Register::open())).await?;
     let scene = Arc::new(Scene::new());
     let (heard, hearing) = mpsc::unbounded_channel();
     let (done, doing) = mpsc::unbounded_channel();
     let listener = tokio::spawn(listen(hearing, doing, scene.clone(), journal));
     let setup = Setup {
         lock: torture.lock,
-        path: PATH.to_owned(),
-        register: register.address().to_owned(),
+        mode: torture.mode,
+        registers: registers.iter().map(|register| register.address().to_owned()).collect(),
         session_timeout: SESSION_TIMEOUT,
         tick: TICK,
         shim: shim.path(),
@@ -123,7 +151,8 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         servers: servers.clone(),
         clients: clients.clone(),
         scene: scene.clone(),
-        path: PATH.to_owned(),
+        locks,
+        is_pool: rules.is_pool(),
         done,
         lives: AtomicU64::new(1),
         peace: RwLock::default(),
@@ -133,13 +162,16 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     tokio::time::sleep_until(start + length).await;
     drop(injector);
     let healed = Instant::now();
-    let (starved, remains) = aftermath(&servers, &clients, &scene).await?;
+    let End { starved, finale, remains, logs } = aftermath(&servers, &clients, &scene, torture.mode).await?;
 
     drop(clients);
     let builder = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
-    let ledger = register.ledger();
-    let history = History { ledger, starved, remains, ..builder.finish(Instant::now()) };
-    let verdict = Verdict::of(&history);
+    let ledgers = registers.iter().map(Register::ledger).collect();
+    let mut history = History { ledgers, starved, remains, logs, ..builder.finish(Instant::now()) };
+    if let Some(finale) = finale {
+        finale.join(&mut history.announcements);
+    }
+    let verdict = Verdict::of(torture.mode, &history);
     let times = report::Times { started, begun, healed, ended: Instant::now() };
     let report = Report::of(torture, seed, &history, &omitted, verdict, times, stalls.longest())?;
     report.print(torture.json)?;
@@ -173,23 +205,50 @@ async fn listen(
     }
 }
 
-/// Undoes all faults and has every contender finish. Returns the contenders that were not granted once more, and what is
-/// left on the servers.
+/// How a run ended.
+struct End {
+    /// The contenders that were not granted once more.
+    starved: Vec<Who>,
+    /// What came of the last leader, if anybody observes.
+    finale: Option<Finale>,
+    /// What is left on the servers.
+    remains: Remains,
+    /// What was entered in the logs of the locks.
+    logs: Vec<Vec<Entry>>,
+}
+
+/// Undoes all faults, has every contender finish, and every observer be told of the last leader.
 async fn aftermath(
     servers: &Servers,
     clients: &[Arc<Client>],
     scene: &Scene,
-) -> anyhow::Result<(Vec<record::Who>, Remains)> {
+    mode: Mode,
+) -> anyhow::Result<End> {
+    let locks = rules(mode).locks();
     servers.recover().await?;
     for client in clients {
         client.order(Order::Finish).await?;
     }
     let all: Vec<_> = clients.iter().flat_map(|client| client.contenders()).collect();
-    let starved = scene.unfinished_within(FINISH_BOUND, &all).await;
+    let starved =
+        scene.unfinished_within(FINISH_BOUND + TURN_BOUND * (rules(mode).last_turns() - 1), &all).await;
+    let observing = clients.iter().filter(|client| rules(mode).observes(client.number));
+    let observers: Vec<_> = observing.map(|client| Who::process(client.number)).collect();
+    // A contender that is still in the queue would keep the last leader out.
+    let finale = match observers.is_empty() || !starved.is_empty() {
+        true => None,
+        false => Some(Finale::play(servers, TICK, scene, &observers).await?),
+    };
+    for client in clients {
+        client.order(Order::LookAway).await?;
+    }
     let operator = servers.operator().await?;
     let deadline = Timer::now() + CLEAN_BOUND;
     let mut remains = loop {
-        let nodes = queue(&operator, PATH).await?.into_iter().map(|node| node.name).collect();
+        let contenders = queues(&operator, locks).await?.into_iter().flatten();
+        let permits = permits(&operator).await?;
+        let contenders = contenders.chain(permits).map(|node| node.to_string());
+        let nodes = contenders.chain(announcement(&operator).await?).collect();
         let remains = Remains { nodes, watches: servers.watches().await?, ephemerals: 0 };
         // If a contender is still in the queue, a node may be its own. That the contender starves is reported anyway.
         if remains == Remains::default() || !starved.is_empty() || Timer::now() >= deadline {
@@ -207,7 +266,12 @@ async fn aftermath(
     loop {
         remains.ephemerals = servers.ephemerals().await?;
         if remains.ephemerals == 0 || Timer::now() >= deadline {
-            return Ok((starved, remains));
+            // The clients are gone, so nothing is added any more.
+            let logs = match rules(mode).keeps_logs() {
+                true => logs(&servers.operator().await?, locks).await?,
+                false => Vec::new(),
+            };
+            return Ok(End { starved, finale, remains, logs });
         }
         sleep(Duration::from_millis(100)).await;
     }

@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::args::Recipe;
+use super::args::{Mode, Recipe};
 
 /// The same for all clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     pub(crate) lock: Recipe,
-    /// The lock's path.
-    pub(crate) path: String,
-    /// The register's address.
-    pub(crate) register: String,
+    pub(crate) mode: Mode,
+    /// The addresses of the registers, one for each lock.
+    pub(crate) registers: Vec<String>,
     pub(crate) session_timeout: Duration,
     pub(crate) tick: Duration,
     /// The library that slews the clocks of a process.

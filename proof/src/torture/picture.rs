@@ -11,12 +11,13 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::checker::Taken;
+use super::args::{Mode, Recipe};
 use super::history::{End, Fault, History, Hold, Outcome};
 use super::record::Who;
 use super::report::{Report, Times};
 use super::schedule::Kind;
 use super::servers::SERVERS;
+use super::taken::Taken;
 use crate::harness::Instant;
 
 /// A longer history is shown in part.
@@ -49,7 +50,7 @@ type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// Draws the history, or the most eventful part of a long one, into this file.
 pub(super) fn draw(path: &Path, history: &History, report: &Report, times: Times) -> anyhow::Result<()> {
-    let picture = Picture::new(history, times);
+    let picture = Picture::new(history, report.mode, times);
     let size = (WIDTH, HEAD + picture.rows() as u32 * ROW + AXIS + FOOT);
     let area = SVGBackend::new(path, size).into_drawing_area();
     picture.draw(&area, report).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))
@@ -58,6 +59,12 @@ pub(super) fn draw(path: &Path, history: &History, report: &Report, times: Times
 struct Picture<'a> {
     history: &'a History,
     times: Times,
+    /// How many there are.
+    locks: usize,
+    /// What one of them is called.
+    one: &'static str,
+    /// The number of the first one.
+    first: usize,
     contenders: Vec<Who>,
     /// The part that is shown, in seconds since the beginning.
     from: f64,
@@ -65,11 +72,17 @@ struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    fn new(history: &'a History, times: Times) -> Self {
+    fn new(history: &'a History, mode: Mode, times: Times) -> Self {
         let mut contenders: Vec<_> = history.attempts.iter().map(|attempt| attempt.who).collect();
         contenders.sort_unstable();
         contenders.dedup();
-        let mut picture = Self { history, times, contenders, from: 0.0, to: 0.0 };
+        let locks = history.ledgers.len();
+        let (one, first) = match mode {
+            Mode::Semaphore => ("semaphore", 1),
+            Mode::Slots => ("slot", 0),
+            _ => ("lock", 1),
+        };
+        let mut picture = Self { history, times, locks, one, first, contenders, from: 0.0, to: 0.0 };
         let end = picture.seconds(times.ended);
         picture.from = picture.most_eventful(end);
         picture.to = end.min(picture.from + LONGEST);
@@ -87,7 +100,7 @@ impl<'a> Picture<'a> {
     }
 
     fn rows(&self) -> usize {
-        1 + SERVERS + self.contenders.len()
+        self.locks + SERVERS + self.contenders.len()
     }
 
     fn seconds(&self, at: Instant) -> f64 {
@@ -95,7 +108,7 @@ impl<'a> Picture<'a> {
     }
 
     fn row_of(&self, who: Who) -> usize {
-        1 + SERVERS + self.contenders.partition_point(|other| *other < who)
+        self.locks + SERVERS + self.contenders.partition_point(|other| *other < who)
     }
 
     fn draw(&self, area: &Area<'_>, report: &Report) -> Drawn {
@@ -124,17 +137,27 @@ impl<'a> Picture<'a> {
         self.labels(&body, &chart)?;
         self.servers(&mut chart)?;
         self.clients(&mut chart)?;
-        self.lock(&mut chart)
+        (0..self.locks).try_for_each(|lock| self.lock(&mut chart, lock))
     }
 
     fn title(&self, area: &Area<'_>, report: &Report) -> Drawn {
-        let lock = match report.lock {
-            super::args::Recipe::Zklock => "zklock",
-            super::args::Recipe::ZookeeperClient => "zookeeper-client's lock",
+        let lock = match (report.lock, report.mode) {
+            (Recipe::Zklock, Mode::Lock) => "zklock",
+            (Recipe::Zklock, Mode::Rw) => "zklock's read-write lock",
+            (Recipe::Zklock, Mode::Multi) => "several locks of zklock at once",
+            (Recipe::Zklock, Mode::Election) => "zklock's election",
+            (Recipe::Zklock, Mode::Registry) => "zklock's locks by key",
+            (Recipe::Zklock, Mode::Semaphore) => "zklock's semaphore",
+            (Recipe::Zklock, Mode::Slots) => "zklock's slots",
+            (Recipe::ZookeeperClient, _) => "zookeeper-client's lock",
         };
         let verdict = &report.verdict;
+        let broken = match verdict.broken {
+            0 => String::new(),
+            broken => format!(", {broken} more broken promises"),
+        };
         let title = format!(
-            "{lock} under torture: {} overlap{} of valid guards, {} lost updates",
+            "{lock} under torture: {} overlap{} of valid guards, {} lost updates{broken}",
             verdict.overlaps,
             if verdict.overlaps == 1 { "" } else { "s" },
             verdict.lost_updates
@@ -159,14 +182,14 @@ impl<'a> Picture<'a> {
 
     /// Stripes for the rows, and where there was no quorum.
     fn background(&self, chart: &mut Chart<'_, '_>) -> Drawn {
-        for row in (1..self.rows()).filter(|row| row % 2 == 1) {
+        for row in (self.locks..self.rows()).filter(|row| (row - self.locks).is_multiple_of(2)) {
             self.bar(chart, self.from, self.to, row, (0.0, 1.0), STRIPE.filled())?;
         }
         for (from, to) in self.without_quorum() {
             self.span(chart, from, to, 0.0, self.rows() as f64, NO_QUORUM.mix(0.8).filled())?;
         }
         // Where the lock, the servers and the clients part.
-        for row in [1, 1 + SERVERS] {
+        for row in [self.locks, self.locks + SERVERS] {
             self.span(chart, self.from, self.to, row as f64, row as f64, INK.mix(0.5).stroke_width(1))?;
         }
         let healed = self.seconds(self.times.healed);
@@ -200,7 +223,11 @@ impl<'a> Picture<'a> {
     }
 
     fn labels(&self, body: &Area<'_>, chart: &Chart<'_, '_>) -> Drawn {
-        let mut names = vec![("the lock".to_owned(), true)];
+        let mut names: Vec<_> =
+            (0..self.locks).map(|lock| (format!("{} {}", self.one, self.first + lock), true)).collect();
+        if let [(name, _)] = names.as_mut_slice() {
+            *name = format!("the {}", self.one);
+        }
         names.extend((1..=SERVERS).map(|server| (format!("server {server}"), false)));
         names.extend(self.contenders.iter().map(|who| {
             let alone = !self.contenders.iter().any(|other| other.client == who.client && other != who);
@@ -229,8 +256,8 @@ impl<'a> Picture<'a> {
                 _ => (CUT_OFF, "cut off"),
             };
             for server in &fault.servers {
-                self.band(chart, fault, 1 + server, colour)?;
-                self.name(chart, fault, 1 + server, text)?;
+                self.band(chart, fault, self.locks + server, colour)?;
+                self.name(chart, fault, self.locks + server, text)?;
             }
         }
         Ok(())
@@ -331,19 +358,28 @@ impl<'a> Picture<'a> {
         Ok(())
     }
 
-    /// The lock's own row: green while any client holds it, red while two do by the checker's judgement.
-    fn lock(&self, chart: &mut Chart<'_, '_>) -> Drawn {
+    /// A lock's own row: green while any client holds it, red while guards in conflict do by the checker's judgement.
+    fn lock(&self, chart: &mut Chart<'_, '_>, lock: usize) -> Drawn {
         let taken = Taken::of(&self.history.faults);
-        let mut longest = f64::NEG_INFINITY;
-        for (number, hold) in self.history.holds.iter().enumerate() {
+        // The ends of the longest guards so far: of those that hold it alone, and of readers.
+        let (mut alone, mut beside) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        let holds = self.history.holds.iter();
+        let of_lock = holds.filter_map(|hold| {
+            let claim = hold.claims.iter().find(|claim| claim.lock == lock)?;
+            Some((hold, claim.shared))
+        });
+        for (number, (hold, shared)) in of_lock.enumerate() {
             let (from, to) = self.held(hold);
             let colour = if number % 2 == 0 { HELD.mix(1.0) } else { HELD.mix(0.6) };
-            self.bar(chart, from, to, 0, (0.16, 0.84), colour.filled())?;
+            let height = if shared { (0.36, 0.84) } else { (0.16, 0.84) };
+            self.bar(chart, from, to, lock, height, colour.filled())?;
             let until = self.seconds(hold.valid_until(taken.has(hold)));
-            if from < longest {
-                self.bar(chart, from, until.min(longest), 0, (0.0, 1.0), LOST.filled())?;
+            let against = if shared { alone } else { alone.max(beside) };
+            if from < against {
+                self.bar(chart, from, until.min(against), lock, (0.0, 1.0), LOST.filled())?;
             }
-            longest = longest.max(until);
+            let longest = if shared { &mut beside } else { &mut alone };
+            *longest = longest.max(until);
         }
         Ok(())
     }
@@ -394,7 +430,7 @@ fn legend(area: &Area<'_>) -> Drawn {
     let swatch = |at: i32, y: i32, half: i32, style: ShapeStyle| {
         area.draw(&Rectangle::new([(at, y - half), (at + 26, y + half)], style))
     };
-    let at = place("holds the lock", y, 170)?;
+    let at = place("holds a lock", y, 170)?;
     swatch(at, y, 9, HELD.filled())?;
     let at = place("waits for it", y, 150)?;
     swatch(at, y, 3, WAITING.filled())?;

@@ -1,12 +1,16 @@
 //! What contenders say about themselves, each time before they go on.
 
 use std::fmt;
+use std::str::FromStr;
 
+use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
+use zklock::FencingToken;
 
+use super::wish::{Claim, Wish};
 use crate::harness::{Instant, say};
 
-/// A contender: a client process, and one of its tasks.
+/// A contender: a client process, and one of its tasks. The task 0 is the process: an observer, or what its tasks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct Who {
     pub(crate) client: u16,
@@ -28,23 +32,41 @@ pub(crate) struct Record {
 pub(crate) enum Event {
     /// It begins to contend. With patience for so many milliseconds; without any, for as long as it takes.
     /// Whether it has a takeover delay is said, too.
-    Asks { how: How, patience: Option<u64>, delayed: bool },
+    Asks { wish: Wish, how: How, patience: Option<u64>, delayed: bool },
     /// It contends no more, and has no guard.
     LeftWithout { why: Leaving },
     /// It has not polled its acquisition for a while, and its session has queued again so many times meanwhile or then.
     Neglected { requeued: u64 },
-    /// It has a guard, which was valid at this instant.
-    Granted { session: i64, token: Option<i64>, node: String, seen: Seen },
+    /// It has a guard of these locks, which was valid at this instant; the nodes are in the order of the claims.
+    Granted { session: i64, token: Option<FencingToken>, claims: Vec<Claim>, nodes: Vec<String>, seen: Seen },
     /// It holds on: what it last saw of its guard.
     Holds { seen: Seen },
     /// Its guard is lost. This instant is behind the look that said so.
     Lost { seen: Seen, reason: String },
+    /// It has made so many other guards of its hold.
+    Shares { number: usize },
+    /// It has made a claim.
+    Claims,
+    /// It is about to send an entry for the lock's log.
+    Enters,
+    /// What came of that, for certain: whether the entry is there.
+    Entered { done: bool },
     /// It is about to release.
     Releases { seen: Seen },
     /// What came of that; an empty text if it was confirmed.
     Released { unconfirmed: String },
+    /// Its claim is current, though its release was confirmed.
+    Outlived,
     /// It is about to drop its guard, which is valid.
     Drops { seen: Seen },
+    /// It leads, and is about to proclaim this value.
+    Proclaims { value: String },
+    /// The servers refused to announce what it proclaimed, though it leads.
+    Unannounced { why: String },
+    /// It begins to observe who leads, and knows nothing yet.
+    Observes,
+    /// It was told who leads, or that nobody does.
+    Told { leader: Option<Told> },
     /// It has been granted once more after the last fault, and contends no more.
     Finished,
 }
@@ -56,6 +78,20 @@ pub(crate) struct Seen {
     pub(crate) valid: Instant,
     /// The end of the lease, as it was known then.
     pub(crate) promised: Option<Instant>,
+}
+
+/// A leader, as an observer was told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Told {
+    pub(crate) value: String,
+    pub(crate) token: FencingToken,
+}
+
+/// An entry in the log of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) who: Who,
+    pub(crate) token: FencingToken,
 }
 
 /// How a contender contends.
@@ -85,6 +121,15 @@ pub(crate) enum Leaving {
 }
 
 impl Who {
+    /// The process of this client: its observer, or the contender that its tasks share.
+    pub(crate) fn process(client: u16) -> Self {
+        Self { client, task: 0 }
+    }
+
+    pub(crate) fn is_process(self) -> bool {
+        self.task == 0
+    }
+
     /// Says this, and returns once it is written.
     pub(crate) fn says(self, event: Event) -> anyhow::Result<()> {
         self.says_at(Instant::now(), event)
@@ -92,6 +137,34 @@ impl Who {
 
     pub(crate) fn says_at(self, at: Instant, event: Event) -> anyhow::Result<()> {
         say(&Record { at, who: self, event })
+    }
+}
+
+impl Entry {
+    /// The name of its node, but for the number that the server appends.
+    pub(crate) fn name(self) -> String {
+        format!("{}-{}-", self.who, self.token)
+    }
+}
+
+impl FromStr for Entry {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> anyhow::Result<Self> {
+        let mut parts = name.split('-');
+        let (who, token) = (parts.next(), parts.next());
+        let (Some(who), Some(token)) = (who, token) else { bail!("no entry: {name}") };
+        Ok(Self { who: who.parse()?, token: token.parse()? })
+    }
+}
+
+impl FromStr for Who {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let parts = text.strip_prefix('c').and_then(|text| text.split_once('.'));
+        let (client, task) = parts.with_context(|| format!("no contender: {text}"))?;
+        Ok(Self { client: client.parse()?, task: task.parse()? })
     }
 }
 

@@ -1,17 +1,20 @@
 //! The figures: a text, or one JSON object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer};
 
-use super::args::{Recipe, Torture};
-use super::checker::{Taken, Verdict};
+use super::args::{Mode, Recipe, Torture};
+use super::checker::Verdict;
 use super::history::{End, Fault, History, Hold, Outcome};
+use super::record::Who;
 use super::schedule::Kind;
 use super::slew;
+use super::taken::Taken;
+use super::wish::Claim;
 use crate::harness::Instant;
 
 /// A fault that is over for longer than that has cost nobody the lock.
@@ -31,6 +34,7 @@ pub(crate) struct Times {
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) lock: Recipe,
+    pub(crate) mode: Mode,
     pub(crate) seed: u64,
     pub(crate) seconds: u64,
     pub(crate) clients: u16,
@@ -43,6 +47,8 @@ pub(crate) struct Report {
     pub(crate) passed: bool,
     pub(crate) verdict: Verdict,
     pub(crate) holds: u64,
+    /// Guards by what they held.
+    pub(crate) kinds: BTreeMap<String, u64>,
     /// How the guards ended.
     pub(crate) ends: BTreeMap<&'static str, u64>,
     /// Why those that were lost were.
@@ -61,9 +67,28 @@ pub(crate) struct Report {
     /// For these there was no occasion.
     pub(crate) omitted: BTreeMap<Kind, u64>,
     pub(crate) writes: u64,
+    /// Reads of readers.
+    pub(crate) looks: u64,
     pub(crate) refused_reads: u64,
     pub(crate) refused_writes: u64,
-    /// From a release to the next grant, where somebody waited.
+    /// Guards that their processes passed on.
+    pub(crate) passed_on: u64,
+    /// Guards that were shared, those of them that were lost, and guards that made a claim.
+    pub(crate) shared: u64,
+    pub(crate) shared_lost: u64,
+    pub(crate) claimed: u64,
+    /// Transactions that were committed under a lock, and guards that were released with one under way.
+    pub(crate) entries: u64,
+    pub(crate) left_open: u64,
+    /// Values that candidates campaigned with, and those that leaders proclaimed.
+    pub(crate) campaigns: u64,
+    pub(crate) proclamations: u64,
+    /// How often observers were told of a leader, and that nobody leads.
+    pub(crate) told_leaders: u64,
+    pub(crate) told_nobody: u64,
+    /// From a release to the grant of the next task of the same process, by the same node.
+    pub(crate) pass_ms: Option<Percentiles>,
+    /// From the last release that it waited for to a grant, where no other grant came in between.
     pub(crate) handoff_ms: Option<Percentiles>,
     /// From the fault that cost the holder to the next grant.
     pub(crate) recovery_ms: Option<Percentiles>,
@@ -105,8 +130,12 @@ impl Report {
         times: Times,
         longest_stall: Duration,
     ) -> anyhow::Result<Self> {
+        let (values, told) = (&history.announcements.values, &history.announcements.told);
+        let campaigns = values.values().filter(|announcement| announcement.is_campaign).count() as u64;
+        let told_leaders = told.iter().filter(|tale| tale.leader.is_some()).count() as u64;
         let mut report = Self {
             lock: torture.lock,
+            mode: torture.mode,
             seed,
             seconds: torture.seconds,
             clients: torture.clients,
@@ -115,6 +144,7 @@ impl Report {
             passed: verdict.passed(),
             verdict,
             holds: history.holds.len() as u64,
+            kinds: count(history.holds.iter().map(|hold| kind(torture.mode, hold))),
             ends: count(history.holds.iter().map(|hold| end(&hold.end))),
             losses: count(history.holds.iter().filter_map(|hold| match &hold.end {
                 End::Lost(reason) => Some(reason.to_string()),
@@ -128,9 +158,21 @@ impl Report {
             requeued: history.requeued,
             slewed: history.holds.iter().filter(|hold| slew::is_slewed(hold.who.client)).count() as u64,
             omitted: count(omitted.iter().copied()),
-            writes: history.ledger.writes.len() as u64,
-            refused_reads: history.ledger.refused_reads,
-            refused_writes: history.ledger.refused_writes,
+            writes: history.ledgers.iter().map(|ledger| ledger.writes.len() as u64).sum(),
+            looks: history.ledgers.iter().map(|ledger| ledger.looks.len() as u64).sum(),
+            refused_reads: history.ledgers.iter().map(|ledger| ledger.refused_reads).sum(),
+            refused_writes: history.ledgers.iter().map(|ledger| ledger.refused_writes).sum(),
+            passed_on: history.holds.iter().filter(|hold| is_passed_on(hold)).count() as u64,
+            shared: history.holds.iter().filter(|hold| hold.shares > 0).count() as u64,
+            shared_lost: history.holds.iter().filter(|hold| is_shared_and_lost(hold)).count() as u64,
+            claimed: history.holds.iter().filter(|hold| hold.has_claimed).count() as u64,
+            entries: history.logs.iter().map(|log| log.len() as u64).sum(),
+            left_open: history.holds.iter().filter(|hold| left_open(hold)).count() as u64,
+            campaigns,
+            proclamations: values.len() as u64 - campaigns,
+            told_leaders,
+            told_nobody: told.len() as u64 - told_leaders,
+            pass_ms: None,
             handoff_ms: None,
             recovery_ms: None,
             margins: BTreeMap::new(),
@@ -140,17 +182,36 @@ impl Report {
         Ok(report)
     }
 
-    /// Follows the lock from holder to holder.
+    /// Follows each lock from holder to holder.
     fn follow(&mut self, history: &History) -> anyhow::Result<()> {
         // Microseconds to three digits, whatever the range.
         let (mut handoffs, mut recoveries) = (Histogram::<u64>::new(3)?, Histogram::<u64>::new(3)?);
+        let mut passes = Histogram::<u64>::new(3)?;
         let taken = Taken::of(&history.faults);
-        for (hold, next) in history.holds.iter().zip(history.holds.iter().skip(1)) {
-            let fault = cause(hold, &history.faults);
-            let ended = match hold.end {
-                End::Released | End::Dropped => hold.over,
-                End::Lost(_) | End::Killed => hold.valid_until(taken.has(hold)),
+        // The last guard to end of each lock, readers apart from the others.
+        let mut last = BTreeMap::<Claim, (Instant, &Hold)>::new();
+        // Those after which somebody was granted: of several readers behind a writer, the first one counts as its successor.
+        let mut followed = BTreeSet::<(Who, Instant)>::new();
+        for next in &history.holds {
+            let against = |claim: &Claim| {
+                let readers = (!claim.shared).then_some(Claim::shared(claim.lock));
+                readers.into_iter().chain([Claim::exclusive(claim.lock)])
             };
+            let before = next.claims.iter().flat_map(against).filter_map(|claim| last.get(&claim).copied());
+            let before = before.max_by_key(|(ended, _)| *ended);
+            let ended = match next.end {
+                End::Released | End::Dropped => next.over,
+                End::Lost(_) | End::Killed => next.valid_until(taken.has(next)),
+            };
+            for claim in &next.claims {
+                let latest = last.entry(*claim).or_insert((ended, next));
+                if latest.0 < ended {
+                    *latest = (ended, next);
+                }
+            }
+            let Some((ended, hold)) = before else { continue };
+            let is_first = followed.insert((hold.who, hold.granted));
+            let fault = cause(hold, &history.faults);
             let kind = fault.map(|fault| fault.kind);
             let margin = next.granted.seconds_after(ended) * 1e3;
             note(self.margins.entry(end(&hold.end)), margin, kind);
@@ -158,7 +219,10 @@ impl Report {
                 note(self.margins.entry("lost by a slewed clock"), margin, kind);
             }
             match (&hold.end, fault) {
-                (End::Released, _) if next.asked < hold.over => {
+                (End::Released, _) if is_passed_on(next) => {
+                    passes.record(microseconds(next.granted.since(hold.over)))?;
+                }
+                (End::Released, _) if next.asked < hold.over && is_first => {
                     handoffs.record(microseconds(next.granted.since(hold.over)))?;
                 }
                 (End::Lost(_) | End::Killed, Some(fault)) => {
@@ -168,6 +232,7 @@ impl Report {
                 _ => {}
             }
         }
+        self.pass_ms = percentiles(&passes);
         self.handoff_ms = percentiles(&handoffs);
         self.recovery_ms = percentiles(&recoveries);
         Ok(())
@@ -212,6 +277,32 @@ pub(crate) fn cause<'a>(hold: &Hold, faults: &'a [Fault]) -> Option<&'a Fault> {
     }
 }
 
+/// What a guard holds, as a word.
+fn kind(mode: Mode, hold: &Hold) -> String {
+    if let Some(weight) = hold.weight {
+        return format!("permit of {weight}");
+    }
+    match hold.claims.as_slice() {
+        [slot] if mode == Mode::Slots => format!("slot {}", slot.lock),
+        [Claim { shared: true, .. }] => "reader".to_owned(),
+        [_] => "one lock".to_owned(),
+        several => format!("{} locks", several.len()),
+    }
+}
+
+/// Whether another task of the process had the lock before, by the same node.
+fn is_passed_on(hold: &Hold) -> bool {
+    hold.token.is_some_and(|token| token.turn() > 0)
+}
+
+fn is_shared_and_lost(hold: &Hold) -> bool {
+    hold.shares > 0 && matches!(hold.end, End::Lost(_))
+}
+
+fn left_open(hold: &Hold) -> bool {
+    hold.entries.open > 0 && matches!(hold.end, End::Released | End::Dropped)
+}
+
 fn end(end: &End) -> &'static str {
     match end {
         End::Released => "released",
@@ -254,18 +345,23 @@ fn percentiles(times: &Histogram<u64>) -> Option<Percentiles> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lock, seed, seconds, clients, wall_s, verdict, .. } = self;
+        let Self { lock, mode, seed, seconds, clients, wall_s, verdict, .. } = self;
         writeln!(
             f,
-            "{lock:?}, seed {seed}, {clients} clients, {seconds} s of faults, {wall_s:.0} s in all\n"
+            "{lock:?}, mode {mode:?}, seed {seed}, {clients} clients, {seconds} s of faults, {wall_s:.0} s in all\n"
         )?;
         for (name, number) in [
             ("overlaps of valid guards", verdict.overlaps),
-            ("grants or writes out of token order", verdict.out_of_order),
+            ("guards of a part of their locks", verdict.partial),
+            ("grants, writes or reads out of token order", verdict.out_of_order),
             ("lost updates", verdict.lost_updates),
             ("orphan nodes and watches", verdict.orphans),
+            ("things that observers should not have been told", verdict.misled),
+            ("observers that were not told the end", verdict.uninformed),
+            ("other things that the mode forbids", verdict.broken),
             ("unfinished acquisitions", verdict.unfinished),
             ("crashed clients", verdict.crashes),
+            ("things that the run did not show", verdict.unproven),
         ] {
             writeln!(f, "{:<5} {number:>6} {name}", if number == 0 { "ok" } else { "WRONG" })?;
         }
@@ -278,7 +374,9 @@ impl fmt::Display for Report {
             list(counts.iter().map(|(kind, number)| format!("{} {number}", kind.name())).collect())
         };
         let ends = self.ends.iter().map(|(end, number)| format!("{end} {number}")).collect();
+        let kinds = self.kinds.iter().map(|(kind, number)| format!("{kind} {number}")).collect();
         writeln!(f, "\nholds         {}: {}", self.holds, list(ends))?;
+        writeln!(f, "held          {}", list(kinds))?;
         let losses = self.losses.iter().map(|(reason, number)| format!("{number} x {reason}")).collect();
         writeln!(f, "losses        {}", list(losses))?;
         let outcomes =
@@ -292,15 +390,31 @@ impl fmt::Display for Report {
         writeln!(f, "unconfirmed   {}", list(releases))?;
         writeln!(
             f,
-            "register      {} writes; refused as stale: {} writes, {} reads",
-            self.writes, self.refused_writes, self.refused_reads
+            "registers     {} writes, {} reads of readers; refused as stale: {} writes, {} reads",
+            self.writes, self.looks, self.refused_writes, self.refused_reads
         )?;
+        if self.passed_on > 0 {
+            let Self { passed_on, shared, shared_lost, claimed, entries, left_open, .. } = self;
+            writeln!(
+                f,
+                "passed on     {passed_on} guards; {shared} shared, {shared_lost} of them lost; {claimed} with a claim"
+            )?;
+            writeln!(f, "transactions  {entries}; {left_open} guards released with one under way")?;
+        }
+        if self.campaigns > 0 {
+            let (campaigns, proclamations) = (self.campaigns, self.proclamations);
+            let (leaders, nobody) = (self.told_leaders, self.told_nobody);
+            writeln!(f, "announced     by {campaigns} campaigns and {proclamations} proclamations")?;
+            writeln!(f, "observers     told of a leader {leaders} times, that nobody leads {nobody} times")?;
+        }
         writeln!(f, "faults        {}: {}", self.faults.values().sum::<u64>(), named(&self.faults))?;
         writeln!(f, "no occasion   {}", named(&self.omitted))?;
         let (neglected, requeued, slewed) = (self.neglected, self.requeued, self.slewed);
         writeln!(f, "neglected     {neglected} acquisitions, queued again {requeued} times")?;
         writeln!(f, "slewed        {slewed} holds")?;
-        for (name, times) in [("handoff", self.handoff_ms), ("recovery", self.recovery_ms)] {
+        for (name, times) in
+            [("pass", self.pass_ms), ("handoff", self.handoff_ms), ("recovery", self.recovery_ms)]
+        {
             if let Some(Percentiles { count, p50, p90, p99, max }) = times {
                 writeln!(
                     f,
@@ -338,7 +452,7 @@ fn short<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Seen, Who};
+    use super::super::record::Seen;
     use super::*;
 
     #[test]
@@ -351,18 +465,15 @@ mod tests {
             servers: vec![],
             client: Some(1),
             session: None,
+            node: None,
             holder: Some(who),
         };
         let faults = [fault(Kind::StopLong, 20, 90), fault(Kind::KillClient, 80, 85)];
         let killed = |promised| Hold {
-            who,
-            session: 1,
-            token: Some(1),
-            asked: Instant(5),
-            granted: Instant(10),
             seen: Seen { valid: Instant(19), promised: Some(Instant(promised)) },
             over: Instant(80),
             end: End::Killed,
+            ..Hold::sample(who, 1, 10, 19, &[Claim::exclusive(0)])
         };
         let cause_of = |promised| cause(&killed(promised), &faults).map(|fault| fault.kind);
         assert_eq!(cause_of(50), Some(Kind::StopLong));

@@ -1,14 +1,17 @@
 //! The servers: who leads, who is in trouble, and what an operator may ask and do.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use futures::future::try_join_all;
 use tokio::time::timeout;
 use zklock_testcontainers::Ensemble;
-use zookeeper_client::{Client, Error};
+use zookeeper_client::{Acls, Client, CreateMode, Error};
 
-use super::record::Who;
+use super::record::{Entry, Who};
+use super::wish::{ANNOUNCEMENT, LOGS, PERMITS, is_shared, log, path};
 
 /// How many servers there are.
 pub(crate) const SERVERS: usize = 3;
@@ -17,7 +20,7 @@ pub(crate) const SERVERS: usize = 3;
 const SYNC_LIMIT: &str = "7";
 /// The server that grants shorter session timeouts than the others, and what it grants to those who ask for more.
 pub(crate) const LESSER: usize = 0;
-const LESSER_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const LESSER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a question may take.
 const ANSWER: Duration = Duration::from_secs(2);
 /// An operator's session outlives what it looks at.
@@ -38,10 +41,27 @@ pub(crate) struct Trouble {
 /// One contender's node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub(crate) name: String,
+    /// With its directory.
+    pub(crate) path: String,
+    /// Whether it is a reader's.
+    pub(crate) shared: bool,
     pub(crate) session: i64,
+    /// The transaction that created it.
+    pub(crate) czxid: i64,
     /// Whose it is, unless its data was overwritten.
     pub(crate) who: Option<Who>,
+    /// How long it has been there, by the wall clock, which the servers have from the same machine.
+    pub(crate) age: Duration,
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, session, who, .. } = self;
+        match who {
+            Some(who) => write!(f, "{path} of {who}, session {session:#x}"),
+            None => write!(f, "{path}, session {session:#x}"),
+        }
+    }
 }
 
 impl Servers {
@@ -125,32 +145,77 @@ impl Drop for Trouble {
     }
 }
 
-/// The queue in this directory, the holder first.
-pub(crate) async fn queue(operator: &Client, path: &str) -> Result<Vec<Node>, Error> {
-    let names = match operator.list_children(path).await {
+/// The queue of each lock, the first one in front.
+pub(crate) async fn queues(operator: &Client, locks: usize) -> Result<Vec<Vec<Node>>, Error> {
+    try_join_all((0..locks).map(|lock| queue(operator, path(lock)))).await
+}
+
+/// The permits or slots that are there, the oldest first.
+pub(crate) async fn permits(operator: &Client) -> Result<Vec<Node>, Error> {
+    queue(operator, PERMITS.to_owned()).await
+}
+
+/// The path of the election's announcement, if there is one.
+pub(crate) async fn announcement(operator: &Client) -> Result<Option<String>, Error> {
+    let found = operator.check_stat(ANNOUNCEMENT).await?;
+    Ok(found.map(|_| ANNOUNCEMENT.to_owned()))
+}
+
+/// Makes the logs of the locks.
+pub(crate) async fn make_logs(operator: &Client, locks: usize) -> Result<(), Error> {
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    operator.create(LOGS, b"", &options).await?;
+    for lock in 0..locks {
+        operator.create(&log(lock), b"", &options).await?;
+    }
+    Ok(())
+}
+
+/// What was entered in each log, in order.
+pub(crate) async fn logs(operator: &Client, locks: usize) -> anyhow::Result<Vec<Vec<Entry>>> {
+    operator.sync("/").await?;
+    let mut logs = Vec::new();
+    for lock in 0..locks {
+        let mut names = operator.list_children(&log(lock)).await?;
+        names.sort_by(|one, other| number(one).cmp(number(other)));
+        logs.push(names.iter().map(|name| name.parse()).collect::<Result<_, _>>()?);
+    }
+    Ok(logs)
+}
+
+async fn queue(operator: &Client, directory: String) -> Result<Vec<Node>, Error> {
+    let names = match operator.list_children(&directory).await {
         Err(Error::NoNode) => Vec::new(),
         names => names?,
     };
     let mut nodes = Vec::new();
     for name in names {
-        match operator.get_data(&format!("{path}/{name}")).await {
+        let path = format!("{directory}/{name}");
+        match operator.get_data(&path).await {
             Err(Error::NoNode) => {}
             read => {
                 let (data, stat) = read?;
-                nodes.push(Node { name, session: stat.ephemeral_owner, who: owner(&data) });
+                let (session, who, shared) = (stat.ephemeral_owner, owner(&data), is_shared(&name));
+                let (czxid, age) = (stat.czxid, age(stat.ctime));
+                nodes.push(Node { path, shared, session, czxid, who, age });
             }
         }
     }
     // The last ten digits are the number, whatever stands before.
-    nodes.sort_by(|one, other| number(&one.name).cmp(number(&other.name)));
+    nodes.sort_by(|one, other| number(&one.path).cmp(number(&other.path)));
     Ok(nodes)
 }
 
 /// What both recipes say of a contender.
 fn owner(data: &[u8]) -> Option<Who> {
     let data: serde_json::Value = serde_json::from_slice(data).ok()?;
-    let (client, task) = data.get("owner")?.as_str()?.strip_prefix('c')?.split_once('.')?;
-    Some(Who { client: client.parse().ok()?, task: task.parse().ok()? })
+    data.get("owner")?.as_str()?.parse().ok()
+}
+
+/// How long ago this was: milliseconds since the Unix epoch.
+fn age(created: i64) -> Duration {
+    let created = UNIX_EPOCH + Duration::from_millis(created.unsigned_abs());
+    SystemTime::now().duration_since(created).unwrap_or(Duration::ZERO)
 }
 
 fn number(name: &str) -> &str {

@@ -1,4 +1,4 @@
-//! A minute of torture with a fixed seed.
+//! A minute of torture of a lock, and less of each other mode, with fixed seeds.
 
 use serde_json::Value;
 
@@ -47,7 +47,6 @@ fn a_minute_of_torture_breaks_no_promise() {
     println!("{said}");
     let report: Value = serde_json::from_str(&said).expect("JSON");
     assert_eq!(report["passed"], true);
-    let number = |value: &Value| value.as_u64().unwrap_or(0);
     // It must have been a torture, or it proves nothing: a minute without any fault has thousands of holds.
     for kind in KINDS {
         let seen = number(&report["faults"][kind]) + number(&report["omitted"][kind]);
@@ -70,4 +69,71 @@ fn a_minute_of_torture_breaks_no_promise() {
     let drawing = std::fs::read_to_string(&picture).expect("a picture");
     std::fs::remove_file(&picture).expect("its removal");
     assert!(drawing.starts_with("<svg") && drawing.contains("server 3") && drawing.contains("client 5"));
+}
+
+/// Readers must overlap in such a run, and locks be handed over between readers and writers, or it fails.
+#[test]
+fn torture_of_readers_and_writers_breaks_no_promise() {
+    let report = of_mode("rw", 30);
+    assert!(number(&report["kinds"]["reader"]) > 0 && number(&report["kinds"]["one lock"]) > 0);
+    assert!(number(&report["looks"]) > 0 && number(&report["writes"]) > 0);
+}
+
+/// Guards of several locks must be waited for in such a run, and held side by side, or it fails.
+#[test]
+fn torture_of_several_locks_at_once_breaks_no_promise() {
+    let report = of_mode("multi", 30);
+    assert!(number(&report["kinds"]["2 locks"]) > 0 && number(&report["kinds"]["3 locks"]) > 0);
+}
+
+/// Observers must be told of leaders, of what these proclaim, and of their ends in such a run, or it fails.
+#[test]
+fn torture_of_an_election_breaks_no_promise() {
+    let report = of_mode("election", 30);
+    assert!(number(&report["proclamations"]) > 0, "{report}");
+    assert!(number(&report["told_leaders"]) > 25 && number(&report["told_nobody"]) > 25, "{report}");
+}
+
+/// Locks must be passed on in such a run until a budget ends, other processes must come between, and a guard must be lost
+/// while tasks stand in line, or it fails.
+#[test]
+fn torture_of_locks_by_key_breaks_no_promise() {
+    let report = of_mode("registry", 45);
+    assert!(number(&report["passed_on"]) > 0 && number(&report["entries"]) > 0, "{report}");
+}
+
+/// Permits must share the capacity in such a run, one of all of it must be waited for, and lost ones must come back, or it
+/// fails.
+#[test]
+fn torture_of_a_semaphore_breaks_no_promise() {
+    let report = of_mode("semaphore", 30);
+    assert!(number(&report["kinds"]["permit of 1"]) > 0 && number(&report["kinds"]["permit of 5"]) > 0);
+}
+
+/// All slots must be held at the same time in such a run, one must be waited for, and lost ones must come back, or it fails.
+#[test]
+fn torture_of_slots_breaks_no_promise() {
+    let report = of_mode("slots", 30);
+    assert!((0..3).all(|slot| number(&report["kinds"][format!("slot {slot}")]) > 0), "{report}");
+}
+
+/// The operator's acts, and the begin of a storm.
+fn of_mode(mode: &str, seconds: u32) -> Value {
+    let seconds = seconds.to_string();
+    let arguments =
+        ["torture", "--mode", mode, "--seconds", &seconds, "--clients", "5", "--seed", "7", "--json"];
+    let output = crate::proof(&arguments);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}\n{said}", output.status);
+    println!("{said}");
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((&report["passed"], report["mode"].as_str()), (&Value::Bool(true), Some(mode)));
+    let faults: u64 = KINDS.iter().map(|kind| number(&report["faults"][kind])).sum();
+    assert!(faults >= 5, "{faults} faults");
+    assert!(number(&report["holds"]) >= 25, "{} holds", report["holds"]);
+    report
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
 }

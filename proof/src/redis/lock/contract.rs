@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use thiserror::Error;
+use zklock::FencingToken;
 
 /// How long connecting may take, on a busy machine too: it is not what is measured.
 pub(super) const CONNECT: Duration = Duration::from_secs(30);
@@ -10,7 +11,7 @@ pub(super) const CONNECT: Duration = Duration::from_secs(30);
 /// A lock as one process has it.
 pub(crate) trait Lock {
     /// Waits until it is held; the fencing token, if the lock has any.
-    async fn acquire(&mut self) -> Result<Option<i64>, Failure>;
+    async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure>;
 
     /// Gives it back, whether this process holds it or not.
     async fn release(&mut self) -> Result<(), Failure>;

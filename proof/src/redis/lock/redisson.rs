@@ -21,6 +21,7 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use uuid::Uuid;
+use zklock::FencingToken;
 
 use super::client::{Redis, milliseconds};
 use super::contract::{Failure, Lock};
@@ -86,7 +87,7 @@ impl Redisson {
 }
 
 impl Lock for Redisson {
-    async fn acquire(&mut self) -> Result<Option<i64>, Failure> {
+    async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         if self.try_acquire().await?.is_none() {
             return Ok(None);
         }

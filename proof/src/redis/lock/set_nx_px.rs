@@ -7,6 +7,7 @@
 //! reply was late, not when it was stopped, not when its work took longer. It finds out when it releases.
 
 use uuid::Uuid;
+use zklock::FencingToken;
 
 use super::client::{POLL, Redis};
 use super::contract::{Failure, Lock};
@@ -30,7 +31,7 @@ impl SetNxPx {
 }
 
 impl Lock for SetNxPx {
-    async fn acquire(&mut self) -> Result<Option<i64>, Failure> {
+    async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         loop {
             let mut set = redis::cmd("SET");
             set.arg(&self.redis.key).arg(&self.value).arg("NX").arg("PX").arg(self.redis.ttl());

@@ -6,6 +6,8 @@
 //! Weak spots: a client that crashes between the two commands leaves a key without an end. The key has no owner, so any
 //! client that deletes it takes the lock from its holder. It also ends in the middle of the work, as all locks with a TTL do.
 
+use zklock::FencingToken;
+
 use super::client::{POLL, Redis};
 use super::contract::{Failure, Lock};
 
@@ -20,7 +22,7 @@ impl SetnxExpire {
 }
 
 impl Lock for SetnxExpire {
-    async fn acquire(&mut self) -> Result<Option<i64>, Failure> {
+    async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         loop {
             let mut setnx = redis::cmd("SETNX");
             setnx.arg(&self.redis.key).arg("locked");

@@ -9,6 +9,8 @@
 //! Weak spots: it is as good as the clocks agree; the comparison and the `DEL` are two steps; and the lock ends in the
 //! middle of the work, as all locks with a TTL do.
 
+use zklock::FencingToken;
+
 use super::client::{POLL, Redis, milliseconds};
 use super::contract::{Failure, Lock};
 use crate::redis::clock::WallClock;
@@ -51,7 +53,7 @@ impl SetnxGetset {
 }
 
 impl Lock for SetnxGetset {
-    async fn acquire(&mut self) -> Result<Option<i64>, Failure> {
+    async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         loop {
             if let Some(expires) = self.take().await? {
                 self.expires = Some(expires);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use uuid::Uuid;
+use zklock::FencingToken;
 
 use super::client::{POLL, Redis};
 use super::contract::{Failure, Lock};
@@ -53,7 +54,7 @@ impl Spring {
 }
 
 impl Lock for Spring {
-    async fn acquire(&mut self) -> Result<Option<i64>, Failure> {
+    async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         let local = self.local.clone().lock_owned().await;
         let ttl = self.redis.ttl().to_string();
         // An error gives the local lock back.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use zklock::{Guard, Session};
+use zklock::{FencingToken, Guard, Session};
 
 use super::contract::{CONNECT, Failure, Lock};
 
@@ -29,9 +29,9 @@ impl Zklock {
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
 impl Lock for Zklock {
-    async fn acquire(&mut self) -> Result<Option<i64>, Failure> {
+    async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         let guard = self.lock.acquire().await?;
-        let token = guard.token().as_i64();
+        let token = guard.token();
         self.guard = Some(guard);
         Ok(Some(token))
     }

@@ -4,30 +4,43 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context, ensure};
 use fastrand::Rng;
+use futures::FutureExt;
+use futures::future::{BoxFuture, try_join_all};
 use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
 
-use super::contest::{Contest, Hold};
+use super::contest::{Contest, Hold, Patience};
 use super::orders::Orders;
 use crate::harness::Instant;
 use crate::harness::register::{Answer, Desk, Request};
+use crate::torture::mode::{Extras, Rules, rules};
 use crate::torture::part::Part;
-use crate::torture::record::{Event, How, Leaving, Seen, Who};
+use crate::torture::record::{Entry, Event, How, Leaving, Seen, Who};
+use crate::torture::wish::{Claim, log, value};
 
 /// How often a holder looks at its guard.
 const LOOK: Duration = Duration::from_millis(1);
 /// How often it says what it has seen, for when it is killed.
 const SAY: Duration = Duration::from_millis(100);
 
+/// The longest hold, unless its holder is told to stay.
+const LONGEST: Duration = Duration::from_secs(8);
+
+/// A leader proclaims another value in one of so many rounds of its work.
+const PROCLAIMS: u32 = 4;
+
 pub(super) struct Contender {
     who: Who,
     rng: Rng,
     contest: Arc<dyn Contest>,
     orders: Orders,
-    register: String,
-    desk: Desk,
-    /// What it has read and not tried to follow by a write yet.
-    read: Option<u64>,
+    rules: &'static dyn Rules,
+    registers: Vec<String>,
+    /// One for each lock.
+    desks: Vec<Desk>,
+    /// What it has read, of which lock, and not tried to follow by a write yet.
+    read: Vec<(usize, u64)>,
 }
 
 /// How a hold ended, but by the end of the process.
@@ -44,38 +57,46 @@ impl Contender {
         orders: Orders,
     ) -> anyhow::Result<Self> {
         let rng = Rng::with_seed(part.seed.wrapping_add(u64::from(who.task)));
-        let (register, desk) = (part.setup.register.clone(), Desk::connect(&part.setup.register).await?);
-        Ok(Self { who, rng, contest, orders, register, desk, read: None })
+        let (rules, registers) = (rules(part.setup.mode), part.setup.registers.clone());
+        let desks = desks(&registers).await?;
+        Ok(Self { who, rng, contest, orders, rules, registers, desks, read: Vec::new() })
     }
 
-    /// Contends again and again, until it is told to finish and has then been granted once more.
+    /// Contends again and again, until it is told to finish and has then been granted as often as the mode asks for.
     pub(super) async fn run(mut self) -> anyhow::Result<()> {
+        let mut last_turns = self.rules.last_turns();
         loop {
             let is_last = self.orders.is_to_finish();
             let completed = self.turn(is_last).await?;
             if is_last && completed {
-                return self.who.says(Event::Finished);
+                last_turns -= 1;
+                if last_turns == 0 {
+                    return self.who.says(Event::Finished);
+                }
             }
             sleep(Duration::from_millis(self.rng.u64(0..150))).await;
         }
     }
 
-    /// One acquisition and what comes of it; true if the lock was held and released.
+    /// One acquisition and what comes of it; true if what it asked for was held and released.
     async fn turn(&mut self, is_last: bool) -> anyhow::Result<bool> {
         let (how, patience) = if is_last { (How::Wait, None) } else { self.manner() };
         let delay = self.orders.delay();
-        self.who.says(Event::Asks { how, patience, delayed: !delay.is_zero() })?;
+        let wish = self.rules.wish(&mut self.rng);
+        self.who.says(Event::Asks { wish: wish.clone(), how, patience, delayed: !delay.is_zero() })?;
         let limit = patience.map(Duration::from_millis);
+        let dawdles = if is_last { None } else { self.rules.dawdles(&wish, &mut self.rng) };
         let contest = self.contest.clone();
-        let acquired = self.attend(async {
+        let acquired = self.attend(dawdles, async {
+            let acquire = |patience| contest.acquire(self.who, &wish, delay, patience);
             match (how, limit) {
-                (How::Try, _) => contest.try_acquire(self.who).await,
+                (How::Try, _) => acquire(Patience::None).await,
                 (How::Cancel, Some(limit)) => {
-                    let acquired = tokio::time::timeout(limit, contest.acquire(self.who, delay, None)).await;
+                    let acquired = tokio::time::timeout(limit, acquire(Patience::Endless)).await;
                     acquired.unwrap_or(Err(Leaving::Cancelled))
                 }
                 (How::Wait | How::Timeout | How::Cancel, limit) => {
-                    contest.acquire(self.who, delay, limit).await
+                    acquire(limit.map_or(Patience::Endless, Patience::Within)).await
                 }
             }
         });
@@ -99,15 +120,27 @@ impl Contender {
             self.who.says_at(at, Event::LeftWithout { why })?;
             return Ok(false);
         }
-        let (session, token, node, seen) = (held.session(), held.token(), held.node(), watch.seen);
-        self.who.says_at(at, Event::Granted { session, token, node, seen })?;
-        self.hold(held, watch, is_last).await
+        let (session, token, nodes, seen) = (held.session(), held.token(), held.nodes(), watch.seen);
+        let claims = held.claims().unwrap_or_else(|| wish.claims());
+        self.who.says_at(at, Event::Granted { session, token, claims: claims.clone(), nodes, seen })?;
+        self.hold(held, &claims, watch, is_last).await
     }
 
-    /// Polls an acquisition, but for the time in which it is to be neglected. Also says when it ended.
-    async fn attend<T>(&self, acquiring: impl Future<Output = T>) -> anyhow::Result<(T, Instant)> {
+    /// Polls an acquisition, but for the time for which it dawdles, or is to be neglected. Also says when it ended.
+    async fn attend<T>(
+        &self,
+        dawdles: Option<Duration>,
+        acquiring: impl Future<Output = T>,
+    ) -> anyhow::Result<(T, Instant)> {
         let (mut acquiring, mut orders) = (pin!(acquiring), self.orders.clone());
         let mut neglected = None;
+        if let Some(time) = dawdles {
+            if let Some(acquired) = acquiring.as_mut().now_or_never() {
+                return Ok((acquired, Instant::now()));
+            }
+            neglected = Some(self.contest.requeued());
+            sleep(time).await;
+        }
         let acquired = loop {
             tokio::select! {
                 // Polled first: one that was never polled has nothing to be neglected.
@@ -136,11 +169,31 @@ impl Contender {
         }
     }
 
-    async fn hold(&mut self, held: Box<dyn Hold>, mut watch: Watch, is_last: bool) -> anyhow::Result<bool> {
+    async fn hold(
+        &mut self,
+        held: Box<dyn Hold>,
+        claims: &[Claim],
+        mut watch: Watch,
+        is_last: bool,
+    ) -> anyhow::Result<bool> {
         let who = self.who;
+        let extras = if is_last { Extras::default() } else { self.rules.extras(&mut self.rng) };
+        let mut shares: Vec<_> = (0..extras.shares).filter_map(|_| held.share()).collect();
+        if !shares.is_empty() {
+            who.says(Event::Shares { number: shares.len() })?;
+        }
+        let claim = if extras.claims { held.claim() } else { None };
+        if claim.is_some() {
+            who.says(Event::Claims)?;
+        }
         let end = {
             let length = if is_last { Duration::from_millis(5) } else { self.length() };
-            let mut work = pin!(self.work(held.as_ref(), length));
+            let mut work = pin!(async {
+                if extras.enters {
+                    self.enter(held.as_ref(), claims).await?;
+                }
+                self.work(held.as_ref(), claims, length).await
+            });
             let mut lost = pin!(watch.lost(held.as_ref(), who));
             tokio::select! {
                 // Lost first: a process that is continued after a stop finds both ready.
@@ -155,25 +208,50 @@ impl Contender {
             }
             lost @ End::Lost(..) => lost,
         };
+        let (held, end) = match end {
+            End::Done if !shares.is_empty() => {
+                shares.push(held);
+                let last = self.release_all_but_one(shares.split_off(0)).await?;
+                let lost = watch.look(last.as_ref()).map(|(at, why)| End::Lost(watch.seen, at, why));
+                (last, lost.unwrap_or(End::Done))
+            }
+            end => (held, end),
+        };
         let Watch { seen } = watch;
         match end {
             End::Lost(seen, at, reason) => {
                 who.says_at(at, Event::Lost { seen, reason })?;
                 // It may have been cut short in the middle of a request.
-                self.desk = Desk::connect(&self.register).await?;
+                self.desks = desks(&self.registers).await?;
                 self.write_late(held.as_ref()).await?;
-                if self.rng.bool() {
-                    // While its session lives, nobody acquires before it has wound down.
-                    sleep(Duration::from_millis(self.rng.u64(0..300))).await;
+                ensure!(
+                    shares.iter().all(|share| share.check().is_err()),
+                    "{who} has lost one of its shares"
+                );
+                shares.push(held);
+                self.rng.shuffle(&mut shares);
+                for guard in shares {
+                    if self.rng.bool() {
+                        // While its session lives, nobody acquires before it has wound down.
+                        sleep(Duration::from_millis(self.rng.u64(0..300))).await;
+                    }
+                    drop(guard);
                 }
-                drop(held);
                 Ok(false)
             }
             End::Done if is_last || self.rng.u32(..5) > 0 => {
+                if extras.leaves_open {
+                    self.leave_open(held.as_ref(), claims).await?;
+                }
                 who.says(Event::Releases { seen })?;
                 let released = held.release().await;
                 let confirmed = released.is_ok();
                 who.says(Event::Released { unconfirmed: released.err().unwrap_or_default() })?;
+                if let Some(claim) = claim.filter(|_| confirmed)
+                    && self.contest.is_current(&claim).await
+                {
+                    who.says(Event::Outlived)?;
+                }
                 Ok(confirmed)
             }
             End::Done => {
@@ -184,36 +262,111 @@ impl Contender {
         }
     }
 
+    /// Releases or drops all guards of a hold but one, in any order. The hold goes on with that one.
+    async fn release_all_but_one(&mut self, mut guards: Vec<Box<dyn Hold>>) -> anyhow::Result<Box<dyn Hold>> {
+        self.rng.shuffle(&mut guards);
+        let last = guards.pop().context("a hold has a guard")?;
+        for guard in guards {
+            if self.rng.bool() {
+                // If the hold is lost meanwhile, the last guard says so as well.
+                let _released = guard.release().await;
+            } else {
+                drop(guard);
+            }
+            sleep(Duration::from_millis(self.rng.u64(0..5))).await;
+        }
+        Ok(last)
+    }
+
+    /// Makes an entry in the lock's log, and says what came of that if it hears of it.
+    async fn enter(&self, held: &dyn Hold, claims: &[Claim]) -> anyhow::Result<()> {
+        let Some(entering) = self.entering(held, claims)? else { return Ok(()) };
+        match entering.await {
+            Some(done) => self.who.says(Event::Entered { done }),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`enter`](Self::enter), but does not wait for the answer: the transaction stays under way.
+    async fn leave_open(&mut self, held: &dyn Hold, claims: &[Claim]) -> anyhow::Result<()> {
+        let Some(entering) = self.entering(held, claims)? else { return Ok(()) };
+        let moment = Duration::from_micros(if self.rng.bool() { 0 } else { self.rng.u64(0..3_000) });
+        match tokio::time::timeout(moment, entering).await {
+            Ok(Some(done)) => self.who.says(Event::Entered { done }),
+            _ => Ok(()),
+        }
+    }
+
+    /// An entry that is about to be made, if the recipe has such.
+    fn entering<'a>(
+        &self,
+        held: &'a dyn Hold,
+        claims: &[Claim],
+    ) -> anyhow::Result<Option<BoxFuture<'a, Option<bool>>>> {
+        let (Some(claim), Some(token)) = (claims.first(), held.token()) else { return Ok(None) };
+        let entry = Entry { who: self.who, token };
+        let entering = held.enter(format!("{}/{}", log(claim.lock), entry.name()));
+        if entering.is_some() {
+            self.who.says(Event::Enters)?;
+        }
+        Ok(entering)
+    }
+
     /// Writes as a holder does that was stopped between the look at its guard and the write. Only the register can refuse it.
     async fn write_late(&mut self, held: &dyn Hold) -> anyhow::Result<()> {
-        let (who, token) = (self.who, held.token());
-        if let (Some(read), Some(_)) = (self.read.take(), token) {
-            self.desk.ask(Request::Write { who, token, read, value: read + 1 }).await?;
+        let read = std::mem::take(&mut self.read);
+        if held.token().is_some() {
+            for (lock, read) in read {
+                self.write(held, lock, read).await?;
+            }
         }
         Ok(())
     }
 
+    /// Announces another value, if it leads an election.
+    async fn proclaim(&mut self, held: &dyn Hold) -> anyhow::Result<()> {
+        let value = value(&mut self.rng);
+        let Some(proclaimed) = held.proclaim(value.clone()) else { return Ok(()) };
+        self.who.says(Event::Proclaims { value })?;
+        match proclaimed.await {
+            Err(why) if held.check().is_ok() => self.who.says(Event::Unannounced { why }),
+            _ => Ok(()),
+        }
+    }
+
+    async fn read(&mut self, held: &dyn Hold, Claim { lock, shared }: Claim) -> anyhow::Result<Answer> {
+        let read = Request::Read { who: self.who, token: held.token(), shared };
+        self.desks.get_mut(lock).context("no such lock")?.ask(read).await
+    }
+
+    async fn write(&mut self, held: &dyn Hold, lock: usize, read: u64) -> anyhow::Result<Answer> {
+        let write = Request::Write { who: self.who, token: held.token(), read, value: read + 1 };
+        self.desks.get_mut(lock).context("no such lock")?.ask(write).await
+    }
+
     /// Mostly short, sometimes long.
     fn length(&mut self) -> Duration {
-        Duration::from_millis(match self.rng.u32(..100) {
+        let length = Duration::from_millis(match self.rng.u32(..100) {
             0..75 => self.rng.u64(1..40),
             75..95 => self.rng.u64(40..400),
             95..99 => self.rng.u64(400..2_000),
             _ => self.rng.u64(2_000..8_000),
-        })
+        });
+        LONGEST.min(length * self.rules.stretch())
     }
 
-    /// Reads, sleeps, asks its guard, writes; again and again until its time is over, and once at least.
-    async fn work(&mut self, held: &dyn Hold, length: Duration) -> anyhow::Result<()> {
-        let (who, token) = (self.who, held.token());
+    /// Reads, sleeps, asks its guard, writes what it holds alone; again and again until its time is over, and once at least.
+    async fn work(&mut self, held: &dyn Hold, claims: &[Claim], length: Duration) -> anyhow::Result<()> {
         let end = tokio::time::Instant::now() + length;
         let mut over = false;
-        self.read = None;
+        self.read.clear();
         while !over {
-            let Answer::Value(read) = self.desk.ask(Request::Read { who, token }).await? else {
-                return Ok(());
-            };
-            self.read = Some(read);
+            for claim in claims {
+                let Answer::Value(read) = self.read(held, *claim).await? else { return Ok(()) };
+                if !claim.shared {
+                    self.read.push((claim.lock, read));
+                }
+            }
             let pause = sleep(Duration::from_millis(self.rng.u64(1..30)));
             let mut orders = self.orders.clone();
             tokio::select! {
@@ -221,17 +374,26 @@ impl Contender {
                 () = orders.stay(end) => over = true,
                 () = pause => {}
             }
+            if self.rng.u32(..PROCLAIMS) == 0 {
+                self.proclaim(held).await?;
+            }
             // Directly before the write, as every holder should.
             if held.check().is_err() {
                 return Ok(());
             }
-            self.read = None;
-            if self.desk.ask(Request::Write { who, token, read, value: read + 1 }).await? == Answer::Stale {
-                return Ok(());
+            while let Some((lock, read)) = self.read.pop() {
+                if self.write(held, lock, read).await? == Answer::Stale {
+                    return Ok(());
+                }
             }
         }
         Ok(())
     }
+}
+
+/// A desk at each register.
+async fn desks(registers: &[String]) -> anyhow::Result<Vec<Desk>> {
+    try_join_all(registers.iter().map(|register| Desk::connect(register))).await
 }
 
 /// What a holder sees of its guard.

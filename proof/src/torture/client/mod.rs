@@ -1,9 +1,12 @@
-//! A client process: one session, and a task or two that contend, hold, write, and lose.
+//! A client process: one session, and a task or two that contend, hold, write, and lose; in some, one that observes.
 
+mod alone;
 mod contender;
 mod contest;
+mod observer;
 mod orders;
 mod peer;
+mod pooled;
 mod zklock;
 
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::args::Recipe;
+use super::mode::rules;
 use super::part::Part;
 use super::record::Who;
 use super::slew;
@@ -22,8 +26,15 @@ pub(super) use orders::Order;
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let mut orders = orders::follow()?;
     slew::confirm(part.slew).await?;
+    let mut observer = None;
     let contest: Arc<dyn Contest> = match part.setup.lock {
-        Recipe::Zklock => Arc::new(zklock::Zklock::open(&part).await?),
+        Recipe::Zklock => {
+            let zklock = Arc::new(zklock::Zklock::open(&part).await?);
+            if rules(part.setup.mode).observes(part.number) {
+                observer = Some(tokio::spawn(observer::run(part.number, zklock.clone(), orders.clone())));
+            }
+            zklock
+        }
         Recipe::ZookeeperClient => Arc::new(peer::ZookeeperClient::new(&part)),
     };
     let mut tasks = JoinSet::new();
@@ -34,6 +45,9 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     }
     while let Some(ended) = tasks.join_next().await {
         ended??;
+    }
+    if let Some(observer) = observer {
+        observer.await??;
     }
     // Its session is to be there, and idle, while the servers are asked what is left.
     orders.end().await;

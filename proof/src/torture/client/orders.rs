@@ -19,6 +19,8 @@ pub(crate) enum Order {
     Delay(Duration),
     /// Each contender is to be granted once more, and then to stop.
     Finish,
+    /// Observers are to observe no more.
+    LookAway,
     /// The session is to be closed, and the process to end.
     End,
 }
@@ -29,6 +31,7 @@ struct Present {
     neglect: Option<Instant>,
     delay: Duration,
     finish: bool,
+    look_away: bool,
     end: bool,
 }
 
@@ -45,6 +48,7 @@ pub(super) fn follow() -> anyhow::Result<Orders> {
             Order::Neglect(time) => present.neglect = Some(Instant::now() + time),
             Order::Delay(delay) => present.delay = delay,
             Order::Finish => present.finish = true,
+            Order::LookAway => present.look_away = true,
             Order::End => present.end = true,
         });
     })?;
@@ -84,6 +88,11 @@ impl Orders {
             // Its sender lives as long as the process.
             let _changed = self.0.changed().await;
         }
+    }
+
+    /// Resolves once observers are to observe no more.
+    pub(super) async fn look_away(&mut self) {
+        let _ended = self.0.wait_for(|present| present.look_away).await;
     }
 
     pub(super) async fn end(&mut self) {

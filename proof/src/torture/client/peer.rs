@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use zklock::FencingToken;
 use zookeeper_client::{
     Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient, SessionState, StateWatcher,
 };
 
-use super::contest::{Contest, Hold};
+use super::contest::{Acquired, Contest, Hold, Patience};
 use crate::torture::part::Part;
 use crate::torture::record::{Leaving, Who};
+use crate::torture::wish::{self, Wish};
 
 pub(super) struct ZookeeperClient {
     servers: String,
@@ -34,7 +36,7 @@ impl ZookeeperClient {
     pub(super) fn new(part: &Part) -> Self {
         Self {
             servers: part.servers.clone(),
-            path: part.setup.path.clone(),
+            path: wish::path(0),
             session_timeout: part.setup.session_timeout,
             client: tokio::sync::Mutex::default(),
         }
@@ -50,7 +52,7 @@ impl ZookeeperClient {
         Ok(present.insert(client).clone())
     }
 
-    async fn lock(&self, who: Who) -> Result<Box<dyn Hold>, Leaving> {
+    async fn lock(&self, who: Who) -> Acquired {
         let client = self.client().await?;
         let acls = Acls::anyone_all();
         let options = LockOptions::new(acls)
@@ -72,28 +74,25 @@ impl ZookeeperClient {
 }
 
 impl Contest for ZookeeperClient {
-    /// It knows no takeover delay.
-    fn acquire(
-        &self,
+    /// It knows one lock, and no takeover delay.
+    fn acquire<'a>(
+        &'a self,
         who: Who,
+        _wish: &'a Wish,
         _delay: Duration,
-        limit: Option<Duration>,
-    ) -> BoxFuture<'_, Result<Box<dyn Hold>, Leaving>> {
+        patience: Patience,
+    ) -> BoxFuture<'a, Acquired> {
         async move {
-            match limit {
-                None => self.lock(who).await,
-                // It has no time limit of its own; its documentation says to drop it.
-                Some(limit) => {
-                    tokio::time::timeout(limit, self.lock(who)).await.unwrap_or(Err(Leaving::TimedOut))
-                }
-            }
+            let limit = match patience {
+                Patience::Endless => return self.lock(who).await,
+                Patience::Within(limit) => limit,
+                // It cannot; a short wait comes near.
+                Patience::None => Duration::from_millis(50),
+            };
+            // It has no time limit of its own; its documentation says to drop it.
+            tokio::time::timeout(limit, self.lock(who)).await.unwrap_or(Err(Leaving::TimedOut))
         }
         .boxed()
-    }
-
-    /// It cannot; a short wait comes near.
-    fn try_acquire(&self, who: Who) -> BoxFuture<'_, Result<Box<dyn Hold>, Leaving>> {
-        self.acquire(who, Duration::ZERO, Some(Duration::from_millis(50)))
     }
 
     /// It never does.
@@ -123,12 +122,12 @@ impl Hold for Held {
         self.lock.client().session_id().0
     }
 
-    fn token(&self) -> Option<i64> {
+    fn token(&self) -> Option<FencingToken> {
         None
     }
 
-    fn node(&self) -> String {
-        self.lock.lock_path().to_owned()
+    fn nodes(&self) -> Vec<String> {
+        vec![self.lock.lock_path().to_owned()]
     }
 
     fn check(&self) -> Result<(), String> {

@@ -1,17 +1,26 @@
-//! zklock's lock.
+//! zklock's locks, alone and by key, and its semaphore and slots, and its election.
 
-use std::sync::{PoisonError, RwLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::Context;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{sleep, timeout};
-use zklock::{AcquireError, ConnectError, Guard, Lock, LockOptions, Session, SessionState};
+use zklock::{
+    Access, AcquireError, CampaignError, ConnectError, FencingToken, Guard, InvalidLock, Leader, Leadership,
+    LockOptions, Locks, LocksOptions, MultiGuard, Observer, OneLock, SemaphoreError, Sequencer, Session,
+    SessionState,
+};
 
-use super::contest::{Contest, Hold};
+use super::alone::Alone;
+use super::contest::{Acquired, Contest, Hold, Patience};
+use super::pooled::Pooled;
+use crate::torture::mode::rules;
 use crate::torture::part::{Part, Setup};
 use crate::torture::record::{Leaving, Who};
+use crate::torture::wish::{CAPACITY, Claim, ELECTION, ROOT, SLOTS, Wish, key, path};
 
 /// How long there may be no server to begin with.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -21,69 +30,155 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Zklock {
     part: Part,
     /// The present session; another one is opened once it has failed.
-    session: RwLock<Session>,
+    present: RwLock<Present>,
     opening: tokio::sync::Mutex<()>,
 }
 
-struct Held {
-    guard: Guard,
+/// A session, and the locks by key that the tasks share in it, by their takeover delay.
+#[derive(Clone)]
+struct Present {
+    session: Session,
+    locks: Arc<Mutex<HashMap<Duration, Locks>>>,
+}
+
+struct Held<K> {
+    guard: Guard<K>,
+    session: i64,
+    nodes: Vec<String>,
+}
+
+/// The leadership of an election, held or lost.
+struct Leading {
+    leadership: Leadership,
     session: i64,
 }
 
 impl Zklock {
     pub(super) async fn open(part: &Part) -> anyhow::Result<Self> {
-        let (part, session) = (part.clone(), RwLock::new(open(part).await?));
-        Ok(Self { part, session, opening: tokio::sync::Mutex::default() })
+        let (part, present) = (part.clone(), RwLock::new(Present::new(open(part).await?)));
+        Ok(Self { part, present, opening: tokio::sync::Mutex::default() })
+    }
+
+    fn present(&self) -> Present {
+        self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn session(&self) -> Session {
-        self.session.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.present().session
     }
 
-    async fn lock(&self, who: Who, delay: Duration) -> Result<Lock, Leaving> {
+    /// The present session, or another one if it has failed.
+    async fn living(&self) -> Result<Present, Leaving> {
         if self.session().state() == SessionState::Failed {
             let _one_at_a_time = self.opening.lock().await;
             if self.session().state() == SessionState::Failed {
                 let opened = open(&self.part).await.map_err(|error| Leaving::Failed(error.to_string()))?;
-                *self.session.write().unwrap_or_else(PoisonError::into_inner) = opened;
+                *self.present.write().unwrap_or_else(PoisonError::into_inner) = Present::new(opened);
             }
         }
-        let options = LockOptions::new().owner(who.to_string()).takeover_delay(delay);
-        self.session()
-            .lock_with(&self.part.setup.path, options)
-            .map_err(|error| Leaving::Failed(error.to_string()))
+        Ok(self.present())
     }
 
-    fn held(&self, guard: Guard) -> Box<dyn Hold> {
-        let session = guard.sequencer().session();
-        Box::new(Held { guard, session })
+    /// Begins to observe who leads.
+    pub(super) async fn observe(&self) -> Result<Observer<Leader>, Leaving> {
+        Ok(self.living().await?.session.election(ELECTION).map_err(invalid)?.observe())
     }
 }
 
 impl Contest for Zklock {
-    fn acquire(
-        &self,
+    fn acquire<'a>(
+        &'a self,
         who: Who,
+        wish: &'a Wish,
         delay: Duration,
-        limit: Option<Duration>,
-    ) -> BoxFuture<'_, Result<Box<dyn Hold>, Leaving>> {
+        patience: Patience,
+    ) -> BoxFuture<'a, Acquired> {
         async move {
-            let lock = self.lock(who, delay).await?;
-            let acquired = match limit {
-                None => lock.acquire().await.map(Some),
-                Some(limit) => lock.acquire_timeout(limit).await,
-            };
-            let guard = acquired.map_err(leaving)?.ok_or(Leaving::TimedOut)?;
-            Ok(self.held(guard))
-        }
-        .boxed()
-    }
-
-    fn try_acquire(&self, who: Who) -> BoxFuture<'_, Result<Box<dyn Hold>, Leaving>> {
-        async move {
-            let lock = self.lock(who, Duration::ZERO).await?;
-            let guard = lock.try_acquire().await.map_err(leaving)?.ok_or(Leaving::Busy)?;
-            Ok(self.held(guard))
+            let present = self.living().await?;
+            let session = &present.session;
+            let options = LockOptions::new().owner(who.to_string()).takeover_delay(delay);
+            let without = if patience == Patience::None { Leaving::Busy } else { Leaving::TimedOut };
+            match wish {
+                Wish::Lock(lock) => {
+                    let lock = session.lock_with(&path(*lock), options).map_err(invalid)?;
+                    let acquired = match patience {
+                        Patience::Endless => lock.acquire().await.map(Some),
+                        Patience::Within(limit) => lock.acquire_timeout(limit).await,
+                        Patience::None => lock.try_acquire().await,
+                    };
+                    alone(acquired, session, without)
+                }
+                Wish::Key(lock) => {
+                    let (locks, key) = (present.locks(&self.part, delay)?, key(*lock));
+                    let acquired = match patience {
+                        Patience::Endless => locks.lock(&key).await.map(Some),
+                        Patience::Within(limit) => locks.lock_timeout(&key, limit).await,
+                        Patience::None => locks.try_lock(&key).await,
+                    };
+                    alone(acquired, session, without)
+                }
+                Wish::Read(lock) => {
+                    let lock = session.rw_lock_with(&path(*lock), options).map_err(invalid)?;
+                    let acquired = match patience {
+                        Patience::Endless => lock.read().await.map(Some),
+                        Patience::Within(limit) => lock.read_timeout(limit).await,
+                        Patience::None => lock.try_read().await,
+                    };
+                    of_one(acquired, without)
+                }
+                Wish::Write(lock) => {
+                    let lock = session.rw_lock_with(&path(*lock), options).map_err(invalid)?;
+                    let acquired = match patience {
+                        Patience::Endless => lock.write().await.map(Some),
+                        Patience::Within(limit) => lock.write_timeout(limit).await,
+                        Patience::None => lock.try_write().await,
+                    };
+                    of_one(acquired, without)
+                }
+                Wish::All(claims) => {
+                    let locks = claims.iter().map(access);
+                    let locks = session.lock_all_with(locks, options).map_err(invalid)?;
+                    let acquired = match patience {
+                        Patience::Endless => locks.acquire().await.map(Some),
+                        Patience::Within(limit) => locks.acquire_timeout(limit).await,
+                        Patience::None => locks.try_acquire().await,
+                    };
+                    of_several(acquired, without)
+                }
+                Wish::Permit(weight) => {
+                    let semaphore = session.semaphore_with(ROOT, CAPACITY, options).map_err(invalid)?;
+                    let acquired = match patience {
+                        Patience::Endless => semaphore.acquire_many(*weight).await.map(Some),
+                        Patience::Within(limit) => semaphore.acquire_many_timeout(*weight, limit).await,
+                        Patience::None => semaphore.try_acquire_many(*weight).await,
+                    };
+                    let permit = acquired.map_err(not_admitted)?.ok_or(without)?;
+                    Ok(Box::new(Pooled::permit(permit, session.id())) as Box<dyn Hold>)
+                }
+                Wish::Slot(index) => {
+                    let slots = session.slots_with(ROOT, SLOTS, options).map_err(invalid)?;
+                    let claimed = match (patience, index) {
+                        (Patience::Endless, Some(index)) => slots.claim_preferring(*index).await.map(Some),
+                        (Patience::Endless, None) => slots.claim().await.map(Some),
+                        (Patience::Within(limit), _) => slots.claim_timeout(limit).await,
+                        (Patience::None, Some(index)) => slots.try_claim_preferring(*index).await,
+                        (Patience::None, None) => slots.try_claim().await,
+                    };
+                    let slot = claimed.map_err(not_admitted)?.ok_or(without)?;
+                    Ok(Box::new(Pooled::slot(slot, session.id())) as Box<dyn Hold>)
+                }
+                Wish::Lead(value) => {
+                    let election = session.election_with(ELECTION, options).map_err(invalid)?;
+                    let led = match patience {
+                        Patience::Endless => election.campaign(value).await.map(Some),
+                        Patience::Within(limit) => election.campaign_timeout(value, limit).await,
+                        Patience::None => election.try_campaign(value).await,
+                    };
+                    let leadership = led.map_err(not_led)?.ok_or(without)?;
+                    let session = leadership.sequencer().map_or(0, |claim| claim.session());
+                    Ok(Box::new(Leading { leadership, session }) as Box<dyn Hold>)
+                }
+            }
         }
         .boxed()
     }
@@ -92,9 +187,34 @@ impl Contest for Zklock {
         self.session().requeued()
     }
 
+    fn is_current<'a>(&'a self, claim: &'a Sequencer) -> BoxFuture<'a, bool> {
+        async { self.session().verify_sequencer(claim).await.is_ok() }.boxed()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         // Unconfirmed, the session expires; the coordinator waits for that anyway.
         async { drop(self.session().close().await) }.boxed()
+    }
+}
+
+impl Present {
+    fn new(session: Session) -> Self {
+        Self { session, locks: Arc::default() }
+    }
+
+    /// The locks by key whose contenders have this takeover delay.
+    fn locks(&self, part: &Part, delay: Duration) -> Result<Locks, Leaving> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(locks) = locks.get(&delay) {
+            return Ok(locks.clone());
+        }
+        let owner = Who::process(part.number).to_string();
+        let options = LocksOptions::new()
+            .lock(LockOptions::new().owner(owner).takeover_delay(delay))
+            .turns(rules(part.setup.mode).budget(part.number));
+        let opened = self.session.locks_with(ROOT, options).map_err(invalid)?;
+        locks.insert(delay, opened.clone());
+        Ok(opened)
     }
 }
 
@@ -113,6 +233,42 @@ async fn open(part: &Part) -> anyhow::Result<Session> {
     timeout(PATIENCE, opening).await.context("no server grants the session timeout")?
 }
 
+fn access(claim: &Claim) -> Access {
+    match claim.shared {
+        true => Access::shared(path(claim.lock)),
+        false => Access::exclusive(path(claim.lock)),
+    }
+}
+
+/// A guard that was made a moment ago. If it is still valid now, its session is the present one. A claim would say so as well,
+/// but then the guard would not be passed on.
+fn alone(acquired: Result<Option<Guard>, AcquireError>, session: &Session, without: Leaving) -> Acquired {
+    let guard = acquired.map_err(leaving)?.ok_or(without)?;
+    Ok(Box::new(Alone { guard, session: session.id() }))
+}
+
+fn of_one<K>(acquired: Result<Option<Guard<K>>, AcquireError>, without: Leaving) -> Acquired
+where
+    K: OneLock + Send + Sync + 'static,
+{
+    let guard = acquired.map_err(leaving)?.ok_or(without)?;
+    let session = guard.sequencer().map_or(0, |claim| claim.session());
+    let nodes = vec![guard.node()];
+    Ok(Box::new(Held { guard, session, nodes }))
+}
+
+fn of_several(acquired: Result<Option<MultiGuard>, AcquireError>, without: Leaving) -> Acquired {
+    let guard = acquired.map_err(leaving)?.ok_or(without)?;
+    let claims = guard.sequencers().unwrap_or_default();
+    let session = claims.first().map_or(0, |claim| claim.session());
+    let nodes = guard.nodes().collect();
+    Ok(Box::new(Held { guard, session, nodes }))
+}
+
+fn invalid(error: InvalidLock) -> Leaving {
+    Leaving::Failed(error.to_string())
+}
+
 fn leaving(error: AcquireError) -> Leaving {
     match error {
         AcquireError::NodeDeleted { .. } => Leaving::Deleted,
@@ -120,17 +276,31 @@ fn leaving(error: AcquireError) -> Leaving {
     }
 }
 
-impl Hold for Held {
+fn not_admitted(error: SemaphoreError) -> Leaving {
+    match error {
+        SemaphoreError::Acquire(error) => leaving(error),
+        error => Leaving::Failed(error.to_string()),
+    }
+}
+
+fn not_led(error: CampaignError) -> Leaving {
+    match error {
+        CampaignError::Acquire(error) => leaving(error),
+        error => Leaving::Failed(error.to_string()),
+    }
+}
+
+impl<K: Send + Sync + 'static> Hold for Held<K> {
     fn session(&self) -> i64 {
         self.session
     }
 
-    fn token(&self) -> Option<i64> {
-        Some(self.guard.token().as_i64())
+    fn token(&self) -> Option<FencingToken> {
+        Some(self.guard.token())
     }
 
-    fn node(&self) -> String {
-        self.guard.node()
+    fn nodes(&self) -> Vec<String> {
+        self.nodes.clone()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -143,5 +313,36 @@ impl Hold for Held {
 
     fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), String>> {
         async { self.guard.release().await.map_err(|error| error.to_string()) }.boxed()
+    }
+}
+
+impl Hold for Leading {
+    fn session(&self) -> i64 {
+        self.session
+    }
+
+    fn token(&self) -> Option<FencingToken> {
+        Some(self.leadership.token())
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        vec![self.leadership.node()]
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.leadership.check().map_err(|lost| lost.reason.to_string())
+    }
+
+    fn remaining(&self) -> Option<Duration> {
+        Some(self.leadership.remaining())
+    }
+
+    fn proclaim(&self, value: String) -> Option<BoxFuture<'_, Result<(), String>>> {
+        let proclaimed = async { self.leadership.proclaim(value).await.map_err(|error| error.to_string()) };
+        Some(proclaimed.boxed())
+    }
+
+    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), String>> {
+        async { self.leadership.resign().await.map_err(|error| error.to_string()) }.boxed()
     }
 }

@@ -1,0 +1,181 @@
+//! How long it takes until the last of many observers is told who leads.
+//!
+//! Each observer has a session of its own, and all are in this process. A round has three parts: the leader resigns, and
+//! nobody leads; a candidate campaigns; and that leader resigns while another candidate waits.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use futures::future::try_join_all;
+use serde::Serialize;
+use zklock::{Leader, Observer, Session};
+
+use crate::args::Elect;
+use crate::report::short;
+use crate::stage::Stage;
+
+/// The sessions of observers. It is long, since a thousand of them share few cores.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many sessions are opened at the same time.
+const AT_ONCE: usize = 50;
+
+pub(crate) async fn run(elect: &Elect) -> anyhow::Result<()> {
+    let stage = Stage::open(elect.common.connect.as_deref()).await?;
+    let path = stage.directory("elect").await?;
+    let (one, other) = (Session::connect(stage.address()).await?, Session::connect(stage.address()).await?);
+    let mut elections = [one.election(&path)?, other.election(&path)?];
+    let mut observers = Vec::new();
+    while observers.len() < usize::try_from(elect.observers)? {
+        let missing = usize::try_from(elect.observers)? - observers.len();
+        let opened = (0..missing.min(AT_ONCE)).map(|_| Watcher::open(stage.address(), &path));
+        observers.extend(try_join_all(opened).await?);
+    }
+    let mut leadership = elections[0].campaign("first").await?;
+    told(&mut observers, Some("first")).await?;
+
+    let mut reading = Reading { observers: elect.observers, rounds: elect.rounds, ..Reading::default() };
+    for round in 0..elect.rounds {
+        let began = Instant::now();
+        leadership.resign().await?;
+        reading.resigned.add(began);
+        told(&mut observers, None).await?;
+        reading.nobody.add(began);
+
+        let [election, next] = &elections;
+        let (value, following) = (format!("{round}"), format!("{round}, the next"));
+        let began = Instant::now();
+        leadership = election.campaign(&value).await?;
+        told(&mut observers, Some(&value)).await?;
+        reading.led.add(began);
+
+        let waiter = tokio::spawn({
+            let (next, following) = (next.clone(), following.clone());
+            async move { next.campaign(following).await }
+        });
+        stage.wait_for_children(&election.queue(), 2).await?;
+        let began = Instant::now();
+        leadership.resign().await?;
+        told(&mut observers, Some(&following)).await?;
+        reading.handed_over.add(began);
+        leadership = waiter.await??;
+        elections.reverse();
+    }
+    reading.print(elect.common.json)?;
+
+    leadership.resign().await?;
+    try_join_all(observers.into_iter().map(Watcher::close)).await?;
+    for session in [one, other] {
+        session.close().await?;
+    }
+    stage.close().await
+}
+
+/// An observer, and its session.
+struct Watcher {
+    session: Session,
+    leaders: Observer<Leader>,
+}
+
+impl Watcher {
+    async fn open(address: &str, path: &str) -> anyhow::Result<Self> {
+        let session = Session::builder(address).session_timeout(SESSION_TIMEOUT).connect().await?;
+        let leaders = session.election(path)?.observe();
+        Ok(Self { session, leaders })
+    }
+
+    /// Waits until it is told of this leader, or that nobody leads.
+    async fn told(&mut self, value: Option<&str>) -> anyhow::Result<()> {
+        loop {
+            let leader = self.leaders.next().await.context("an observer's session is over")?;
+            if leader.as_ref().map(|leader| leader.value.as_str()) == value {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn close(self) -> anyhow::Result<()> {
+        drop(self.leaders);
+        Ok(self.session.close().await?)
+    }
+}
+
+/// Waits until all of them are told.
+async fn told(observers: &mut [Watcher], value: Option<&str>) -> anyhow::Result<()> {
+    try_join_all(observers.iter_mut().map(|observer| observer.told(value))).await?;
+    Ok(())
+}
+
+/// What was measured.
+#[derive(Default, Serialize)]
+struct Reading {
+    observers: u32,
+    rounds: u32,
+    /// From `resign` to its confirmation.
+    resigned: Times,
+    /// From `resign` until the last observer is told that nobody leads.
+    nobody: Times,
+    /// From `campaign` until the last observer is told of the leader.
+    led: Times,
+    /// From `resign` until the last observer is told of the next leader, which had been waiting.
+    handed_over: Times,
+}
+
+/// One for each round, in milliseconds.
+#[derive(Default)]
+struct Times(Vec<f64>);
+
+impl Times {
+    fn add(&mut self, began: Instant) {
+        self.0.push(began.elapsed().as_secs_f64() * 1e3);
+    }
+
+    /// The least, the median, and the most.
+    fn summary(&self) -> Summary {
+        let mut times = self.0.clone();
+        times.sort_unstable_by(f64::total_cmp);
+        let at = |index: usize| times.get(index).copied().unwrap_or(f64::NAN);
+        Summary {
+            least_ms: at(0),
+            median_ms: f64::midpoint(at(times.len().saturating_sub(1) / 2), at(times.len() / 2)),
+            most_ms: at(times.len().saturating_sub(1)),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Summary {
+    #[serde(serialize_with = "short")]
+    least_ms: f64,
+    #[serde(serialize_with = "short")]
+    median_ms: f64,
+    #[serde(serialize_with = "short")]
+    most_ms: f64,
+}
+
+impl Serialize for Times {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.summary().serialize(serializer)
+    }
+}
+
+impl Reading {
+    fn print(&self, json: bool) -> anyhow::Result<()> {
+        if json {
+            println!("{}", serde_json::to_string(self)?);
+            return Ok(());
+        }
+        println!("{} observers, {} rounds", self.observers, self.rounds);
+        println!("{:<60} {:>9} {:>9} {:>9}", "", "least ms", "median", "most");
+        for (name, times) in [
+            ("from resign to its confirmation", &self.resigned),
+            ("from resign until the last observer is told \"nobody\"", &self.nobody),
+            ("from campaign until the last one is told of the leader", &self.led),
+            ("from resign until the last one is told of the next leader", &self.handed_over),
+        ] {
+            let Summary { least_ms, median_ms, most_ms } = times.summary();
+            println!("{name:<60} {least_ms:>9.1} {median_ms:>9.1} {most_ms:>9.1}");
+        }
+        Ok(())
+    }
+}

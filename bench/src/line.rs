@@ -1,0 +1,140 @@
+//! Tasks of one process that stand in line for the lock of one key: what each takes, whether all outlive a broken connection,
+//! and how long it takes to pass the lock on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use tokio::task::JoinSet;
+use zklock::{FencingToken, LocksOptions, Session};
+
+use crate::args::Line;
+use crate::memory::resident;
+use crate::report::short;
+use crate::stage::Stage;
+
+const KEY: &str = "key";
+
+/// True if each task takes no more than the limit, and none of them failed.
+pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
+    let stage = Stage::open(line.common.connect.as_deref()).await?;
+    let root = stage.directory("line").await?;
+    let session =
+        Session::builder(stage.link().address()).session_timeout(Duration::from_secs(40)).connect().await?;
+    let budget = LocksOptions::new().turns(u32::MAX).time(Duration::MAX);
+    let locks = session.locks_with(&root, budget)?;
+    let first = locks.lock(KEY).await?;
+
+    let before = resident()?;
+    let (mut tasks, (arrived, mut arrivals)) = (JoinSet::new(), tokio::sync::mpsc::unbounded_channel::<()>());
+    let passed =
+        Arc::new(Mutex::new(Passed { at: Instant::now(), took: Histogram::new(3)?, last: first.token() }));
+    for _ in 0..line.tasks {
+        let (locks, passed, arrived) = (locks.clone(), passed.clone(), arrived.clone());
+        tasks.spawn(async move {
+            drop(arrived);
+            let guard = locks.lock(KEY).await?;
+            guard.check()?;
+            passed.lock().unwrap_or_else(PoisonError::into_inner).on(guard.token())?;
+            anyhow::Ok(guard.release().await?)
+        });
+    }
+    drop(arrived);
+    // Each task has been polled once all of them have dropped their end.
+    let _nothing = arrivals.recv().await;
+    let growth = resident()?.saturating_sub(before);
+
+    stage.link().cut();
+    first.verify().await?;
+    stage.wait_until_quiet().await?;
+    stage.link().reset_counts();
+    let began = Instant::now();
+    passed.lock().unwrap_or_else(PoisonError::into_inner).at = began;
+    first.release().await?;
+    let mut failed = 0;
+    while let Some(task) = tasks.join_next().await {
+        if let Err(error) = task? {
+            failed += 1;
+            eprintln!("a task failed: {error:#}");
+        }
+    }
+    let wall = began.elapsed();
+    let requests = stage.link().counts().requests;
+    let [p50_us, p99_us] = passed.lock().unwrap_or_else(PoisonError::into_inner).microseconds();
+    let reading = Reading {
+        tasks: line.tasks,
+        bytes_per_task: growth / u64::from(line.tasks),
+        limit_bytes: line.limit_bytes,
+        failed,
+        wall_ms: wall.as_secs_f64() * 1000.0,
+        p50_us,
+        p99_us,
+        requests,
+    };
+    reading.print(line.common.json)?;
+    session.close().await?;
+    stage.close().await?;
+    Ok(failed == 0 && reading.bytes_per_task <= line.limit_bytes)
+}
+
+/// What is known of the turns so far.
+struct Passed {
+    /// When the last task was about to release its guard.
+    at: Instant,
+    took: Histogram<u64>,
+    last: FencingToken,
+}
+
+impl Passed {
+    /// A task has the lock.
+    fn on(&mut self, token: FencingToken) -> anyhow::Result<()> {
+        self.took.record(u64::try_from(self.at.elapsed().as_nanos())?)?;
+        anyhow::ensure!(token > self.last, "token {token} comes after {}", self.last);
+        (self.at, self.last) = (Instant::now(), token);
+        Ok(())
+    }
+
+    /// The median, and what 99 in 100 did not exceed.
+    fn microseconds(&self) -> [f64; 2] {
+        [0.5, 0.99].map(|quantile| self.took.value_at_quantile(quantile) as f64 / 1000.0)
+    }
+}
+
+#[derive(Serialize)]
+struct Reading {
+    tasks: u32,
+    bytes_per_task: u64,
+    limit_bytes: u64,
+    failed: u32,
+    #[serde(serialize_with = "short")]
+    wall_ms: f64,
+    #[serde(serialize_with = "short")]
+    p50_us: f64,
+    #[serde(serialize_with = "short")]
+    p99_us: f64,
+    /// With the last release, and the heartbeats meanwhile.
+    requests: u64,
+}
+
+impl Reading {
+    fn print(&self, json: bool) -> anyhow::Result<()> {
+        if json {
+            println!("{}", serde_json::to_string(self)?);
+        } else {
+            println!(
+                "{} tasks in line: {} bytes each (limit {}); after a broken connection {} of them failed; all had the lock within \
+                 {:.0} ms, with {} requests; passed on in {:.1} us (median; 99%: {:.1} us)",
+                self.tasks,
+                self.bytes_per_task,
+                self.limit_bytes,
+                self.failed,
+                self.wall_ms,
+                self.requests,
+                self.p50_us,
+                self.p99_us
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! Clients wait behind a writer, and are granted the lock by its release: all of them if they are readers.
+//!
+//! Each waiter has a session of its own. A cycle's time runs from the moment the writer begins to release until the last of
+//! them holds the lock. They hold it until then. The waiters do not go through the link: its threads, two a connection,
+//! would take most of that time.
+//!
+//! Beside readers, one plain waiter is measured, and as many bare watches as there are readers: one handover, and the time
+//! that a server takes to send so many events.
+//!
+//! Before anything is measured, one cycle of other waiters counts those that need no request for their grant: the link
+//! holds back everything that they send meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use futures::FutureExt;
+use futures::future::{BoxFuture, try_join_all};
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use zklock_testcontainers::RequestKind;
+
+use super::cast::{Cast, Slice};
+use crate::peers::{Client, Held, Peer};
+use crate::stage::Stage;
+
+/// How many sessions are opened at a time.
+const AT_ONCE: usize = 50;
+
+/// How long grants may take while the link holds back requests: less than a lease.
+const WITHOUT_REQUESTS: Duration = Duration::from_secs(4);
+
+pub(super) struct Readers {
+    writer: Arc<dyn Client>,
+    waiters: Vec<Arc<dyn Client>>,
+    peer: Peer,
+    /// Whether the cycle without requests is over.
+    counted: AtomicBool,
+    directories: [String; 1],
+}
+
+/// Clients that wait.
+struct Queue<'a> {
+    front: Box<dyn Held + 'a>,
+    /// Each says when it was granted the lock. It has released by then.
+    waiters: Vec<JoinHandle<anyhow::Result<Instant>>>,
+    /// How many of them hold the lock.
+    hold: watch::Receiver<usize>,
+}
+
+impl Readers {
+    pub(super) async fn new(peer: Peer, waiters: u32, stage: &Stage) -> anyhow::Result<Self> {
+        let directory = stage.directory(&format!("{}/0", peer.name())).await?;
+        let front = if peer == Peer::Watchers { Peer::Raw } else { Peer::Zklock };
+        let writer = front.connect(stage.address(), &directory).await?;
+        let waiters = connect(peer, waiters as usize, stage.address(), &directory).await?;
+        Ok(Self { writer, waiters, peer, counted: AtomicBool::default(), directories: [directory] })
+    }
+
+    /// Returns once each waiter watches the writer, which holds the lock.
+    async fn queue(&self, stage: &Stage, waiters: &[Arc<dyn Client>]) -> anyhow::Result<Queue<'_>> {
+        let [directory] = &self.directories;
+        let front = self.writer.acquire().await?;
+        let (told, hold) = watch::channel(0);
+        let all = waiters.len();
+        let spawn =
+            |waiter: &Arc<dyn Client>| tokio::spawn(pass(waiter.clone(), told.clone(), hold.clone(), all));
+        let waiters = waiters.iter().map(spawn).collect();
+        stage.wait_for_children(directory, all + 1).await?;
+        // Each watches the writer twice.
+        stage.wait_for_watches(2 * all as u64).await?;
+        Ok(Queue { front, waiters, hold })
+    }
+
+    /// Says how many of as many waiters behind the link need no request for their grant.
+    async fn count(&self, stage: &Stage) -> anyhow::Result<()> {
+        let [directory] = &self.directories;
+        let counted = connect(self.peer, self.waiters.len(), &stage.link().address(), directory).await?;
+        let Queue { front, waiters, mut hold } = self.queue(stage, &counted).await?;
+        stage.wait_for_replies(0).await?;
+        // Each connection's next request is held back, and everything behind it.
+        let held_back: Vec<_> = waiters.iter().map(|_| stage.link().hold_request(RequestKind::Any)).collect();
+        front.release().await?;
+        let all = waiters.len();
+        let _in_time = timeout(WITHOUT_REQUESTS, hold.wait_for(|hold| *hold >= all)).await.is_ok();
+        let granted = *hold.borrow();
+        eprintln!("{granted} of {all} waiters were granted the lock without a request of their own");
+        drop(held_back);
+        self.end(stage, waiters).await?;
+        Ok(())
+    }
+
+    /// From the writer's release to the last grant.
+    async fn cycle(&self, stage: &Stage) -> anyhow::Result<Duration> {
+        let Queue { front, waiters, .. } = self.queue(stage, &self.waiters).await?;
+        let start = Instant::now();
+        front.release().await?;
+        let last = self.end(stage, waiters).await?;
+        Ok(last.duration_since(start))
+    }
+
+    /// Waits until all have released. Returns the instant of the last grant.
+    async fn end(
+        &self,
+        stage: &Stage,
+        waiters: Vec<JoinHandle<anyhow::Result<Instant>>>,
+    ) -> anyhow::Result<Instant> {
+        let [directory] = &self.directories;
+        let granted = try_join_all(waiters).await?.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+        stage.wait_for_children(directory, 0).await?;
+        granted.into_iter().max().context("nobody waited")
+    }
+}
+
+/// Opens sessions of waiters.
+async fn connect(
+    peer: Peer,
+    count: usize,
+    address: &str,
+    directory: &str,
+) -> anyhow::Result<Vec<Arc<dyn Client>>> {
+    let connects = (0..count).map(|_| peer.connect(address, directory));
+    stream::iter(connects).buffer_unordered(AT_ONCE).try_collect().await
+}
+
+async fn pass(
+    client: Arc<dyn Client>,
+    told: watch::Sender<usize>,
+    mut hold: watch::Receiver<usize>,
+    all: usize,
+) -> anyhow::Result<Instant> {
+    let held = client.acquire().await?;
+    let granted = Instant::now();
+    // Whoever were woken at each grant would delay the next.
+    told.send_if_modified(|hold| {
+        *hold += 1;
+        *hold >= all
+    });
+    hold.wait_for(|hold| *hold >= all).await?;
+    held.release().await?;
+    Ok(granted)
+}
+
+impl Cast for Readers {
+    fn perform<'a>(&'a self, stage: &'a Stage, cycles: u32) -> BoxFuture<'a, anyhow::Result<Slice>> {
+        async move {
+            if !self.counted.swap(true, Ordering::Relaxed) {
+                self.count(stage).await?;
+            }
+            let mut slice = Slice::default();
+            for _ in 0..cycles {
+                let time = self.cycle(stage).await?;
+                slice.wall += time;
+                slice.cycles.push(time);
+                slice.handoffs += self.waiters.len() as u64;
+            }
+            Ok(slice)
+        }
+        .boxed()
+    }
+
+    fn directories(&self) -> &[String] {
+        &self.directories
+    }
+}

@@ -1,0 +1,196 @@
+//! Some of five locks at once, named in any order, besides single locks and readers.
+
+use fastrand::Rng;
+
+use super::rules::Rules;
+use crate::harness::overlaps;
+use crate::torture::history::{History, Hold};
+use crate::torture::wish::{Claim, Wish, conflict};
+
+const LOCKS: usize = 5;
+/// The most that one acquisition names.
+const MOST: usize = 3;
+
+pub(super) struct SeveralLocks;
+
+impl Rules for SeveralLocks {
+    fn locks(&self) -> usize {
+        LOCKS
+    }
+
+    fn wish(&self, rng: &mut Rng) -> Wish {
+        let mut locks: Vec<_> = (0..LOCKS).collect();
+        rng.shuffle(&mut locks);
+        locks.truncate(rng.usize(1..=MOST));
+        let claim = |rng: &mut Rng, lock| match rng.u32(..4) {
+            0 => Claim::shared(lock),
+            _ => Claim::exclusive(lock),
+        };
+        match locks.as_slice() {
+            [lock] => match rng.u32(..4) {
+                0 => Wish::Read(*lock),
+                1 => Wish::Write(*lock),
+                2 => Wish::All(vec![claim(rng, *lock)]),
+                _ => Wish::Lock(*lock),
+            },
+            several => Wish::All(several.iter().map(|lock| claim(rng, *lock)).collect()),
+        }
+    }
+
+    /// With nothing to break a deadlock, contenders that could wait for each other in a circle soon do.
+    fn last_turns(&self) -> u32 {
+        8
+    }
+
+    fn unproven(&self, history: &History) -> Vec<&'static str> {
+        let proofs = [
+            (have_held_apart(history), "no two guards of several locks each were valid at the same time"),
+            (was_named_both_ways(history), "no two locks were named in both orders"),
+            (has_waited(history), "no guard of several locks was waited for"),
+        ];
+        proofs.into_iter().filter(|(shown, _)| !shown).map(|(_, missing)| missing).collect()
+    }
+}
+
+fn of_several(history: &History) -> impl Iterator<Item = &Hold> {
+    history.holds.iter().filter(|hold| hold.claims.len() > 1)
+}
+
+/// Whether guards that need different locks did not wait for each other.
+fn have_held_apart(history: &History) -> bool {
+    let spans = of_several(history).map(|hold| (hold, hold.granted, hold.seen.valid)).collect();
+    overlaps(spans).iter().any(|(one, other, _)| !conflict(&one.claims, &other.claims))
+}
+
+fn was_named_both_ways(history: &History) -> bool {
+    let in_order = |hold: &&Hold, earlier: usize, later: usize| {
+        let place = |lock| hold.claims.iter().position(|claim| claim.lock == lock);
+        matches!((place(earlier), place(later)), (Some(first), Some(second)) if first < second)
+    };
+    let pairs = (0..LOCKS).flat_map(|one| (one + 1..LOCKS).map(move |other| (one, other)));
+    pairs.into_iter().any(|(one, other)| {
+        of_several(history).any(|hold| in_order(&hold, one, other))
+            && of_several(history).any(|hold| in_order(&hold, other, one))
+    })
+}
+
+/// Whether one was granted that had asked while another one in conflict with it held.
+fn has_waited(history: &History) -> bool {
+    let waited = |hold: &&Hold| {
+        history.holds.iter().any(|before| {
+            (before.granted..before.over).contains(&hold.asked) && conflict(&before.claims, &hold.claims)
+        })
+    };
+    of_several(history).any(|hold| waited(&hold))
+}
+
+#[cfg(test)]
+mod tests {
+    use zklock::FencingToken;
+
+    use super::*;
+    use crate::harness::Instant;
+    use crate::torture::args::Mode;
+    use crate::torture::checker::Verdict;
+    use crate::torture::history::Remains;
+    use crate::torture::record::Who;
+
+    const ONE: Who = Who { client: 1, task: 1 };
+    const TWO: Who = Who { client: 2, task: 1 };
+    const THREE: Who = Who { client: 3, task: 1 };
+
+    fn all(locks: &[usize]) -> Vec<Claim> {
+        locks.iter().copied().map(Claim::exclusive).collect()
+    }
+
+    /// Two that need nothing in common at once; then one that needs a lock of each, in the other order.
+    fn history() -> History {
+        History {
+            holds: vec![
+                Hold::sample(ONE, 5, 10, 20, &all(&[0, 1])),
+                Hold::sample(TWO, 6, 12, 25, &all(&[2, 3])),
+                Hold { asked: Instant(15), ..Hold::sample(THREE, 7, 30, 40, &all(&[3, 1, 0])) },
+                Hold::sample(ONE, 8, 50, 60, &all(&[4])),
+            ],
+            ..History::default()
+        }
+    }
+
+    fn verdict(spoil: impl FnOnce(&mut History)) -> Verdict {
+        let mut history = history();
+        spoil(&mut history);
+        history.holds.sort_by_key(|hold| hold.granted);
+        Verdict { examples: Vec::new(), ..Verdict::of(Mode::Multi, &history) }
+    }
+
+    #[test]
+    fn guards_without_a_lock_in_common_overlap_in_a_good_history() {
+        assert_eq!(verdict(|_| {}), Verdict::default());
+    }
+
+    #[test]
+    fn a_guard_that_has_one_of_its_locks_only_overlaps() {
+        let found = verdict(|it| it.holds[2].granted = Instant(22));
+        assert_eq!(found, Verdict { overlaps: 1, ..Verdict::default() }, "it has waited for the first alone");
+        let found = verdict(|it| it.holds[2].granted = Instant(14));
+        assert_eq!(found.overlaps, 2, "it has waited for neither");
+    }
+
+    /// An operator deleted one of its nodes, and it went on with the other lock.
+    #[test]
+    fn a_guard_that_keeps_one_lock_when_it_loses_the_other_overlaps() {
+        let found = verdict(|it| {
+            it.holds[0].seen.valid = Instant(35);
+            it.holds[0].over = Instant(36);
+        });
+        assert_eq!(found, Verdict { overlaps: 1, ..Verdict::default() });
+    }
+
+    #[test]
+    fn a_guard_without_a_node_in_each_of_its_queues_is_partial() {
+        let found = verdict(|it| it.holds[2].is_whole = false);
+        assert_eq!(found, Verdict { partial: 1, ..Verdict::default() });
+    }
+
+    #[test]
+    fn a_token_counts_for_each_of_the_locks() {
+        let found = verdict(|it| it.holds[2].token = Some(FencingToken::new(4)));
+        assert_eq!(found.out_of_order, 3, "{found:?}");
+        let found = verdict(|it| it.holds[3].token = Some(FencingToken::new(1)));
+        assert_eq!(found, Verdict::default(), "nobody else held that lock");
+    }
+
+    #[test]
+    fn two_that_wait_for_each_other_are_unfinished() {
+        assert_eq!(verdict(|it| it.starved.extend([ONE, TWO])).unfinished, 2);
+    }
+
+    #[test]
+    fn a_node_left_in_any_queue_is_an_orphan() {
+        let nodes = vec!["/lock/torture/queue-4/lock-0000000003".to_owned()];
+        let found = verdict(|it| it.remains = Remains { nodes, ..Remains::default() });
+        assert_eq!(found, Verdict { orphans: 1, ..Verdict::default() });
+    }
+
+    #[test]
+    fn a_run_without_several_locks_at_once_proves_nothing() {
+        let found = verdict(|it| it.holds.iter_mut().for_each(|hold| hold.claims.truncate(1)));
+        assert_eq!(found, Verdict { unproven: 3, ..Verdict::default() });
+        assert!(!found.passed());
+    }
+
+    #[test]
+    fn wishes_name_up_to_three_locks_and_none_twice() {
+        let mut rng = Rng::with_seed(3);
+        let mut sizes = [0; MOST + 1];
+        for _ in 0..1_000 {
+            let claims = SeveralLocks.wish(&mut rng).claims();
+            let mut locks: Vec<_> = claims.iter().map(|claim| claim.lock).collect();
+            locks.sort_unstable();
+            locks.dedup();
+            assert_eq!(locks.len(), claims.len());
+            sizes[claims.len()] += 1;
+        }
+        assert!(sizes[0] == 0 && sizes[1..].iter().all(|size| *size > 250), "{sizes:?}");
+    }
+}

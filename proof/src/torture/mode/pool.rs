@@ -1,0 +1,45 @@
+//! What a semaphore and slots have in common.
+
+use std::time::Duration;
+
+use crate::harness::Instant;
+use crate::torture::history::{End, History, Hold};
+use crate::torture::taken::Taken;
+
+/// How many tasks contend in a process.
+pub(super) const TASKS: u16 = 2;
+
+/// See [`Rules::stretch`](super::Rules::stretch).
+pub(super) const STRETCH: u32 = 5;
+
+/// How long it takes at most until a holder hears of what an operator took, while nothing else fails.
+const TOLD: Duration = Duration::from_secs(3);
+
+/// The guards, each with the last instant at which it was valid.
+pub(super) fn spans(history: &History) -> Vec<(&Hold, Instant)> {
+    let taken = Taken::of(&history.faults);
+    history.holds.iter().map(|hold| (hold, hold.valid_until(taken.has(hold)))).collect()
+}
+
+/// Holders that an operator took the node from, or the session, and that were not told.
+pub(super) fn untold(history: &History) -> Vec<String> {
+    let acts = history.faults.iter().filter(|fault| fault.kind.is_of_holder());
+    let met = acts.filter_map(|fault| {
+        let of_fault =
+            |hold: &&Hold| Some(hold.who) == fault.holder && (hold.granted..=hold.over).contains(&fault.at);
+        Some((fault, history.holds.iter().find(of_fault)?))
+    });
+    met.filter(|(fault, hold)| hold.over.since(fault.until) > TOLD)
+        .map(|(fault, hold)| format!("{} was not told of what an operator took at {}", hold.who, fault.at.0))
+        .collect()
+}
+
+/// Whether this guard was waited for while another one was held.
+pub(super) fn has_waited(hold: &Hold, history: &History) -> bool {
+    history.holds.iter().any(|before| (before.granted..before.over).contains(&hold.asked))
+}
+
+/// Whether this guard was lost, with its process or without.
+pub(super) fn is_lost(hold: &Hold) -> bool {
+    matches!(hold.end, End::Lost(_) | End::Killed)
+}
