@@ -260,9 +260,11 @@ async fn a_hidden_node_is_deleted_on_another_connection() {
     let guard = theirs.acquire().await.unwrap();
     let waiter = enqueue_seen_by(&theirs, &session.lock("/lock/orders").unwrap()).await;
     hide(&operator(&server).await, "/lock/orders/lock-0000000001").await;
+    link.refuse();
     link.cut();
     eventually("the connection", async || session.state() == SessionState::Disconnected).await;
     waiter.abort();
+    link.accept();
     eventually("its end", async || monitored(&server, "zk_ephemerals_count").await == 1).await;
     assert_eq!(session.requeued(), 0);
     guard.release().await.unwrap();
