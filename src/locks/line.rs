@@ -17,8 +17,9 @@ use crate::lock::Lock;
 use crate::lock::error::AcquireError;
 use crate::zk::Over;
 
-/// A task that does not take the lock that it was offered is passed over after this time, or twice that.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long it takes from one look at a task that was offered the lock to the next. One that is late for the first time is
+/// passed over at the second look.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// The budget of a hold, except for its turns.
 #[derive(Clone, Copy)]
@@ -138,7 +139,7 @@ impl Line {
             tokio::select! {
                 () = &mut over => break,
                 () = self.nudge.notified(), if !looks => {}
-                () = tokio::time::sleep(PATIENCE), if looks => self.look(),
+                () = tokio::time::sleep(BETWEEN_LOOKS), if looks => self.look(),
             }
         }
         let mut state = self.state();
