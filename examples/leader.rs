@@ -54,8 +54,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             leadership = election.campaign(&*address) => Arc::new(leadership?),
             () = &mut stop => break,
         };
-        println!("leading with token {}", leadership.token());
         service.lead(Some(leadership.clone()));
+        println!("leading with token {}", leadership.token());
         tokio::select! {
             // If the lease is about to end, WIND_DOWN is left for cleaning up; if somebody took the lock from us, no time
             // is left. After that, campaign again.

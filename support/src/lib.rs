@@ -8,17 +8,20 @@ use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zklock::{AcquireError, Contender, Guard, Lock, Session};
+use zklock::{AcquireError, Contender, Guard, Lock, QueryError, Session, SessionBuilder};
 use zklock_testcontainers::{Link, ZooKeeper};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 /// The longest time that any observable fact may take. It is far more than a fact does take, even on a loaded machine.
 pub const BOUND: Duration = Duration::from_secs(60);
 
+/// The tick of [`server`].
+pub const TICK: Duration = Duration::from_millis(100);
+
 /// Starts one server whose session timeouts may be between 0.2 s and 60 s.
 pub async fn server() -> ZooKeeper {
     ZooKeeper::builder()
-        .tick_time(Duration::from_millis(100))
+        .tick_time(TICK)
         .max_session_timeout(Duration::from_secs(60))
         .start()
         .await
@@ -30,17 +33,23 @@ pub async fn session(server: &ZooKeeper) -> Session {
     Session::connect(server.connect_string()).await.expect("a session")
 }
 
+/// Prepares a session with this timeout at [`server`], or at a proxy to it. A server's first session may take longer than
+/// a short timeout if the machine is busy, and a server that is busy may not tell its tick in time.
+pub fn patient(address: impl AsRef<str>, timeout: Duration) -> SessionBuilder {
+    Session::builder(address.as_ref()).session_timeout(timeout).connect_timeout(BOUND).tick(TICK)
+}
+
 /// Starts a proxy to the server, and connects a session through it with this timeout.
 pub async fn linked(server: &ZooKeeper, timeout: Duration) -> (Link, Session) {
     let link = Link::start(server.connect_string()).await.expect("a link");
-    // A server's first session takes longer than a short timeout if the machine is busy.
-    let session = Session::builder(link.address()).session_timeout(timeout).connect_timeout(BOUND);
-    (link, session.connect().await.expect("a session"))
+    let session = patient(link.address(), timeout).connect().await.expect("a session");
+    (link, session)
 }
 
-/// Connects a plain client that does what an operator would do.
+/// Connects a plain client that does what an operator would do, however long the server takes.
 pub async fn operator(server: &ZooKeeper) -> Client {
-    Client::connect(&server.connect_string()).await.expect("a client")
+    let connector = Client::connector().with_session_timeout(BOUND);
+    connector.connect(&server.connect_string()).await.expect("a client")
 }
 
 /// Hides a node from everybody, as an operator can.
@@ -81,9 +90,19 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     .await;
 }
 
-/// Returns the present queue.
+/// Returns the present queue, as soon as a server tells it.
 pub async fn queue(lock: &Lock) -> Vec<Contender> {
-    lock.contenders().await.expect("the queue")
+    within("the queue", async {
+        loop {
+            match lock.contenders().await {
+                Err(QueryError::Disconnected { .. } | QueryError::Unanswered { .. }) => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                queue => break queue.expect("the queue"),
+            }
+        }
+    })
+    .await
 }
 
 /// Waits until this many contenders are in the queue.
@@ -226,7 +245,7 @@ impl<F: Future> Steps<F> {
 }
 
 /// How long no wake-up means that a future waits for what only the test can give.
-const QUIET: Duration = Duration::from_millis(300);
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Polls a future so often, and drops it when it has asked to be polled once more. What it waits for, `release` gives.
 /// Returns whether it was done by then.

@@ -12,9 +12,9 @@ use tokio::{
 use crate::{Error, config::Options, node::Node};
 
 const STARTUP: Duration = Duration::from_secs(60);
-const ANSWER: Duration = Duration::from_secs(5);
+const ANSWER: Duration = Duration::from_secs(30);
 /// A server that is waited for, and does not answer for this long, is asked again.
-const PROBE: Duration = Duration::from_secs(1);
+const PROBE: Duration = Duration::from_secs(3);
 const PAUSE_BETWEEN_PROBES: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

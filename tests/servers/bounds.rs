@@ -5,7 +5,7 @@ use zklock_test_support as support;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use support::{BOUND, eventually, make, operator, queue, server, within};
+use support::{BOUND, eventually, make, operator, patient, queue, server, within};
 use tokio::net::TcpListener;
 use zklock::{
     AcquireError, Claim, ClaimError, CloseError, ConnectError, Guard, Lock, QueryError, ReleaseError,
@@ -13,22 +13,23 @@ use zklock::{
 };
 use zklock_testcontainers::ZooKeeper;
 
-const TIMEOUT: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Of queries, and of `try_acquire`.
-const HALF: Duration = Duration::from_secs(4);
+const HALF: Duration = Duration::from_secs(10);
 
 /// What a client waits for a server that keeps silent.
-const SILENCE: Duration = Duration::from_millis(3200);
+const SILENCE: Duration = Duration::from_secs(8);
 
-/// By how much a busy machine may be late. A call that waits for the session's end takes 11.2 s.
-const SLACK: Duration = Duration::from_secs(1);
+/// By how much a busy machine may be late. A call that waits for the session's end takes 28 s, and one that waits for
+/// [`TIMEOUT`] less [`SILENCE`] 12 s.
+const SLACK: Duration = Duration::from_secs(3);
 
 const PATH: &str = "/lock/orders";
 
 /// A session whose leases end well before the server's session does, so that there is time to go on after a lease.
 async fn session(server: &ZooKeeper) -> Session {
-    let builder = Session::builder(server.connect_string()).session_timeout(TIMEOUT);
+    let builder = patient(server.connect_string(), TIMEOUT);
     builder.clock_drift(200_000).connect().await.expect("a session")
 }
 
@@ -125,9 +126,11 @@ async fn queries_are_answered_within_half_a_session_timeout() {
         )
     };
     let (contenders, foreign, verified) = ask().await;
-    assert_eq!(contenders.unwrap_err(), QueryError::Disconnected { path: PATH.into() });
-    assert_eq!(foreign.unwrap_err(), QueryError::Disconnected { path: PATH.into() });
-    assert!(matches!(verified.unwrap_err(), SequencerError::Disconnected { .. }));
+    // A busy machine may look at both ends of the wait together.
+    let given_up = |error| matches!(error, QueryError::Disconnected { .. } | QueryError::Unanswered { .. });
+    assert!(given_up(contenders.unwrap_err()) && given_up(foreign.unwrap_err()));
+    let verified = verified.unwrap_err();
+    assert!(matches!(verified, SequencerError::Disconnected { .. } | SequencerError::Unanswered { .. }));
     // And while there is none.
     let (contenders, foreign, verified) = ask().await;
     assert_eq!(contenders.unwrap_err(), QueryError::Unanswered { path: PATH.into(), waited: HALF });

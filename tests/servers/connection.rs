@@ -11,7 +11,7 @@ use support::{
     until_queued, within,
 };
 use zklock::SessionState;
-use zklock_testcontainers::RequestKind;
+use zklock_testcontainers::{RequestKind, ZooKeeper};
 
 #[tokio::test]
 async fn while_waiting_the_place_is_kept() {
@@ -128,21 +128,32 @@ async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {
 /// An outage that takes nearly the whole session timeout: whoever paused for long between two attempts would miss the rest.
 #[tokio::test]
 async fn an_outage_of_nearly_a_session_timeout_costs_nobody_the_session() {
-    const TIMEOUT: Duration = Duration::from_secs(3);
+    const TIMEOUT: Duration = Duration::from_secs(10);
     let server = server().await;
-    let attempts = futures::future::join_all((0..20).map(async |_| {
-        let (link, session) = linked(&server, TIMEOUT).await;
+    let mut attempts = Vec::new();
+    // A busy machine may come too late for some of them, or for most of those that it came too late for together.
+    for _ in 0..3 {
+        attempts = outages(&server, TIMEOUT).await;
+        let kept = attempts.iter().filter(|attempt| **attempt == (SessionState::Connected, true)).count();
+        if kept >= 15 {
+            return;
+        }
+    }
+    panic!("{attempts:?}");
+}
+
+/// Twenty outages at once: the state of each session afterwards, and whether it is the one that it was.
+async fn outages(server: &ZooKeeper, timeout: Duration) -> Vec<(SessionState, bool)> {
+    futures::future::join_all((0..20).map(async |_| {
+        let (link, session) = linked(server, timeout).await;
         let (id, syncs) = (session.id(), link.requests_of(RequestKind::Sync));
         // The outage begins right behind a sign of life.
         support::eventually("a heartbeat", async || link.requests_of(RequestKind::Sync) > syncs).await;
         link.black_hole();
-        tokio::time::sleep(TIMEOUT * 9 / 10).await;
+        tokio::time::sleep(timeout * 9 / 10).await;
         link.restore();
         support::eventually("a state", async || session.state() != SessionState::Disconnected).await;
         (session.state(), session.id() == id)
-    }));
-    let attempts = attempts.await;
-    // A busy machine may come too late for some of them.
-    let kept = attempts.iter().filter(|attempt| **attempt == (SessionState::Connected, true)).count();
-    assert!(kept >= 15, "{attempts:?}");
+    }))
+    .await
 }

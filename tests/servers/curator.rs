@@ -137,18 +137,24 @@ async fn never_inside_together() {
             }
         }
     };
+    // Ours may be done before a cold Java machine has begun.
+    curator.acquire().await;
     let theirs = async {
-        for _ in 0..ROUNDS {
-            curator.acquire().await;
+        for round in 0..ROUNDS {
+            if round > 0 {
+                curator.acquire().await;
+            }
             enter();
             tokio::task::yield_now().await;
             leave();
+            if round == 0 {
+                eventually("a meeting", async || refusals.load(Ordering::SeqCst) > 0).await;
+            }
             assert_eq!(curator.ask("release").await, "released");
         }
     };
     let (first, second) = (first.lock(PATH).unwrap(), second.lock(PATH).unwrap());
     tokio::join!(ours(first), ours(second), theirs);
-    assert_ne!(refusals.into_inner(), 0, "the two never met");
 }
 
 #[tokio::test]

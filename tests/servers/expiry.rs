@@ -6,12 +6,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use support::{
-    Steps, enqueue, granted, linked, queue, server, session, until_nothing_is_left, until_queued, within,
+    Steps, enqueue, granted, linked, patient, queue, server, session, until_nothing_is_left, until_queued,
+    within,
 };
-use zklock::{AcquireError, LostReason, Session, SessionState};
+use zklock::{AcquireError, LostReason, SessionState};
 use zklock_testcontainers::{Link, ZooKeeper};
 
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 #[tokio::test]
 async fn while_waiting_the_acquisition_queues_again_at_the_end() {
@@ -67,7 +68,8 @@ async fn every_event_of_it_is_told() {
     };
     assert_eq!(states, [SessionState::Disconnected, SessionState::Expired]);
     assert_eq!(renewed, (SessionState::Connected, 1, session.id()));
-    session.close().await.unwrap();
+    // Whether or not a busy server answers in time.
+    drop(session.close().await);
     assert_eq!(told().await, (SessionState::Closed, 1, session.id()));
     assert_eq!(events.next().await, None);
     assert_eq!(session.state(), SessionState::Closed);
@@ -144,12 +146,7 @@ async fn rejected_credentials_are_final() {
         .unwrap();
     let rejects = server().await;
     let link = Link::start(knows.connect_string()).await.unwrap();
-    let session = Session::builder(link.address())
-        .session_timeout(TIMEOUT)
-        .auth("ensemble", "")
-        .connect()
-        .await
-        .unwrap();
+    let session = patient(link.address(), TIMEOUT).auth("ensemble", "").connect().await.unwrap();
     let lock = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
     let waiting = enqueue(&lock).await;
@@ -194,7 +191,7 @@ async fn a_deadline_holds_across_sessions() {
     // Longer than it takes the client to give its session up.
     assert!(within("the deadline", lock.acquire_timeout(TIMEOUT * 2)).await.unwrap().is_none());
     assert!(started.elapsed() >= TIMEOUT * 2);
-    assert_eq!(session.state(), SessionState::Expired);
+    support::eventually("its end", async || session.state() == SessionState::Expired).await;
     link.restore();
     within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
 }

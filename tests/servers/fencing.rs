@@ -324,7 +324,7 @@ async fn a_transaction_that_is_too_large_is_unknown_and_leaves_the_guard() {
 #[tokio::test]
 async fn a_transaction_ends_with_the_lease_at_the_latest() {
     let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(4)).await;
+    let (link, session) = linked(&server, Duration::from_secs(12)).await;
     let guard = guard(&session).await;
     link.black_hole();
     let remaining = guard.remaining();
@@ -332,7 +332,7 @@ async fn a_transaction_ends_with_the_lease_at_the_latest() {
     let error = guard.transaction().commit().await.unwrap_err();
     assert_eq!(error, TransactionError::Unknown { path: "/lock/orders".into() });
     let took = started.elapsed();
-    assert!(took < remaining + Duration::from_secs(2), "{took:?} of {remaining:?}");
+    assert!(took < remaining + Duration::from_secs(4), "{took:?} of {remaining:?}");
 }
 
 #[tokio::test]
@@ -375,14 +375,14 @@ async fn verifying_goes_on_after_a_lost_reply_and_may_be_dropped() {
 #[tokio::test]
 async fn verifying_ends_with_the_lease() {
     let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(4)).await;
+    let (link, session) = linked(&server, Duration::from_secs(12)).await;
     let guard = guard(&session).await;
     link.black_hole();
     let remaining = guard.remaining();
     let started = Instant::now();
     assert_eq!(guard.verify().await.unwrap_err().reason, LostReason::Unconfirmed);
     let took = started.elapsed();
-    assert!(took < remaining + Duration::from_secs(2), "{took:?} of {remaining:?}");
+    assert!(took < remaining + Duration::from_secs(4), "{took:?} of {remaining:?}");
     assert_eq!(guard.remaining(), Duration::ZERO);
 }
 
@@ -562,7 +562,9 @@ async fn a_server_that_is_cut_off_vouches_for_nothing() {
     let stale = onlooker.get_data(&node).await.map(|(_, stat)| stat.czxid);
     assert_eq!(stale, Ok(claim.token().zxid()), "it still shows the node");
     let verdict = within("the verdict", verifier.verify_sequencer(&claim)).await;
-    assert_eq!(verdict, Err(SequencerError::Disconnected { sequencer: claim.clone() }));
+    let open =
+        matches!(verdict, Err(SequencerError::Disconnected { .. } | SequencerError::Unanswered { .. }));
+    assert!(open, "{verdict:?}");
     ensemble.heal().await.unwrap();
     support::eventually("the truth", async || {
         let verdict = verifier.verify_sequencer(&claim).await;

@@ -5,9 +5,12 @@ use zklock_test_support as support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{granted, linked, queue, server, session, until_nothing_is_left, until_queued, within};
+use support::{
+    granted, linked, patient, queue, server, session, until_nothing_is_left, until_queued, within,
+};
 use tokio::sync::oneshot;
 use zklock::{Guard, Lock, LockOptions, LostReason, ReleaseError, Session};
+use zklock_testcontainers::ZooKeeper;
 
 fn is_shareable<T: Send + Sync + 'static>(value: T) -> T {
     value
@@ -188,10 +191,8 @@ fn a_guard_is_lost_though_its_runtime_does_not_run() {
     let server = background.block_on(server());
     let other = background.block_on(session(&server));
     let foreground = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let timeout = std::time::Duration::from_secs(1);
     let guard = foreground.block_on(async {
-        let session =
-            Session::builder(server.connect_string()).session_timeout(timeout).connect().await.unwrap();
+        let session = brief(&server, Duration::from_secs(1)).await;
         session.lock("/lock/orders").unwrap().acquire().await.unwrap()
     });
     // Nothing runs in the foreground from here on, so nobody hears of the session's end.
@@ -204,11 +205,8 @@ fn a_guard_is_lost_though_its_runtime_does_not_run() {
 }
 
 /// A session on a runtime of one thread, which a task can block.
-async fn brief(server: &zklock_testcontainers::ZooKeeper) -> Session {
-    let builder = Session::builder(server.connect_string())
-        .session_timeout(Duration::from_secs(2))
-        .connect_timeout(support::BOUND);
-    builder.tick(Duration::from_millis(100)).connect().await.expect("a session")
+async fn brief(server: &ZooKeeper, timeout: Duration) -> Session {
+    patient(server.connect_string(), timeout).connect().await.expect("a session")
 }
 
 /// Runs a future in a task, and wakes it by one that blocks the runtime's only thread for so long before. Tasks that are woken
@@ -235,7 +233,7 @@ async fn run_blocked(guard: Guard, length: Duration) -> (Guard, LostReason, bool
 #[tokio::test]
 async fn run_does_not_poll_its_future_once_a_blocked_thread_has_outlasted_the_lease() {
     let server = server().await;
-    let session = brief(&server).await;
+    let session = brief(&server, Duration::from_secs(2)).await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let (_guard, reason, polled) = run_blocked(guard, session.timeout()).await;
     assert_eq!((reason, polled), (LostReason::Unconfirmed, false));
@@ -244,7 +242,7 @@ async fn run_does_not_poll_its_future_once_a_blocked_thread_has_outlasted_the_le
 #[tokio::test]
 async fn a_future_that_blocks_past_the_lease_was_not_finished_in_time() {
     let server = server().await;
-    let session = brief(&server).await;
+    let session = brief(&server, Duration::from_secs(2)).await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let run = guard.run(async { std::thread::sleep(session.timeout()) });
     assert_eq!(run.await.unwrap_err().reason, LostReason::Unconfirmed);
@@ -253,7 +251,7 @@ async fn a_future_that_blocks_past_the_lease_was_not_finished_in_time() {
 #[tokio::test]
 async fn run_does_not_poll_its_future_once_a_blocked_thread_has_outlasted_all_but_the_stop_margin() {
     let server = server().await;
-    let session = brief(&server).await;
+    let session = brief(&server, Duration::from_secs(10)).await;
     let margin = session.longest_stop_margin();
     let lock = session.lock_with("/lock/orders", LockOptions::new().stop_margin(margin)).unwrap();
     let guard = lock.acquire().await.unwrap();

@@ -40,11 +40,17 @@ async fn the_longest_tick_of_all_servers_counts() {
         .unwrap();
     // Whoever answers first. The others have a second for that, which a busy machine may exceed.
     let mut longest = 0;
-    for _ in 0..9 {
-        let session = Session::connect(ensemble.connect_string()).await.unwrap();
-        longest += u32::from(session.tick() == Duration::from_millis(1_500));
+    for _ in 0..3 {
+        longest = 0;
+        for _ in 0..9 {
+            let session = Session::connect(ensemble.connect_string()).await.unwrap();
+            longest += u32::from(session.tick() == Duration::from_millis(1_500));
+        }
+        if longest >= 7 {
+            return;
+        }
     }
-    assert!(longest >= 7, "{longest} of 9");
+    panic!("{longest} of 9");
 }
 
 #[tokio::test]

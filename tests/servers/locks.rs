@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use support::{
-    Steps, acquire, dropped_after, enqueue, eventually, granted, linked, make_foreign, operator, queue,
+    Steps, dropped_after, enqueue, eventually, granted, linked, make_foreign, operator, patient, queue,
     server, session, until_nothing_is_left, until_queued, within,
 };
 use zklock::{
@@ -39,7 +39,8 @@ fn turns(turns: u32) -> LocksOptions {
 }
 
 async fn locks(server: &ZooKeeper, options: LocksOptions) -> (Session, Locks) {
-    let session = session(server).await;
+    // A hold is passed on while half of a lease is left.
+    let session = patient(server.connect_string(), LONG).connect().await.unwrap();
     let locks = session.locks_with(ROOT, options).unwrap();
     (session, locks)
 }
@@ -331,9 +332,12 @@ async fn a_task_that_is_not_polled_is_passed_over_and_keeps_its_place() {
     let elsewhere = session(&server).await;
     let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
     until_queued(&lock, 0).await;
+    let holder = lock.acquire().await.unwrap();
     let unpolled = in_line(&locks);
-    until_queued(&lock, 1).await;
-    let remote = granted(acquire(&lock)).await;
+    until_queued(&lock, 2).await;
+    let remote = enqueue(&lock).await;
+    holder.release().await.unwrap();
+    let remote = granted(remote).await;
     remote.release().await.unwrap();
     drop(turn_of(unpolled).await);
     until_nothing_is_left(&server).await;
@@ -396,13 +400,8 @@ async fn a_try_that_is_not_polled_blocks_nobody() {
 async fn a_hold_that_is_about_to_end_is_not_passed_on() {
     let server = server().await;
     let link = Link::start(server.connect_string()).await.unwrap();
-    let session = Session::builder(link.address())
-        .session_timeout(Duration::from_secs(4))
-        .tick(Duration::from_millis(100))
-        .connect()
-        .await
-        .unwrap();
-    let margin = Duration::from_millis(1_100);
+    let session = patient(link.address(), Duration::from_secs(12)).connect().await.unwrap();
+    let margin = Duration::from_millis(3_300);
     let options = turns(10).lock(LockOptions::new().stop_margin(margin));
     let locks = session.locks_with(ROOT, options).unwrap();
     let guard = locks.lock(KEY).await.unwrap();
@@ -412,7 +411,9 @@ async fn a_hold_that_is_about_to_end_is_not_passed_on() {
     let reason = within("the loss", guard.lost()).await;
     assert!(matches!(reason, LostReason::Ending { .. }), "{reason:?}");
     held.release();
-    eventually("the next heartbeat", async || other.remaining() > 2 * margin).await;
+    // Each extends the lease.
+    eventually("a longer lease", async || other.verify().await.is_ok() && other.remaining() > 2 * margin)
+        .await;
     let last = guard.token();
     guard.release().await.unwrap();
     let next = turn_of(next).await;
@@ -524,7 +525,8 @@ async fn the_end_of_the_zookeeper_session_takes_the_lock_and_spares_the_line() {
     let remote = lock.acquire().await.unwrap();
     let waits = in_line(&locks);
     until_queued(&lock, 2).await;
-    server.close_session(session.id()).await.unwrap();
+    let id = session.id();
+    server.close_session(id).await.unwrap();
     eventually("another node", async || queue(&lock).await.get(1).is_some_and(|it| it.session != Some(id)))
         .await;
     remote.release().await.unwrap();
@@ -543,7 +545,10 @@ async fn a_hold_that_is_lost_before_it_is_taken() {
     let operator = operator(&server).await;
     guard.release().await.unwrap();
     next.woken().await;
-    operator.delete(&node, None).await.unwrap();
+    // A busy machine may be so late that the hold was withdrawn, and released.
+    if let Err(error) = operator.delete(&node, None).await {
+        assert_eq!(error, zookeeper_client::Error::NoNode);
+    }
     let guard = turn_of(next).await;
     if guard.token().zxid() == last.zxid() {
         assert_eq!(within("the news", guard.lost()).await, LostReason::NodeDeleted);

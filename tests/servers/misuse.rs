@@ -101,7 +101,7 @@ async fn nobody_listens() {
     let (timeout, started) = (Duration::from_millis(500), Instant::now());
     let error = Session::builder(link.address()).connect_timeout(timeout).connect().await.unwrap_err();
     assert_unreachable(error, &link, timeout * 4 / 5);
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(30));
 }
 
 #[tokio::test]
@@ -157,10 +157,13 @@ async fn a_read_only_server() {
     })
     .await;
     let servers = ensemble.address(2);
-    let error = Session::builder(servers.clone())
-        .connect_timeout(Duration::from_secs(3))
-        .connect()
-        .await
-        .unwrap_err();
+    // A second of it is for the question why there is no session. A busy server may not answer in time.
+    let connect = || Session::builder(servers.clone()).connect_timeout(Duration::from_secs(5)).connect();
+    let mut error = connect().await.unwrap_err();
+    for _ in 0..3 {
+        if matches!(error, ConnectError::Unreachable { .. }) {
+            error = connect().await.unwrap_err();
+        }
+    }
     assert_eq!(error, ConnectError::ReadOnly { servers });
 }

@@ -5,7 +5,8 @@ use zklock_test_support as support;
 use std::time::{Duration, Instant};
 
 use support::{
-    enqueue, eventually, granted, hide, linked, operator, server, session, until_nothing_is_left, within,
+    enqueue, eventually, granted, hide, linked, operator, patient, server, session, until_nothing_is_left,
+    within,
 };
 use zklock::{Contender, Leader, Observer, QueryError, Session, SessionState};
 use zklock_testcontainers::{Ensemble, RequestKind};
@@ -163,7 +164,7 @@ async fn an_observer_survives_its_connection() {
 async fn an_observer_survives_its_session() {
     let server = server().await;
     let leading = session(&server).await;
-    let (link, looking) = linked(&server, Duration::from_secs(2)).await;
+    let (link, looking) = linked(&server, Duration::from_secs(6)).await;
     let election = leading.election(PATH).unwrap();
     let leadership = election.campaign("one").await.unwrap();
     let watched = looking.lock("/service/queue").unwrap();
@@ -203,7 +204,7 @@ async fn what_is_known_is_answered_at_once_while_zookeeper_is_paused() {
     eventually("an old answer", async || leaders.latest().age.unwrap() > heartbeat * 3 / 2).await;
     let began = Instant::now();
     let (leader, holder) = (leaders.latest(), holders.latest());
-    assert!(began.elapsed() < Duration::from_millis(50), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(leader.who.unwrap().token, leadership.token());
     assert_eq!(holder.who.unwrap().token, Some(leadership.token()));
     assert!(holder.age.unwrap() > heartbeat);
@@ -230,10 +231,9 @@ async fn observers_do_not_keep_a_session_open() {
 #[tokio::test]
 async fn an_observer_of_a_lazy_session_waits_for_it() {
     let server = server().await;
-    let (link, _session) = linked(&server, Duration::from_secs(2)).await;
+    let (link, _session) = linked(&server, Duration::from_secs(20)).await;
     link.refuse();
-    let lazy =
-        Session::builder(link.address()).session_timeout(Duration::from_secs(2)).connect_lazy().unwrap();
+    let lazy = patient(link.address(), Duration::from_secs(20)).connect_lazy().unwrap();
     let mut leaders = lazy.election(PATH).unwrap().observe();
     let latest = leaders.latest();
     assert!(latest.who.is_none() && latest.age.is_none() && !latest.connected);
@@ -303,20 +303,22 @@ async fn other_children_of_a_queue_are_no_holders() {
 /// The leader's server is partitioned from its ensemble: its guard is over before anybody is told of the next leader.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_told_of_the_next_leader_before_the_last_ones_guard_is_over() {
-    const TIMEOUT: Duration = Duration::from_secs(4);
+    const TIMEOUT: Duration = Duration::from_secs(6);
     let ensemble = Ensemble::builder(3).tick_time(Duration::from_millis(500)).start().await.unwrap();
     let follower = ensemble.followers().await.unwrap()[0];
     let others = (0..3).filter(|index| *index != follower).map(|index| ensemble.address(index));
     let others = others.collect::<Vec<_>>().join(",");
-    let connect =
-        async |servers: String| Session::builder(servers).session_timeout(TIMEOUT).connect().await.unwrap();
+    let connect = async |servers: String| {
+        let builder = Session::builder(servers).session_timeout(TIMEOUT).connect_timeout(support::BOUND);
+        builder.connect().await.unwrap()
+    };
     let (cut_off, other, looking) =
         (connect(ensemble.address(follower)).await, connect(others.clone()).await, connect(others).await);
     let one = cut_off.election(PATH).unwrap().campaign("one").await.unwrap();
     let next = other.election(PATH).unwrap();
     let two = tokio::spawn(async move { next.campaign("two").await });
     let election = looking.election(PATH).unwrap();
-    eventually("the candidate", async || election.candidates().await.unwrap().len() == 2).await;
+    eventually("the candidate", async || election.candidates().await.is_ok_and(|it| it.len() == 2)).await;
     let mut leaders = election.observe();
     assert_eq!(value(&mut leaders).await.as_deref(), Some("one"));
     // An observer at the server that is cut off hears nothing, and knows how old its answer is.

@@ -240,7 +240,7 @@ async fn the_directory_while_a_holder_is_away() {
 #[tokio::test]
 async fn a_holders_node_that_was_hidden_before() {
     let server = server().await;
-    let (_link, session) = linked(&server, Duration::from_secs(2)).await;
+    let session = session(&server).await;
     let operator = operator(&server).await;
     let lock = |path| session.lock(path).unwrap();
     let other = lock("/lock/bills").acquire().await.unwrap();
@@ -255,13 +255,13 @@ async fn a_holders_node_that_was_hidden_before() {
 #[tokio::test]
 async fn a_holders_node_that_is_hidden_and_there() {
     let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(2)).await;
+    let (link, session) = linked(&server, Duration::from_secs(10)).await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     until_watched(&server, 1, 0).await;
     hide(&operator(&server).await, &guard.node()).await;
     // On the next connection it cannot be watched any more.
     link.cut();
-    let heartbeats = link.requests_of(RequestKind::Multi) + 8;
+    let heartbeats = link.requests_of(RequestKind::Multi) + 3;
     eventually("heartbeats", async || link.requests_of(RequestKind::Multi) > heartbeats).await;
     guard.check().unwrap();
     guard.release().await.unwrap();

@@ -5,8 +5,8 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    dropped_before, eventually, linked, make_foreign, operator, server, session, until_nothing_is_left,
-    within,
+    dropped_before, eventually, linked, make_foreign, operator, patient, server, session,
+    until_nothing_is_left, within,
 };
 use tokio::task::JoinHandle;
 use zklock::{AcquireError, FenceGate, Guard, Kind, LockOptions, LostReason, ReadGuard, RwLock};
@@ -18,7 +18,8 @@ type Reader = JoinHandle<Result<ReadGuard, AcquireError>>;
 type Writer = JoinHandle<Result<Guard, AcquireError>>;
 
 async fn until_queued(lock: &RwLock, contenders: usize) {
-    eventually("the queue's length", async || lock.contenders().await.unwrap().len() == contenders).await;
+    eventually("the queue's length", async || lock.contenders().await.is_ok_and(|it| it.len() == contenders))
+        .await;
 }
 
 async fn reader(lock: &RwLock) -> Reader {
@@ -139,7 +140,7 @@ async fn a_writers_release_grants_every_reader_behind_it_without_a_request() {
 #[tokio::test]
 async fn readers_of_one_session_that_have_waited_for_long_ask_a_quorum_once() {
     let server = server().await;
-    let (link, readers) = linked(&server, Duration::from_secs(2)).await;
+    let (link, readers) = linked(&server, Duration::from_secs(6)).await;
     let other = session(&server).await;
     let (held, lock) = (other.rw_lock(PATH).unwrap(), readers.rw_lock(PATH).unwrap());
     let writing = held.write().await.unwrap();
@@ -147,10 +148,11 @@ async fn readers_of_one_session_that_have_waited_for_long_ask_a_quorum_once() {
     for _ in 0..20 {
         waiting.push(reader_seen_by(&held, &lock).await);
     }
-    eventually("every watch", async || link.requests_of(RequestKind::GetData) == 20).await;
+    eventually("every watch", async || link.requests_of(RequestKind::GetData) >= 20).await;
     let synced = link.requests_of(RequestKind::Sync);
-    // Each heartbeat sends one, so the lease that the last create left is over.
-    eventually("the end of the lease", async || link.requests_of(RequestKind::Sync) >= synced + 6).await;
+    // Each heartbeat sends one, a quarter of the session timeout after the last one. So the lease that the last create
+    // left is over.
+    eventually("the end of the lease", async || link.requests_of(RequestKind::Sync) >= synced + 5).await;
     let written = link.requests_of(RequestKind::Multi);
     writing.release().await.unwrap();
     for reader in waiting {
@@ -234,7 +236,7 @@ async fn each_reply_of_a_reader_may_be_lost() {
         let reading = lock.read().await.unwrap();
         let lost = link.lose_reply(RequestKind::Multi);
         within("the release", reading.release()).await.unwrap();
-        assert!(lost.has_happened(), "{kind:?}");
+        within("the lost reply", lost.happened()).await;
         until_nothing_is_left(&server).await;
     }
 }
@@ -277,13 +279,13 @@ async fn a_written_to_reader_grants_no_writer() {
 #[tokio::test]
 async fn a_session_that_expires_loses_its_readers_and_queues_those_that_wait_again() {
     let server = server().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(2)).await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(6)).await;
     let other = session(&server).await;
     let (lock, holder) = (unlucky.rw_lock(PATH).unwrap(), other.rw_lock(PATH).unwrap());
     let reading = lock.read().await.unwrap();
     let beside = holder.read().await.unwrap();
     let waiting = writer(&holder).await;
-    let again = reader(&lock).await;
+    let again = reader_seen_by(&holder, &lock).await;
     link.black_hole();
     within("the loss", reading.lost()).await;
     until_queued(&holder, 2).await;
@@ -325,8 +327,7 @@ async fn with_a_takeover_delay_a_reader_that_vanished_unseen_delays_the_writer()
     let server = server().await;
     let sessions = [session(&server).await, session(&server).await];
     let delay = Duration::from_secs(2);
-    let [lock, other] =
-        sessions.map(|session| session.rw_lock_with(PATH, LockOptions::new().takeover_delay(delay)).unwrap());
+    let lock = sessions[0].rw_lock_with(PATH, LockOptions::new().takeover_delay(delay)).unwrap();
     let first = lock.read().await.unwrap();
     assert!(
         lock.try_read().await.unwrap().is_none(),
@@ -345,13 +346,13 @@ async fn with_a_takeover_delay_a_reader_that_vanished_unseen_delays_the_writer()
     assert!(began.elapsed() >= delay, "the writer has not seen how the first reader went");
     // A writer that has seen every reader release the lock is granted at once, where servers name transactions.
     if support::names_transactions(&server).await {
+        let never = LockOptions::new().takeover_delay(Duration::from_secs(3600));
+        let other = sessions[1].rw_lock_with(PATH, never).unwrap();
         let reading = lock.read().await.unwrap();
         let waiting = writer(&other).await;
         support::until_watched(&server, 1, 1).await;
-        let began = std::time::Instant::now();
         reading.release().await.unwrap();
         granted(waiting).await.release().await.unwrap();
-        assert!(began.elapsed() < delay, "the reader released the lock");
     }
 }
 
@@ -378,7 +379,9 @@ async fn with_a_takeover_delay_a_reader_in_front_of_a_writer_that_gave_up_counts
 #[tokio::test]
 async fn a_thousand_readers_wait_behind_one_writer() {
     let server = server().await;
-    let (one, other) = (session(&server).await, session(&server).await);
+    // A thousand requests may be in front of a heartbeat.
+    let other = patient(server.connect_string(), Duration::from_secs(60)).connect().await.unwrap();
+    let one = session(&server).await;
     let (held, lock) = (one.rw_lock(PATH).unwrap(), other.rw_lock(PATH).unwrap());
     let writing = held.write().await.unwrap();
     let readers = (0..1000).map(|_| {

@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use support::{eventually, linked, monitored, server, until_nothing_is_left, until_watched, within};
-use zklock::Session;
-use zklock_testcontainers::ZooKeeper;
+use support::{eventually, linked, patient, server, until_nothing_is_left, until_watched, within};
+use zklock_testcontainers::{Link, RequestKind};
 
 /// Long enough for a busy machine to set all the watches again.
 const TIMEOUT: Duration = Duration::from_secs(40);
 
-/// The server drops a connection's watches when it hears of its end.
-async fn until_fewer_are_watched(server: &ZooKeeper, watches: u64) {
-    eventually("lost watches", async || monitored(server, "zk_watch_count").await < watches).await;
+/// Breaks the connection, and waits until the session has set so many watches again. Each takes a request of this kind.
+async fn until_watched_again(link: &Link, kind: RequestKind, watches: u64) {
+    let before = link.requests_of(kind);
+    link.cut();
+    eventually("the watches of the next connection", async || link.requests_of(kind) >= before + watches)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,14 +26,13 @@ async fn twenty_thousand_waiters_survive_a_reconnection() {
     let server = server().await;
     let (link, unlucky) = linked(&server, TIMEOUT).await;
     // The server is busy with the others when the holder's heartbeats come.
-    let other = Session::builder(server.connect_string()).session_timeout(TIMEOUT).connect().await.unwrap();
+    let other = patient(server.connect_string(), TIMEOUT).connect().await.unwrap();
     let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
     let guard = holder.acquire().await.unwrap();
     let mut waiters = (0..WAITERS).map(|_| support::acquire(&lock)).collect::<FuturesUnordered<_>>();
     until_watched(&server, 1, WAITERS).await;
     let id = unlucky.id();
-    link.cut();
-    until_fewer_are_watched(&server, WAITERS).await;
+    until_watched_again(&link, RequestKind::GetChildren, WAITERS).await;
     until_watched(&server, 1, WAITERS).await;
     assert_eq!((unlucky.id(), unlucky.requeued()), (id, 0));
     guard.release().await.unwrap();
@@ -53,8 +54,7 @@ async fn ten_thousand_guards_survive_a_reconnection() {
     });
     let guards = guards.buffer_unordered(500).collect::<Vec<_>>().await;
     until_watched(&server, GUARDS as u64, 0).await;
-    link.cut();
-    until_fewer_are_watched(&server, GUARDS as u64).await;
+    until_watched_again(&link, RequestKind::GetData, GUARDS as u64).await;
     until_watched(&server, GUARDS as u64, 0).await;
     assert!(guards.iter().all(|guard| guard.is_held()));
     session.close().await.unwrap();

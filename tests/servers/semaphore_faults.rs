@@ -6,7 +6,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use support::{
-    Steps, eventually, hide, linked, monitored, operator, server, session, until_nothing_is_left, within,
+    Steps, eventually, hide, linked, monitored, operator, patient, server, session, until_nothing_is_left,
+    within,
 };
 use zklock::{AcquireError, LockOptions, LostReason, Permit, Semaphore, SemaphoreError, Session};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
@@ -18,7 +19,7 @@ use super::semaphore::{
 const PATH: &str = "/pool";
 
 /// Half of it is how long an acquisition may be due.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(6);
 
 fn acquire(semaphore: &Semaphore) -> Waiter {
     let semaphore = semaphore.clone();
@@ -64,7 +65,7 @@ async fn each_reply_before_the_admission_may_be_lost() {
             if is_first { unlucky.semaphore(&path, 2).unwrap() } else { used(&unlucky, &path).await };
         let lost = link.lose_reply(kind);
         let permit = within("the permit", semaphore.acquire()).await.unwrap();
-        assert!(lost.has_happened(), "{kind:?}");
+        within("the lost reply", lost.happened()).await;
         assert_eq!(held(&semaphore).await, [1]);
         permit.release().await.unwrap();
         all_is_free(&server, &other, &path).await;
@@ -82,14 +83,14 @@ async fn an_admission_whose_reply_was_lost_is_adopted() {
     let acquiring =
         about_to_be_admitted(&link, &semaphore, || lost = Some(link.lose_reply(RequestKind::Multi))).await;
     let permit = granted(acquiring).await;
-    assert!(lost.unwrap().has_happened());
+    within("the lost reply", lost.unwrap().happened()).await;
     assert_eq!((held(&semaphore).await, in_turnstile(&other, PATH).await), (vec![1], 0));
     permit.verify().await.unwrap();
     assert_eq!(permit.node(), "/pool/permits/permit-1-0000000001");
     // And that of the release.
     let lost = link.lose_reply(RequestKind::Multi);
     within("the release", permit.release()).await.unwrap();
-    assert!(lost.has_happened());
+    within("the lost reply", lost.happened()).await;
     assert_eq!(unlucky.requeued(), 0);
     all_is_free(&server, &other, PATH).await;
 }
@@ -161,7 +162,8 @@ async fn an_admission_that_its_session_cannot_find_goes_with_the_session() {
         drop(reply);
         let permit = granted(acquiring).await;
         assert_ne!(unlucky.id(), id, "the session was given up");
-        assert_eq!((unlucky.requeued(), held(&semaphore).await), (1, vec![1]));
+        assert_eq!(unlucky.requeued(), 1);
+        eventually("the end of the old permit", async || held(&semaphore).await == [1]).await;
         permit.release().await.unwrap();
         all_is_free(&server, &other, &path).await;
         unlucky.close().await.unwrap();
@@ -180,7 +182,8 @@ async fn an_admission_is_adopted_though_another_permit_of_its_session_is_hidden(
     let acquiring =
         about_to_be_admitted(&link, &semaphore, || lost = Some(link.lose_reply(RequestKind::Multi))).await;
     let permit = granted(acquiring).await;
-    assert!(lost.unwrap().has_happened() && permit.is_held());
+    within("the lost reply", lost.unwrap().happened()).await;
+    assert!(permit.is_held());
     assert_eq!(unlucky.requeued(), 0);
 }
 
@@ -331,7 +334,7 @@ async fn dropped_with_a_reply_on_its_way_it_leaves_nothing() {
 #[tokio::test]
 async fn one_that_is_not_polled_while_it_waits_for_room_does_not_block_the_turnstile() {
     let server = server().await;
-    let builder = Session::builder(server.connect_string()).session_timeout(TIMEOUT);
+    let builder = patient(server.connect_string(), TIMEOUT);
     let (lazy, other) = (builder.connect().await.unwrap(), session(&server).await);
     let (theirs, ours) = (used(&lazy, PATH).await, other.semaphore(PATH, 2).unwrap());
     let all = ours.acquire_many(2).await.unwrap();
@@ -355,12 +358,16 @@ async fn one_that_is_not_polled_while_it_waits_for_room_does_not_block_the_turns
 #[tokio::test]
 async fn one_that_is_not_polled_keeps_no_permit() {
     let server = server().await;
-    let builder = Session::builder(server.connect_string()).session_timeout(TIMEOUT);
+    let builder = patient(server.connect_string(), TIMEOUT);
     let (lazy, other) = (builder.connect().await.unwrap(), session(&server).await);
     let (theirs, ours) = (used(&lazy, PATH).await, other.semaphore(PATH, 2).unwrap());
     let mut forgotten = Steps::new(theirs.acquire_many(2));
     while held(&ours).await.is_empty() {
-        assert!(forgotten.poll().is_pending());
+        if let Poll::Ready(permit) = forgotten.poll() {
+            // The reply came between two looks at the permits. Once more.
+            permit.unwrap().release().await.unwrap();
+            forgotten = Steps::new(theirs.acquire_many(2));
+        }
         forgotten.woken_within(Duration::from_millis(20)).await;
     }
     let permit = within("the permit", ours.acquire_many(2)).await.unwrap();
@@ -476,14 +483,14 @@ async fn an_operator_touches_the_node_in_the_turnstile() {
 #[tokio::test]
 async fn with_a_takeover_delay_one_that_had_to_wait_waits_for_it() {
     const DELAY: Duration = Duration::from_secs(1);
+    const NEVER: Duration = Duration::from_secs(3600);
     let server = server().await;
     let (ours, other) = (session(&server).await, session(&server).await);
-    let options = LockOptions::new().takeover_delay(DELAY);
-    let semaphore = ours.semaphore_with(PATH, 2, options).unwrap();
-    let begun = Instant::now();
-    // Nobody to wait for.
+    let after = |delay| ours.semaphore_with(PATH, 2, LockOptions::new().takeover_delay(delay)).unwrap();
+    let semaphore = after(DELAY);
+    let at_once = within("nobody to wait for", after(NEVER).acquire_many(2)).await.unwrap();
+    at_once.release().await.unwrap();
     let all = semaphore.acquire_many(2).await.unwrap();
-    assert!(begun.elapsed() < DELAY, "{:?}", begun.elapsed());
     let (first, second) = (enqueue(&other, &semaphore, 1).await, enqueue(&other, &semaphore, 1).await);
     until_it_waits_for_room(&server, PATH).await;
     let released = Instant::now();
@@ -537,8 +544,7 @@ async fn one_that_waits_keeps_its_place_though_its_lease_ends() {
     let server = server().await;
     let link = Link::start(server.connect_string()).await.unwrap();
     // A wide margin: the lease ends long before the session.
-    let builder =
-        Session::builder(link.address()).session_timeout(Duration::from_secs(8)).clock_drift(200_000);
+    let builder = patient(link.address(), Duration::from_secs(20)).clock_drift(240_000);
     let (unlucky, other) = (builder.connect().await.unwrap(), session(&server).await);
     let (semaphore, theirs) = (used(&unlucky, PATH).await, other.semaphore(PATH, 2).unwrap());
     let marker = unlucky.lock("/marker").unwrap().acquire().await.unwrap();

@@ -5,7 +5,8 @@ use zklock_test_support as support;
 use std::time::{Duration, Instant};
 
 use support::{
-    enqueue, eventually, granted, queue, server, session, until_nothing_is_left, until_watched, within,
+    enqueue, eventually, granted, patient, queue, server, session, until_nothing_is_left, until_watched,
+    within,
 };
 use zklock::Session;
 use zklock_testcontainers::{Link, RequestKind};
@@ -71,39 +72,33 @@ async fn the_last_handle_closes_the_session() {
 async fn twenty_guards_share_one_heartbeat() {
     let server = server().await;
     let link = Link::start(server.connect_string()).await.unwrap();
-    let session = Session::builder(link.address())
-        .session_timeout(Duration::from_secs(4))
-        .tick(Duration::from_millis(100))
-        .connect()
-        .await
-        .unwrap();
+    let session = patient(link.address(), Duration::from_secs(8)).connect().await.unwrap();
     let mut guards = Vec::new();
     for number in 0..20 {
         guards.push(session.lock(&format!("/lock/orders-{number}")).unwrap().acquire().await.unwrap());
     }
     // Each holder sets its own watch once; then only heartbeats are left.
     until_watched(&server, 20, 0).await;
-    beats_by(&link, &[RequestKind::Sync, RequestKind::Multi]).await;
+    beats_by(&session, &link, &[RequestKind::Sync, RequestKind::Multi]).await;
     assert!(guards.iter().all(zklock::Guard::is_held));
     drop(guards);
     until_nothing_is_left(&server).await;
     // Without a guard no quorum need be asked.
-    beats_by(&link, &[RequestKind::Sync]).await;
+    beats_by(&session, &link, &[RequestKind::Sync]).await;
 }
 
 /// Waits for some heartbeats: nothing but one request of each of these kinds, each a heartbeat after the other.
-async fn beats_by(link: &Link, kinds: &[RequestKind]) {
-    const BEATS: u32 = 4;
+async fn beats_by(session: &Session, link: &Link, kinds: &[RequestKind]) {
+    const BEATS: u32 = 3;
     let requests = u64::from(BEATS) * kinds.len() as u64;
-    // A quarter of 4 s less the lag of 75 ms.
-    let heartbeat = Duration::from_micros(981_250);
     link.reset_counts();
     let started = Instant::now();
     eventually("the heartbeats", async || link.counts().requests >= requests).await;
     // The first one may have been due, and the last one is seen soon after it was sent.
-    assert!(started.elapsed() > heartbeat * (BEATS - 2), "{:?}", started.elapsed());
+    assert!(started.elapsed() > session.heartbeat() * (BEATS - 2), "{:?}", started.elapsed());
+    let before = link.counts().requests;
     let counted = kinds.iter().map(|kind| link.requests_of(*kind)).collect::<Vec<_>>();
-    assert_eq!(counted.iter().sum::<u64>(), link.counts().requests);
+    assert!((before..=link.counts().requests).contains(&counted.iter().sum()), "something else: {counted:?}");
     // The first and the last may be counted in part.
     assert!(counted.iter().all(|count| count.abs_diff(u64::from(BEATS)) <= 1), "{counted:?}");
 }

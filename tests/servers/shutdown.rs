@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use support::{Steps, enqueue, server, session, until_nothing_is_left, until_watched, within};
+use support::{Steps, enqueue, patient, server, session, until_nothing_is_left, until_watched, within};
 use tokio::runtime::{Builder, Runtime};
 use zklock::{LockOptions, Session};
 use zklock_testcontainers::ZooKeeper;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Everything there is, in all stages, on a runtime that is dropped in the middle of it. `other` is a session of a runtime
 /// that goes on.
 fn shut_down(runtime: Runtime, server: &ZooKeeper, other: &Session) {
     let remains = runtime.block_on(async {
-        let connect = || Session::builder(server.connect_string()).session_timeout(TIMEOUT).connect();
+        let connect = || patient(server.connect_string(), TIMEOUT).connect();
         let session = connect().await.unwrap();
 
         // A waiter that lets its takeover delay pass.

@@ -6,18 +6,18 @@ use std::task::Poll;
 use std::time::Duration;
 
 use support::{
-    Steps, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, monitored, queue, server, session,
-    until_nothing_is_left, until_queued, within,
+    Steps, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, monitored, operator, patient,
+    queue, server, session, until_nothing_is_left, until_queued, within,
 };
-use zklock::{ReleaseError, Session, SessionState};
+use zklock::{ReleaseError, SessionState};
 
 /// Half of it is how long a contender may be due.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(6);
 
 #[tokio::test]
 async fn gives_its_place_up_once_its_turn_has_come_and_queues_again_when_it_is_polled() {
     let server = server().await;
-    let builder = Session::builder(server.connect_string()).session_timeout(TIMEOUT);
+    let builder = patient(server.connect_string(), TIMEOUT);
     let (lazy, other) = (builder.connect().await.unwrap(), session(&server).await);
     let (theirs, ours) = (lazy.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
     let guard = ours.acquire().await.unwrap();
@@ -44,15 +44,17 @@ async fn gives_its_place_up_once_its_turn_has_come_and_queues_again_when_it_is_p
 #[tokio::test]
 async fn that_would_be_granted_without_waiting_does_not_block_the_queue() {
     let server = server().await;
-    let builder = Session::builder(server.connect_string()).session_timeout(TIMEOUT);
+    let builder = patient(server.connect_string(), TIMEOUT);
     let (lazy, other) = (builder.connect().await.unwrap(), session(&server).await);
     let (theirs, ours) = (lazy.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
     // The directory is there, so that entering takes one request.
     theirs.acquire().await.unwrap().release().await.unwrap();
-    // It has its node, and the reply is not looked at.
+    // It has its node, and the reply is not looked at. The first one made and deleted a child, this one makes another.
+    let operator = operator(&server).await;
     let mut forgotten = Steps::new(theirs.acquire());
     assert!(forgotten.poll().is_pending());
-    until_queued(&ours, 1).await;
+    let changes = async || operator.check_stat("/lock/orders").await.unwrap().unwrap().cversion;
+    eventually("its node", async || changes().await >= 3).await;
     let guard = granted(acquire(&ours)).await;
     // Polled late, it waits like any other.
     assert!(matches!(forgotten.poll(), Poll::Pending));
@@ -63,24 +65,24 @@ async fn that_would_be_granted_without_waiting_does_not_block_the_queue() {
 #[tokio::test]
 async fn that_is_polled_keeps_its_place_however_long_it_waits() {
     let server = server().await;
-    let builder = Session::builder(server.connect_string()).session_timeout(TIMEOUT);
-    let (patient, other) = (builder.connect().await.unwrap(), session(&server).await);
-    let (theirs, ours) = (patient.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let builder = patient(server.connect_string(), TIMEOUT);
+    let (polled, other) = (builder.connect().await.unwrap(), session(&server).await);
+    let (theirs, ours) = (polled.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
     let guard = ours.acquire().await.unwrap();
-    let mut waiter = enqueue(&theirs).await;
+    let mut waiter = enqueue_seen_by(&ours, &theirs).await;
     let place = queue(&ours).await[1].path.clone();
     // Longer than an acquisition may be due.
     assert!(tokio::time::timeout(TIMEOUT, &mut waiter).await.is_err());
     assert_eq!(queue(&ours).await[1].path, place);
     guard.release().await.unwrap();
     assert_eq!(granted(waiter).await.node(), place);
-    assert_eq!(patient.requeued(), 0);
+    assert_eq!(polled.requeued(), 0);
 }
 
 #[tokio::test]
 async fn a_release_goes_on() {
     let server = server().await;
-    let (link, lazy) = linked(&server, Duration::from_secs(4)).await;
+    let (link, lazy) = linked(&server, Duration::from_secs(8)).await;
     let other = session(&server).await;
     let (theirs, ours) = (lazy.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
     let guard = theirs.acquire().await.unwrap();

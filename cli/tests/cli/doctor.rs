@@ -176,8 +176,15 @@ async fn a_read_only_server_is_told() {
         ensemble.admin(2, "isro").await.is_ok_and(|answer| answer.trim() == "ro")
     })
     .await;
-    let run =
-        support::program::run(&["doctor", "--json", "--connect-timeout", "3s", "-s", &ensemble.address(2)]);
+    let servers = ensemble.address(2);
+    let ask = || support::program::run(&["doctor", "--json", "--connect-timeout", "5s", "-s", &servers]);
+    // A second of it is for the question why there is no session. A busy server may not answer in time.
+    let mut run = ask();
+    for _ in 0..3 {
+        if !run.stderr.contains("read-only") {
+            run = ask();
+        }
+    }
     assert_eq!(run.code, Some(69), "{run:?}");
     assert!(run.stderr.contains("read-only"), "{run:?}");
     let report = run.json();

@@ -97,20 +97,20 @@ async fn unreachable_is_69() {
     // --timeout bounds connecting, too.
     let (code, message) = ends(command(&["run", "--timeout", "1s", PATH, "--", "true"])).await;
     assert_eq!(code, Some(69), "{message}");
-    assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(15), "it took {:?}", began.elapsed());
 
     // If the server falls silent after the connection, the attempt ends after half a session timeout.
     let server = server().await;
     let link = Link::start(server.connect_string()).await.unwrap();
     let held = link.hold_reply(zklock_testcontainers::RequestKind::Multi);
-    let options = ["--timeout", "0", "--session-timeout", "4s"];
+    let options = ["--timeout", "0", "--session-timeout", "12s"];
     let vanish = async {
         held.reached().await;
         link.black_hole();
     };
     let ((code, message), ()) = tokio::join!(ends(run(&link.address(), &options, PATH, "echo in")), vanish);
     assert_eq!(code, Some(69), "{message}");
-    assert!(message.contains("did not answer within 2s"), "{message}");
+    assert!(message.contains("did not answer within 6s"), "{message}");
     // The server is paused.
     server.pause().await.unwrap();
     let options = ["--timeout", "0", "--connect-timeout", "1s"];
@@ -136,7 +136,7 @@ async fn not_in_time_is_75() {
     let server = server().await;
     let session = Session::connect(server.connect_string()).await.unwrap();
     let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
-    for timeout in ["0", "3s"] {
+    for timeout in ["0", "6s"] {
         let program = run(&server.connect_string(), &["--timeout", timeout], PATH, "exit 0");
         assert_eq!(ends(program).await.0, Some(75));
     }
@@ -147,15 +147,17 @@ async fn not_in_time_is_75() {
 async fn unreachable_says_how_long_was_tried() {
     for option in ["--connect-timeout", "--timeout"] {
         let began = Instant::now();
-        let (code, message) = ends(command(&["run", option, "1s", PATH, "--", "true"])).await;
+        let (code, message) = ends(command(&["run", option, "5s", PATH, "--", "true"])).await;
         assert_eq!(code, Some(69), "{message}");
         let (_, tried) = message.split_once("; zklock tried for ").expect(&message);
         let (tried, bound) = tried.split_once(" of ").expect(&message);
-        assert!(bound.starts_with(&format!("{option} 1s;")), "{message}");
-        // The rest of the second was for asking why. A closed port refuses that at once.
-        let tried = tried.strip_suffix("ms").and_then(|tried| tried.parse().ok()).expect(&message);
-        let tried = Duration::from_millis(tried);
-        assert!(tried >= Duration::from_millis(700) && tried < began.elapsed(), "{message}");
+        assert!(bound.starts_with(&format!("{option} 5s;")), "{message}");
+        // The last second was for asking why. A closed port refuses that at once.
+        let seconds = match tried.strip_suffix("ms") {
+            Some(milliseconds) => milliseconds.parse::<f64>().expect(&message) / 1000.0,
+            None => tried.strip_suffix('s').expect(&message).parse().expect(&message),
+        };
+        assert!(seconds >= 3.5 && seconds < began.elapsed().as_secs_f64(), "{message}");
         assert!(message.contains("Connection refused"), "{message}");
     }
     let (code, message) = ends(command(&["ls", "--connect-timeout", "1s"])).await;
@@ -170,7 +172,7 @@ async fn a_conflict_exit_code_replaces_75() {
     let servers = server.connect_string();
     let session = Session::connect(servers.clone()).await.unwrap();
     let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
-    for (timeout, code) in [("0", "9"), ("1s", "200"), ("0", "0")] {
+    for (timeout, code) in [("0", "9"), ("6s", "200"), ("0", "0")] {
         let options = ["--timeout", timeout, "--conflict-exit-code", code];
         let (status, message) = ends(run(&servers, &options, PATH, "exit 75")).await;
         assert_eq!(status.map(|status| status.to_string()).as_deref(), Some(code), "{message}");
@@ -196,7 +198,7 @@ async fn a_quiet_try_says_nothing_of_a_lock_that_is_taken() {
     let servers = server.connect_string();
     let session = Session::connect(servers.clone()).await.unwrap();
     let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
-    for timeout in ["0", "1s"] {
+    for timeout in ["0", "6s"] {
         let output = output(run(&servers, &["-q", "-t", timeout], PATH, "echo in")).await;
         assert_eq!(output.status.code(), Some(75));
         assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));

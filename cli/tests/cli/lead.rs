@@ -1,7 +1,6 @@
 //! `zklock lead` and `zklock leader`.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -10,6 +9,7 @@ use zklock::{Election, LockOptions, Session};
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::zklock as look;
+use crate::support::witness::Witness;
 use crate::support::{ended, output, signal, stderr, stdout, zklock};
 use zklock_test_support::{eventually, server, until_nothing_is_left, within};
 
@@ -177,7 +177,7 @@ async fn who_does_not_lead_ends_as_run_does() {
     let busy = output(lead(&servers, &["--value", "two", "--timeout", "0"], "exit 0")).await;
     assert_eq!(busy.status.code(), Some(75), "{}", stderr(&busy));
     assert!(stderr(&busy).contains("/feed is taken"), "{}", stderr(&busy));
-    let busy = output(lead(&servers, &["--value", "two", "-t", "300ms", "-E", "9"], "exit 0")).await;
+    let busy = output(lead(&servers, &["--value", "two", "-t", "6s", "-E", "9"], "exit 0")).await;
     assert_eq!(busy.status.code(), Some(9));
     let long = "x".repeat(Election::LONGEST_VALUE + 1);
     let long = output(lead(&servers, &["--value", &long], "exit 0")).await;
@@ -197,18 +197,12 @@ async fn a_leader_that_loses_its_lock_ends_its_command() {
     let server = server().await;
     let servers = server.connect_string();
     let election = Session::connect(servers.clone()).await.unwrap().election(PATH).unwrap();
-    let mut child = lead(&servers, &["--value", "one"], "exec sleep 600").spawn().unwrap();
+    let mut witness = Witness::new();
+    let mut child = lead(&servers, &["--value", "one"], &witness.of("exec sleep 600")).spawn().unwrap();
     until_led(&election, Some("one")).await;
-    // Its node is watched from 20 ms after the grant on.
+    witness.began().await;
     let node = election.candidates().await.unwrap().remove(0).path;
-    let operator = zklock_test_support::operator(&server).await;
-    eventually("a while", async || {
-        let entered = operator.check_stat(&node).await.unwrap().expect("the node").ctime;
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        now > Duration::from_millis(entered.unsigned_abs() + 100)
-    })
-    .await;
-    operator.delete(&node, None).await.unwrap();
+    zklock_test_support::operator(&server).await.delete(&node, None).await.unwrap();
     assert_eq!(ended(&mut child).await.code(), Some(76));
     until_led(&election, None).await;
 }

@@ -18,24 +18,22 @@ use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
 use crate::support;
 use crate::support::authority::{Authority, Files};
 use crate::support::witness::Witness;
-use crate::support::{child_of, ended, pid, queue, report, run, signal, until_queued};
+use crate::support::{SHORTLY, child_of, ended, pid, queue, report, run, signal, until_queued};
 use zklock_test_support::{self, operator, within};
 
 const PATH: &str = "/lock/payout";
 
 /// The holder's options, and the duration in them.
 const KILL_AFTER: Duration = Duration::from_millis(500);
-const HOLDER: [&str; 6] = ["--session-timeout", "4s", "--tick", "1s", "--kill-after", "500ms"];
-/// A bound for something that must come at once. The lease is longer.
-const AT_ONCE: Duration = Duration::from_millis(1800);
+const HOLDER: [&str; 6] = ["--session-timeout", "8s", "--tick", "1s", "--kill-after", "500ms"];
 /// The session of the waiter outlives every fault.
 const WAITER: [&str; 2] = ["--session-timeout", "40s"];
 /// Covers the time that the holder takes to end its command.
-const DELAYED: [&str; 2] = ["--takeover-delay", "5s"];
+const DELAYED: [&str; 2] = ["--takeover-delay", "8s"];
 /// How long a new connection may be silent before the holder leaves it: two fifths of the session timeout. If the holder
 /// resumes its session at the moment at which an operator closes it, the server may keep that connection open, and it
 /// drops every request of the closed session (`MissingSessionException` in `ZooKeeperServer`).
-const SILENCE: Duration = Duration::from_millis(1600);
+const SILENCE: Duration = Duration::from_millis(3200);
 
 /// A shell, its child, a grandchild, and a process that has left their process group. All of them ignore SIGTERM.
 const STUBBORN: &str = r#"trap "" TERM; (sleep 1000 & sleep 1000) & setsid sleep 1000 & sleep 1000"#;
@@ -55,13 +53,15 @@ impl Contest {
     async fn start(holder: &str, waiter: &str, options: &[&str], script: &str) -> Self {
         let observer = Session::connect(waiter).await.expect("a session");
         let (mut running, next) = (Witness::new(), Witness::new());
-        let holder = run(holder, &[&HOLDER, options].concat(), PATH, &running.of(script))
+        // Options that begin with another session timeout replace that of the holder.
+        let usual = if options.first() == HOLDER.first() { &HOLDER[2..] } else { &HOLDER[..] };
+        let holder = run(holder, &[usual, options].concat(), PATH, &running.of(script))
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
         running.began().await;
         let delay = if options.starts_with(&DELAYED) { &DELAYED[..] } else { &[] };
-        let waiter = run(waiter, &[&WAITER, delay].concat(), PATH, &next.of("exit 0"))
+        let waiter = run(waiter, &[&WAITER, delay].concat(), PATH, &next.after(&running, ":"))
             .spawn()
             .expect("the program starts");
         until_queued(&observer, PATH, 2).await;
@@ -78,8 +78,8 @@ impl Contest {
     async fn outcome(&mut self, scenario: &str) -> (Instant, Instant) {
         let (gone, next) = (self.running.gone().await, self.next.began().await);
         report(scenario, gone, next);
-        assert!(gone < next, "{scenario}: the next one began before all was gone");
-        assert!(ended(&mut self.waiter).await.success());
+        let status = ended(&mut self.waiter).await;
+        assert!(status.success(), "{scenario}: the next one began before all was gone");
         (gone, next)
     }
 
@@ -164,7 +164,7 @@ async fn the_holders_server_is_cut_off(ensemble: &Ensemble, alone: usize, scenar
 async fn an_operator_deletes_the_holders_node() {
     let server = server().await;
     for (options, scenario) in [
-        (&DELAYED[..], "an operator deletes the node, takeover delay 5 s"),
+        (&DELAYED[..], "an operator deletes the node, takeover delay 8 s"),
         (&[], "an operator deletes the node, no takeover delay"),
     ] {
         let mut contest = Contest::on(&server, options, STUBBORN).await;
@@ -181,7 +181,7 @@ async fn an_operator_deletes_the_holders_node() {
 async fn an_operator_closes_the_holders_session() {
     let server = server().await;
     for (options, scenario) in [
-        (&DELAYED[..], "an operator closes the session, takeover delay 5 s"),
+        (&DELAYED[..], "an operator closes the session, takeover delay 8 s"),
         (&[], "an operator closes the session, no takeover delay"),
     ] {
         let mut contest = Contest::on(&server, options, STUBBORN).await;
@@ -200,24 +200,21 @@ async fn after_a_surprise(contest: &mut Contest, began: Instant, scenario: &str,
     report(scenario, gone, next);
     println!("gap: {scenario}: gone {:.3} s after it", (gone - began).as_secs_f64());
     // The news takes a round trip, or new connections, of which one may be silent; and the machine is busy.
-    assert!(
-        gone - began < SILENCE + KILL_AFTER + Duration::from_secs(2),
-        "{scenario}: it took {:?}",
-        gone - began
-    );
-    assert!(gone < next || !is_covered, "{scenario}: the next one began before all was gone");
+    assert!(gone - began < SILENCE + KILL_AFTER + SHORTLY, "{scenario}: it took {:?}", gone - began);
+    let status = ended(&mut contest.waiter).await;
+    assert!(status.success() || !is_covered, "{scenario}: the next one began before all was gone");
     contest.holder_is_told().await;
-    assert!(ended(&mut contest.waiter).await.success());
 }
 
 #[tokio::test]
 async fn zklock_is_killed() {
     let server = server().await;
-    let mut contest = Contest::on(&server, &[], STUBBORN).await;
+    // Its lease is longer than the time that this may take.
+    let mut contest = Contest::on(&server, &["--session-timeout", "30s"], STUBBORN).await;
     let began = Instant::now();
     signal(&contest.holder, Signal::KILL);
     let (gone, _) = contest.outcome("SIGKILL to zklock").await;
-    assert!(gone - began < AT_ONCE, "it took {:?}", gone - began);
+    assert!(gone - began < SHORTLY, "it took {:?}", gone - began);
 }
 
 #[tokio::test]
@@ -249,10 +246,8 @@ async fn the_warden_is_killed_while_zklock_is_stopped() {
     let mut contest = Contest::on(&server, &[], "exec sleep 1000").await;
     let warden = child_of(pid(&contest.holder), "zklock-warden").await;
     signal(&contest.holder, Signal::STOP);
-    let began = Instant::now();
     rustix::process::kill_process(warden, Signal::KILL).unwrap();
-    let (gone, _) = contest.outcome("SIGSTOP to zklock and SIGKILL to the warden").await;
-    assert!(gone - began < AT_ONCE, "it took {:?}", gone - began);
+    contest.outcome("SIGSTOP to zklock and SIGKILL to the warden").await;
 }
 
 #[tokio::test]

@@ -34,14 +34,14 @@ async fn messages_are_written_in_whole_lines() {
     let _guard = session.lock("/lock/lines").unwrap().acquire().await.unwrap();
     // Each run prints a step, a note and an error, in colours and without.
     for colours in [false, true] {
-        let mut waiter = run(&servers, &["--verbose", "--timeout", "2s"], "/lock/lines", "exit 0");
+        let mut waiter = run(&servers, &["--verbose", "--timeout", "6s"], "/lock/lines", "exit 0");
         waiter.env("RUST_LOG", "off");
         if colours {
             waiter.env("CLICOLOR_FORCE", "1");
         }
         let pieces = pieces(waiter).await;
         for text in
-            ["connected: session 0x", "waiting for /lock/lines, held by ", "was not acquired within 2s"]
+            ["connected: session 0x", "waiting for /lock/lines, held by ", "was not acquired within 6s"]
         {
             assert!(pieces.iter().any(|piece| piece.contains(text)), "{text}: {pieces:?}");
         }

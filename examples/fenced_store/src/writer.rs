@@ -11,6 +11,9 @@ use crate::store::{Store, Written};
 /// The session timeout. A stopped writer keeps the lock for about this time.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
+/// The servers may have just started.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The words that a writer says to the story, one a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Word {
@@ -27,7 +30,11 @@ pub(crate) enum Word {
 /// Writes once, under the lock.
 pub(crate) async fn run(part: &Part) -> anyhow::Result<()> {
     let mut store = Store::open(&part.store, &part.lock)?;
-    let session = Session::builder(&part.servers).session_timeout(SESSION_TIMEOUT).connect().await?;
+    let session = Session::builder(&part.servers)
+        .session_timeout(SESSION_TIMEOUT)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .connect()
+        .await?;
     let guard = session.lock(&part.lock)?.acquire().await?;
 
     guard.check()?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zklock::{AcquireError, Exclusive, Guard, LockOptions, LostReason, Session};
-use zklock_test_support::{Waiter, enqueue_behind, number, within};
+use zklock_test_support::{BOUND, Waiter, enqueue_behind, number, within};
 use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
 use zookeeper_client::Client;
 
@@ -64,7 +64,8 @@ pub(crate) fn path(repetition: usize) -> String {
 
 /// A session of zklock.
 pub(crate) async fn session(servers: String, timeout: Duration) -> Session {
-    Session::builder(servers).session_timeout(timeout).connect().await.expect("a session")
+    let builder = Session::builder(servers).session_timeout(timeout).connect_timeout(BOUND);
+    builder.connect().await.expect("a session")
 }
 
 /// A plain client, which says whatever its server says.

@@ -38,6 +38,12 @@ async fn contest(ensemble: &Ensemble, holder: String, path: &str) -> Contest {
 
 /// The holder's connection leads to the meagre server from now on.
 async fn until_moved(contest: &Contest, ensemble: &Ensemble, link: &Link) {
+    // A guard that was confirmed longer ago than the shorter timeout is lost by the move.
+    eventually("a recent confirmation", async || {
+        contest.guard.verify().await.unwrap();
+        contest.guard.remaining() > ASKED.mul_f64(0.91) - GRANTED / 3
+    })
+    .await;
     link.redirect(ensemble.address(MEAGRE));
     link.cut();
     eventually("the shorter timeout", async || contest.holding.timeout() == GRANTED).await;
@@ -74,12 +80,6 @@ pub(super) async fn the_limit_is_lowered_by_a_rolling_change(repetitions: usize)
         ensemble.reconfigure(MEAGRE, LIMIT, limit()).await.unwrap();
         ensemble.restart(MEAGRE).await.unwrap();
         ensemble.wait_until_serving().await.unwrap();
-        // The restart took a while, and a guard that was confirmed longer ago than the shorter timeout is lost by the move.
-        eventually("a recent confirmation", async || {
-            contest.guard.verify().await.unwrap();
-            contest.guard.remaining() > ASKED.mul_f64(0.91) - GRANTED / 3
-        })
-        .await;
         until_moved(&contest, &ensemble, &link).await;
         ensemble.isolate(MEAGRE).await.unwrap();
         margins.record(contest.outcome().await.margin);

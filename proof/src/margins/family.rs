@@ -13,7 +13,7 @@ const FIRST: &str = "first";
 const NEXT: &str = "next";
 
 pub(super) async fn a_follower_is_cut_off_under_the_whole_family(repetitions: usize) -> Vec<Row> {
-    let ensemble = servers().property("syncLimit", "10").start().await.expect("an ensemble");
+    let ensemble = servers().property("syncLimit", "15").start().await.expect("an ensemble");
     let names = ["under a reader", "under a writer", "under one of several locks", "under a leader"];
     let mut rows = names.map(|name| Row::of(format!("its follower is cut off, {name}")));
     for repetition in 0..repetitions {

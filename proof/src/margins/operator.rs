@@ -10,7 +10,7 @@ use super::contest::{Contest, LONG_TIMEOUT, ensemble, path, plain, without};
 use crate::harness::{Instant, Row};
 
 /// How long the holder may take to hear of it, and two may believe they hold the lock: far more than a notification.
-const NOTIFICATION: f64 = 1.0;
+const NOTIFICATION: f64 = 3.0;
 
 /// With this takeover delay there is no overlap: far more than a notification takes, too.
 const DELAY: Duration = Duration::from_secs(1);

@@ -166,11 +166,12 @@ impl Actor {
         })
     }
 
-    /// Acquires a lock that is free.
+    /// Acquires a lock that is free. If that fails, a client was not served in time, and the run shows nothing.
     pub(crate) async fn acquire(&mut self) -> anyhow::Result<Instant> {
         self.begin_to_acquire().await?;
-        let acquired = self.player.prompt(|word| matches!(word, Word::Acquired { .. })).await?;
-        Ok(acquired.at)
+        let ended = |word: &Word| matches!(word, Word::Acquired { .. } | Word::Failed { .. });
+        let Record { at, word } = self.player.prompt(ended).await?;
+        if matches!(word, Word::Failed { .. }) { Err(Spoiled.into()) } else { Ok(at) }
     }
 
     /// Asks the lock, and writes unless it says that it is lost: as a careful user does. Whether it said so.

@@ -23,6 +23,9 @@ pub(crate) const LESSER: usize = 0;
 pub(crate) const LESSER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a question may take.
 const ANSWER: Duration = Duration::from_secs(2);
+
+/// How long a session for an operator may take, if nothing else is bounded by that: new servers are slow.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// An operator's session outlives what it looks at.
 const OPERATOR_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -110,7 +113,7 @@ impl Servers {
     /// An operator's own session.
     pub(crate) async fn operator(&self) -> anyhow::Result<Client> {
         let connector = Client::connector().with_session_timeout(OPERATOR_TIMEOUT);
-        let connected = timeout(ANSWER, connector.connect(&self.ensemble.connect_string())).await;
+        let connected = timeout(PATIENCE, connector.connect(&self.ensemble.connect_string())).await;
         connected.context("no session for an operator")?.context("no session for an operator")
     }
 

@@ -45,19 +45,32 @@ const DOUBLE_HOLDS: [(&str, &[&str]); 5] = [
 const SCENARIOS: [&str; 6] =
     ["late-reply", "stopped", "crash", "expired-together", "long-work", "foreign-release"];
 
+/// zklock is strict in each report. The faults hit the Redis locks by their timing, which a busy machine may spoil.
 #[test]
 fn redis_locks_have_two_holders_and_zklock_has_one() {
-    let report = Report::make();
-
-    for (scenario, locks) in DOUBLE_HOLDS {
-        for lock in locks {
-            let cell = report.cell(lock, scenario);
-            assert!(cell.double_holds > 0 && cell.late_writes > 0, "{cell:?}");
+    for _ in 0..3 {
+        let report = Report::make();
+        assert_zklock_is_strict(&report);
+        let missed = missed_double_holds(&report);
+        if missed.is_empty() {
+            return;
         }
+        println!("once more, for {missed:?}");
     }
-    let crashed = report.cell("setnx-expire", "crash");
-    assert_eq!(crashed.stuck, 1, "{crashed:?}");
+    panic!("no double hold where there must be one, three times");
+}
 
+fn missed_double_holds(report: &Report) -> Vec<&Cell> {
+    let expected =
+        DOUBLE_HOLDS.iter().flat_map(|(scenario, locks)| locks.iter().map(move |lock| (lock, scenario)));
+    let mut missed = expected.map(|(lock, scenario)| report.cell(lock, scenario)).collect::<Vec<_>>();
+    missed.retain(|cell| cell.double_holds == 0 || cell.late_writes == 0);
+    let crashed = report.cell("setnx-expire", "crash");
+    missed.extend((crashed.stuck != 1).then_some(crashed));
+    missed
+}
+
+fn assert_zklock_is_strict(report: &Report) {
     for scenario in SCENARIOS {
         for lock in ["zklock", "zklock-unfenced"] {
             let cell = report.cell(lock, scenario);

@@ -74,64 +74,86 @@ fn a_minute_of_torture_breaks_no_promise() {
 /// Readers must overlap in such a run, and locks be handed over between readers and writers, or it fails.
 #[test]
 fn torture_of_readers_and_writers_breaks_no_promise() {
-    let report = of_mode("rw", 30);
-    assert!(number(&report["kinds"]["reader"]) > 0 && number(&report["kinds"]["one lock"]) > 0);
-    assert!(number(&report["looks"]) > 0 && number(&report["writes"]) > 0);
+    breaks_no_promise("rw", 30, |report| {
+        let kinds = ["reader", "one lock"].map(|kind| number(&report["kinds"][kind]));
+        kinds.iter().all(|count| *count > 0) && number(&report["looks"]) > 0 && number(&report["writes"]) > 0
+    });
 }
 
 /// Guards of several locks must be waited for in such a run, and held side by side, or it fails.
 #[test]
 fn torture_of_several_locks_at_once_breaks_no_promise() {
-    let report = of_mode("multi", 30);
-    assert!(number(&report["kinds"]["2 locks"]) > 0 && number(&report["kinds"]["3 locks"]) > 0);
+    breaks_no_promise("multi", 30, |report| {
+        ["2 locks", "3 locks"].iter().all(|kind| number(&report["kinds"][kind]) > 0)
+    });
 }
 
 /// Observers must be told of leaders, of what these proclaim, and of their ends in such a run, or it fails.
 #[test]
 fn torture_of_an_election_breaks_no_promise() {
-    let report = of_mode("election", 30);
-    assert!(number(&report["proclamations"]) > 0, "{report}");
-    assert!(number(&report["told_leaders"]) > 25 && number(&report["told_nobody"]) > 25, "{report}");
+    breaks_no_promise("election", 30, |report| {
+        let told = ["told_leaders", "told_nobody"].iter().all(|kind| number(&report[kind]) > 25);
+        told && number(&report["proclamations"]) > 0
+    });
 }
 
 /// Locks must be passed on in such a run until a budget ends, other processes must come between, and a guard must be lost
 /// while tasks stand in line, or it fails.
 #[test]
 fn torture_of_locks_by_key_breaks_no_promise() {
-    let report = of_mode("registry", 45);
-    assert!(number(&report["passed_on"]) > 0 && number(&report["entries"]) > 0, "{report}");
+    breaks_no_promise("registry", 45, |report| {
+        number(&report["passed_on"]) > 0 && number(&report["entries"]) > 0
+    });
 }
 
 /// Permits must share the capacity in such a run, one of all of it must be waited for, and lost ones must come back, or it
 /// fails.
 #[test]
 fn torture_of_a_semaphore_breaks_no_promise() {
-    let report = of_mode("semaphore", 30);
-    assert!(number(&report["kinds"]["permit of 1"]) > 0 && number(&report["kinds"]["permit of 5"]) > 0);
+    breaks_no_promise("semaphore", 30, |report| {
+        ["permit of 1", "permit of 5"].iter().all(|kind| number(&report["kinds"][kind]) > 0)
+    });
 }
 
 /// All slots must be held at the same time in such a run, one must be waited for, and lost ones must come back, or it fails.
 #[test]
 fn torture_of_slots_breaks_no_promise() {
-    let report = of_mode("slots", 30);
-    assert!((0..3).all(|slot| number(&report["kinds"][format!("slot {slot}")]) > 0), "{report}");
+    breaks_no_promise("slots", 30, |report| {
+        (0..3).all(|slot| number(&report["kinds"][format!("slot {slot}")]) > 0)
+    });
 }
 
-/// The operator's acts, and the begin of a storm.
-fn of_mode(mode: &str, seconds: u32) -> Value {
-    let seconds = seconds.to_string();
-    let arguments =
-        ["torture", "--mode", mode, "--seconds", &seconds, "--clients", "5", "--seed", "7", "--json"];
-    let output = crate::proof(&arguments);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}\n{said}", output.status);
-    println!("{said}");
-    let report: Value = serde_json::from_str(&said).expect("JSON");
-    assert_eq!((&report["passed"], report["mode"].as_str()), (&Value::Bool(true), Some(mode)));
-    let faults: u64 = KINDS.iter().map(|kind| number(&report["faults"][kind])).sum();
-    assert!(faults >= 5, "{faults} faults");
-    assert!(number(&report["holds"]) >= 25, "{} holds", report["holds"]);
-    report
+/// The operator's acts, and the begin of a storm. A run that breaks no promise may have met too few occasions to show that:
+/// then one that is twice as long must show it.
+fn breaks_no_promise(mode: &str, seconds: u32, shows: impl Fn(&Value) -> bool) {
+    for seconds in [seconds, 2 * seconds] {
+        let duration = seconds.to_string();
+        let output = crate::proof(&[
+            "torture",
+            "--mode",
+            mode,
+            "--seconds",
+            &duration,
+            "--clients",
+            "5",
+            "--seed",
+            "7",
+            "--json",
+        ]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        println!("{said}");
+        let report: Value = serde_json::from_str(&said).expect("JSON");
+        let verdict = report["verdict"].as_object().expect("a verdict");
+        let broken = verdict.iter().filter(|(rule, count)| *rule != "unproven" && number(count) > 0);
+        assert_eq!(broken.collect::<Vec<_>>(), [], "{said}");
+        let faults: u64 = KINDS.iter().map(|kind| number(&report["faults"][kind])).sum();
+        let passed = output.status.success() && report["passed"] == Value::Bool(true);
+        if passed && report["mode"] == mode && faults >= 5 && number(&report["holds"]) >= 25 && shows(&report)
+        {
+            return;
+        }
+    }
+    panic!("too little happened, twice");
 }
 
 fn number(value: &Value) -> u64 {

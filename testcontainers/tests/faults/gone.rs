@@ -77,7 +77,7 @@ fn after_a_start_that_is_cancelled_and_nothing_else_waits_for_that() {
         // Containers that were being made are removed, which must not hold up the next one.
         let start = Instant::now();
         ZooKeeper::start().await.unwrap();
-        assert!(start.elapsed() < Duration::from_secs(20), "the next server took {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(28), "the next server took {:?}", start.elapsed());
     });
 }
 
@@ -97,7 +97,7 @@ fn after_the_process_is_killed() {
     assert!(!is_gone(&address));
     child.kill().unwrap();
     child.wait().unwrap();
-    runtime().block_on(crate::common::eventually("the server's end", Duration::from_secs(20), || async {
+    runtime().block_on(crate::common::eventually("the server's end", Duration::from_secs(60), || async {
         is_gone(&address).then_some(())
     }));
 }

@@ -1,11 +1,12 @@
 //! Whether any process of a command is alive, as the kernel knows it.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -43,6 +44,16 @@ impl Witness {
         format!("exec 9>'{}'; {script}", self.path().display())
     }
 
+    /// As [`of`](Self::of). It fails if a process of the command `before` is still alive when this one begins.
+    pub(crate) fn after(&self, before: &Self, script: &str) -> String {
+        // A pipe that is open for writing and empty has nothing yet; one that nobody can write to any more is at its end.
+        format!(
+            "dd if='{}' of=/dev/null iflag=nonblock count=1 status=none; early=$?; {}; exit $early",
+            before.path().display(),
+            self.of(script)
+        )
+    }
+
     /// When the command began.
     pub(crate) async fn began(&mut self) -> Instant {
         within("the command's begin", self.opened.take().expect("asked once")).await.expect("an instant")
@@ -53,9 +64,12 @@ impl Witness {
         within("the last process's end", self.closed.take().expect("asked once")).await.expect("an instant")
     }
 
-    /// Whether every process is gone by now.
-    pub(crate) fn is_gone(&mut self) -> bool {
-        self.closed.as_mut().expect("not asked before").try_recv().is_ok()
+    /// Whether every process is gone by now, of a command that has begun.
+    pub(crate) fn is_gone(&self) -> bool {
+        let nonblock = OFlags::NONBLOCK.bits().cast_signed();
+        let mut pipe =
+            OpenOptions::new().read(true).custom_flags(nonblock).open(self.path()).expect("a pipe");
+        matches!(pipe.read(&mut [0]), Ok(0))
     }
 
     pub(crate) fn directory(&self) -> &Path {

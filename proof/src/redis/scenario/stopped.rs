@@ -2,7 +2,7 @@
 //! what it was about to write, and works on.
 
 use crate::redis::outcome::{Outcome, Told};
-use crate::redis::stage::Stage;
+use crate::redis::stage::{Spoiled, Stage};
 
 pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::default();
@@ -18,7 +18,10 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
     if outcome.stuck {
         return Ok(outcome);
     }
-    second.check_and_write().await?;
+    if second.check_and_write().await? {
+        // It lost the lock before it wrote, so nothing shows that a late write is late.
+        return Err(Spoiled.into());
+    }
 
     // The write was decided upon by the check before the stop. This check only shows what the lock says by now.
     first.begin_to_check_and_write().await?;

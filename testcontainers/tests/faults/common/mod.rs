@@ -9,7 +9,7 @@ use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 pub(crate) const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 
 pub(crate) async fn connect(address: &str) -> Client {
-    connect_for(address, Duration::from_secs(10)).await
+    connect_for(address, Duration::from_secs(40)).await
 }
 
 /// A session that asks for this timeout.
