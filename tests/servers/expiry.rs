@@ -136,7 +136,8 @@ async fn closing_is_final_while_the_next_session_is_being_opened() {
 async fn rejected_credentials_are_final() {
     // The one server knows the scheme; the other one does not, nor the session.
     let knows = ZooKeeper::builder()
-        .tick_time(Duration::from_millis(100))
+        .tick_time(support::TICK)
+        .max_session_timeout(TIMEOUT)
         .java_property(
             "zookeeper.authProvider.1",
             "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider",

@@ -12,6 +12,7 @@ pub(crate) const ONCE: &str = "an acquisition gets one permit";
 pub(crate) const ORDER: &str = "permits are granted in the order of arrival";
 pub(crate) const REAL: &str = "a valid guard has its permit, unless an operator deleted it";
 pub(crate) const CLEAN: &str = "no permit is left without a holder";
+pub(crate) const DELAYED: &str = "nobody is granted what a vanished permit left without a delay";
 pub(crate) const SERVED: &str = "nobody waits while there is room";
 
 type Contest = exploration::Contest<Setup>;
@@ -41,6 +42,7 @@ impl exploration::Setup for Setup {
             Contest::always(ONCE, |_, world| world.breach != Some(Breach::Twice)),
             Contest::always(ORDER, |_, world| world.breach != Some(Breach::Overtaken)),
             Contest::always(REAL, |_, world| world.breach != Some(Breach::Hollow)),
+            Contest::always(DELAYED, |_, world| world.breach != Some(Breach::Undelayed)),
             Contest::always(CLEAN, |contest, world| {
                 let held = |permit: &(usize, u8, u32)| {
                     let Contender { stage, ticket, .. } = &world.contenders[permit.0];

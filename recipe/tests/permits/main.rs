@@ -12,12 +12,16 @@ mod contest;
 mod run;
 mod world;
 
-use contest::{CLEAN, ONCE, ORDER, REAL, SERVED, WITHIN};
+use contest::{CLEAN, DELAYED, ONCE, ORDER, REAL, SERVED, WITHIN};
 use exploration::{explore, refute};
 use world::{Faults, Mutant, Setup, Witness::*};
 
 fn setup(weights: &'static [u32], capacity: u32, faults: Faults) -> Setup {
-    Setup { weights, capacity, faults, mutant: None }
+    Setup { weights, capacity, delayed: false, faults, mutant: None }
+}
+
+fn delayed(weights: &'static [u32], capacity: u32, faults: Faults) -> Setup {
+    Setup { delayed: true, ..setup(weights, capacity, faults) }
 }
 
 const NONE: Faults = Faults {
@@ -78,6 +82,17 @@ fn an_operator_changes_the_capacity() {
     explore(setup(&[2, 1, 1], 2, faults), 27_604, &[SentInVain, Refused, HeldTogether]);
 }
 
+/// No server is behind here: what it shows too long is waited for too long.
+#[test]
+fn contenders_delay_their_takeover() {
+    let occurrences = [Delayed, VanishedInTheDelay, AdmittedAtOnce, Expired];
+    explore(delayed(&[1, 2, 1], 2, Faults { expiries: 2, breaks: 1, ..NONE }), 496_541, &occurrences);
+    let faults = Faults { expiries: 1, evictions: 1, departures: 1, ..NONE };
+    explore(delayed(&[1, 2, 1], 2, faults), 236_579, &occurrences);
+    let faults = Faults { expiries: 1, evictions: 1, breaks: 1, late: 1, changes: 1, ..NONE };
+    explore(delayed(&[1, 1], 2, faults), 187_723, &occurrences);
+}
+
 /// Each with a setup in which it must be caught, and the rule that it breaks.
 #[test]
 fn each_mutant_is_caught() {
@@ -107,11 +122,34 @@ fn each_mutant_is_caught() {
             setup(&[1], 2, Faults { breaks: 1, late: 1, departures: 1, ..NONE }),
             CLEAN,
         ),
+        (Mutant::ForgetsTheTurnstile, delayed(&[2, 1, 1], 2, Faults { evictions: 1, ..NONE }), DELAYED),
+        (Mutant::ForgetsThatItWaited, delayed(&[2, 1], 2, Faults { evictions: 1, ..NONE }), DELAYED),
+        (
+            Mutant::ForgetsItsAttempt,
+            delayed(&[1, 1], 2, Faults { evictions: 1, changes: 1, breaks: 1, ..NONE }),
+            DELAYED,
+        ),
+        (
+            Mutant::LooksAfterItsDelay,
+            delayed(&[1, 1, 1], 2, Faults { evictions: 1, changes: 1, ..NONE }),
+            DELAYED,
+        ),
     ];
     for (mutant, setup, rule) in cases {
         println!("{mutant:?}: {rule}");
         refute(Setup { mutant: Some(mutant), ..setup }, rule);
     }
+}
+
+#[cfg(not(debug_assertions))]
+#[test]
+fn contenders_delay_their_takeover_while_an_operator_deletes_what_he_likes() {
+    let faults = Faults { expiries: 1, evictions: 1, departures: 1, displacements: 1, ..NONE };
+    explore(
+        delayed(&[1, 2, 1], 2, faults),
+        3_211_619,
+        &[Delayed, VanishedInTheDelay, AdmittedAtOnce, QueuedAgain],
+    );
 }
 
 /// The largest: nearly everything at once.

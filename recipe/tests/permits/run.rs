@@ -13,6 +13,8 @@ pub(crate) enum Step {
     List(Party, Age),
     Watch(Party),
     LookAgain(Party),
+    /// The takeover delay has passed.
+    Delayed(Party),
     Serve(Party),
     Hear(Party),
     ApplyStray(Party),
@@ -67,6 +69,7 @@ impl Step {
             | Self::List(..)
             | Self::Watch(_)
             | Self::LookAgain(_)
+            | Self::Delayed(_)
             | Self::Serve(_)
             | Self::Hear(_)
             | Self::ReadTurnstile(_)
@@ -113,6 +116,7 @@ impl World {
             Stage::Waiting { changed } => {
                 steps.extend((*changed || !self.has_ticket(party)).then_some(Step::LookAgain(party)));
             }
+            Stage::Delaying(_) => steps.push(Step::Delayed(party)),
             Stage::Sent(_) => steps.push(Step::Serve(party)),
             Stage::Answered(_) => steps.push(Step::Hear(party)),
             Stage::Unknown | Stage::Doubtful => steps.push(Step::ReadTurnstile(party)),
@@ -132,7 +136,10 @@ impl World {
         if !contender.strays.is_empty() {
             steps.push(Step::ApplyStray(party));
         }
-        let waits = matches!(contender.stage, Stage::Sent(_) | Stage::Answered(_) | Stage::Waiting { .. });
+        let waits = matches!(
+            contender.stage,
+            Stage::Sent(_) | Stage::Answered(_) | Stage::Waiting { .. } | Stage::Delaying(_)
+        );
         if waits && faults.breaks > 0 {
             steps.push(Step::Break(party));
         }
@@ -207,15 +214,20 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Enqueue(party) => {
                 let ticket = self.world.next;
                 self.world.next += 1;
+                let behind = self.setup.delayed && !self.world.queue.is_empty();
+                let forgets = self.is(Mutant::ForgetsTheTurnstile);
                 self.world.queue.push((party, ticket));
                 let contender = &mut self.world.contenders[party];
                 (contender.ticket, contender.in_doubt, contender.evicted) = (ticket, false, false);
                 contender.stage = Stage::Queued;
+                contender.waited |= behind;
+                contender.delays |= behind && !forgets;
             }
             Step::Read(party, age) => self.read(party, age),
             Step::List(party, age) => self.list(party, age),
             Step::Watch(party) => self.watch(party),
             Step::LookAgain(party) => self.stage(party, Stage::Queued),
+            Step::Delayed(party) => self.delayed(party),
             Step::Serve(party) => {
                 let Stage::Sent(admission) = self.world.contenders[party].stage else { return };
                 let reply = self.apply(party, admission);
@@ -269,6 +281,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.world.faults.evictions -= 1;
                 self.world.contenders[party].evicted = true;
                 self.world.change(self.setup, false, |pool| pool.permits.retain(|permit| permit.0 != party));
+                self.world.vanish(self.setup);
             }
             Step::Displace(party) => {
                 self.world.faults.displacements -= 1;
@@ -310,13 +323,22 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn decide(&mut self, party: Party, seen: Seen) {
-        let contender = &self.world.contenders[party];
-        match seen.ruling(contender.weight, self.setup.mutant) {
+        let (delayed, forgets) = (self.setup.delayed, self.is(Mutant::ForgetsThatItWaited));
+        let contender = &mut self.world.contenders[party];
+        contender.owes_since_its_look = false;
+        let ruling = seen.ruling(contender.weight, self.setup.mutant);
+        contender.waited |= delayed && !matches!(ruling, Ruling::Refuse(_));
+        match ruling {
             Ruling::Admit(_) => {
-                let (ticket, weight) = (contender.ticket, contender.weight);
-                self.stage(party, Stage::Sent(Admission { ticket, version: seen.version, weight }));
+                let (ticket, weight, owes) = (contender.ticket, contender.weight, contender.owes);
+                let admission = Admission { ticket, version: seen.version, weight, owes };
+                let delays = contender.delays;
+                self.stage(party, if delays { Stage::Delaying(admission) } else { Stage::Sent(admission) });
             }
-            Ruling::Wait => self.stage(party, Stage::Full(seen)),
+            Ruling::Wait => {
+                contender.delays |= delayed && !forgets;
+                self.stage(party, Stage::Full(seen));
+            }
             Ruling::Refuse(_) => {
                 (self.witness)(Witness::Refused);
                 self.depart(party);
@@ -340,6 +362,28 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
+    /// What was free at the look has been free for the delay.
+    fn delayed(&mut self, party: Party) {
+        let again = self.is(Mutant::LooksAfterItsDelay);
+        let contender = &mut self.world.contenders[party];
+        let Stage::Delaying(admission) = contender.stage else { return };
+        (self.witness)(Witness::Delayed);
+        if contender.owes_since_its_look {
+            (self.witness)(Witness::VanishedInTheDelay);
+        }
+        contender.owes = contender.owes_since_its_look;
+        let (version, owes) =
+            if again { (self.world.pool.version, contender.owes) } else { (admission.version, false) };
+        contender.stage = Stage::Sent(Admission { version, owes, ..admission });
+    }
+
+    /// The contender has to look again after an attempt in vain.
+    fn again(&mut self, party: Party, stage: Stage) {
+        let remembers = self.setup.delayed && !self.is(Mutant::ForgetsItsAttempt);
+        self.world.contenders[party].delays |= remembers;
+        self.stage(party, stage);
+    }
+
     /// The transaction, as a server carries it out.
     fn apply(&mut self, party: Party, admission: Admission) -> Reply {
         let ticket = (party, admission.ticket);
@@ -353,6 +397,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         if self.world.pool.permit(party, admission.ticket) {
             self.world.breach(Breach::Twice);
+        }
+        if admission.owes {
+            self.world.breach(Breach::Undelayed);
+        }
+        if self.setup.delayed && !self.world.contenders[party].delays {
+            (self.witness)(Witness::AdmittedAtOnce);
         }
         if place != Some(0) {
             self.world.breach(Breach::Overtaken);
@@ -381,7 +431,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         match reply {
             Reply::Admitted => self.admitted(party),
             Reply::Changed if contender.unwanted => self.depart(party),
-            Reply::Changed => contender.stage = Stage::Queued,
+            Reply::Changed => self.again(party, Stage::Queued),
             Reply::NotHeld => (contender.stage, contender.in_doubt) = (Stage::Unknown, true),
         }
     }
@@ -423,12 +473,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (false, true) if unwanted => self.depart(party),
             (false, true) => {
                 (self.witness)(Witness::NotCommitted);
-                self.stage(party, Stage::Queued);
+                self.again(party, Stage::Queued);
             }
             (false, false) if unwanted => self.stage(party, Stage::Done),
             (false, false) => {
                 (self.witness)(Witness::QueuedAgain);
-                self.stage(party, Stage::Idle);
+                self.again(party, Stage::Idle);
             }
         }
     }
@@ -450,7 +500,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Stage::Answered(_) => (contender.stage, contender.in_doubt) = (unknown, true),
             // The watch is lost. Broken, the contender waits for it all the same.
             Stage::Waiting { .. } if forgets => contender.stage = Stage::Deaf,
-            Stage::Waiting { .. } => contender.stage = Stage::Queued,
+            Stage::Waiting { .. } | Stage::Delaying(_) => contender.stage = Stage::Queued,
             _ => {}
         }
         if contender.stage == Stage::Idle {
@@ -469,6 +519,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.leave_turnstile(party);
         if self.world.pool.permits.iter().any(|permit| permit.0 == party) {
             self.world.change(self.setup, false, |pool| pool.permits.retain(|permit| permit.0 != party));
+            self.world.vanish(self.setup);
         }
         let outlives = self.is(Mutant::OutlivesItsSession);
         let contender = &mut self.world.contenders[party];
@@ -476,7 +527,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if outlives && contender.stage == Stage::Held {
             return;
         }
-        contender.stage = if lapsed || contender.unwanted { Stage::Done } else { Stage::Idle };
+        let over = lapsed || contender.unwanted;
+        self.again(party, if over { Stage::Done } else { Stage::Idle });
     }
 
     /// The caller goes, or the acquisition fails.

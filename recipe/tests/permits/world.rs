@@ -14,6 +14,8 @@ pub(crate) struct Setup {
     /// What each contender asks for.
     pub(crate) weights: &'static [u32],
     pub(crate) capacity: u32,
+    /// Whether contenders have a takeover delay.
+    pub(crate) delayed: bool,
     pub(crate) faults: Faults,
     pub(crate) mutant: Option<Mutant>,
 }
@@ -72,6 +74,14 @@ pub(crate) enum Mutant {
     OutlivesItsSession,
     /// Leaves the turnstile and forgets that an earlier transaction may still be carried out.
     ForgetsItsDoubt,
+    /// Does not delay after it has waited in the turnstile.
+    ForgetsTheTurnstile,
+    /// Does not delay after it has waited for room.
+    ForgetsThatItWaited,
+    /// Does not delay after an attempt in vain.
+    ForgetsItsAttempt,
+    /// Is admitted by what it sees after its delay.
+    LooksAfterItsDelay,
 }
 
 /// What no step may do.
@@ -85,6 +95,8 @@ pub(crate) enum Breach {
     Overtaken,
     /// A valid guard has no node, and no operator has deleted it.
     Hollow,
+    /// Somebody was granted what a permit left that had vanished while it waited, and had not delayed since.
+    Undelayed,
 }
 
 /// What has happened in some state.
@@ -107,6 +119,9 @@ pub(crate) enum Witness {
     Told,
     AnsweredFromThePast,
     Refused,
+    Delayed,
+    VanishedInTheDelay,
+    AdmittedAtOnce,
 }
 
 impl From<Witness> for u8 {
@@ -168,6 +183,8 @@ pub(crate) struct Admission {
     pub(crate) ticket: Ticket,
     pub(crate) version: u8,
     pub(crate) weight: u32,
+    /// Before the look by which it was made, a permit has vanished, and no delay has passed since.
+    pub(crate) owes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -192,6 +209,8 @@ pub(crate) enum Stage {
     },
     /// It waits for a watch that is lost, because it is broken.
     Deaf,
+    /// It lets its takeover delay pass before it sends this.
+    Delaying(Admission),
     /// Its transaction is on its way there.
     Sent(Admission),
     /// The answer is on its way back.
@@ -224,6 +243,14 @@ pub(crate) struct Contender {
     pub(crate) strays: Vec<Admission>,
     /// An operator has deleted its permit.
     pub(crate) evicted: bool,
+    /// It remembers that a delay applies.
+    pub(crate) delays: bool,
+    /// It has waited for somebody, or seen what is there, so that no later end may surprise it.
+    pub(crate) waited: bool,
+    /// Since then a permit has vanished, and no delay has passed since that.
+    pub(crate) owes: bool,
+    /// As that, and it has not listed the permits since.
+    pub(crate) owes_since_its_look: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -249,6 +276,10 @@ impl World {
             in_doubt: false,
             strays: Vec::new(),
             evicted: false,
+            delays: false,
+            waited: false,
+            owes: false,
+            owes_since_its_look: false,
         };
         Self {
             queue: Vec::new(),
@@ -282,6 +313,15 @@ impl World {
             if let Stage::Waiting { changed } = &mut contender.stage {
                 *changed |= !(data_only && setup.mutant == Some(Mutant::WatchesPermitsOnly));
             }
+        }
+    }
+
+    /// A permit is gone, and nobody knows what its holder still has under way.
+    pub(crate) fn vanish(&mut self, setup: &Setup) {
+        for contender in &mut self.contenders {
+            let owes = setup.delayed && contender.waited;
+            contender.owes |= owes;
+            contender.owes_since_its_look |= owes;
         }
     }
 
