@@ -3,7 +3,8 @@
 use zklock_test_support as support;
 
 use std::future::Future;
-use std::task::Poll;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use support::{
@@ -94,7 +95,7 @@ async fn the_lock_passes_from_task_to_task_in_order_without_a_request() {
 async fn a_guard_ends_when_it_is_passed_on() {
     let server = server().await;
     let (_session, locks) = locks(&server, turns(10)).await;
-    let guard = std::sync::Arc::new(locks.lock(KEY).await.unwrap());
+    let guard = Arc::new(locks.lock(KEY).await.unwrap());
     let next = in_line(&locks);
     let (lost, mut run) = (guard.lost(), Steps::new(guard.run(std::future::pending::<()>())));
     assert!(run.poll().is_pending());
@@ -245,7 +246,7 @@ async fn many_that_come_and_go_never_overlap() {
     let server = server().await;
     let (_here, locks) = locks(&server, turns(3)).await;
     let other = session(&server).await.locks_with(ROOT, turns(1)).unwrap();
-    let inside = std::sync::Arc::new(std::sync::Mutex::new(FenceGate::new()));
+    let inside = Arc::new(Mutex::new(FenceGate::new()));
     let tasks = (0..16).map(|number| {
         let (locks, inside) = (if number % 2 == 0 { &locks } else { &other }.clone(), inside.clone());
         tokio::spawn(async move {
@@ -340,6 +341,33 @@ async fn a_task_that_is_not_polled_is_passed_over_and_keeps_its_place() {
     let remote = granted(remote).await;
     remote.release().await.unwrap();
     drop(turn_of(unpolled).await);
+    until_nothing_is_left(&server).await;
+}
+
+/// A waker is foreign code. The last one of its kind may be dropped by the line, and may come back to the line then.
+#[tokio::test]
+async fn a_waker_may_give_another_wait_up_when_it_is_dropped() {
+    struct Waits(Mutex<Option<Box<dyn Send>>>);
+    impl Wake for Waits {
+        fn wake(self: Arc<Self>) {
+            self.0.lock().unwrap().take();
+        }
+    }
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    for is_dropped in [true, false] {
+        let waker = Waker::from(Arc::new(Waits(Mutex::new(Some(Box::new(in_line(&locks)))))));
+        let mut task = Box::pin(locks.lock(KEY));
+        assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        if is_dropped {
+            drop(task);
+        } else {
+            assert!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+    }
+    guard.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 
