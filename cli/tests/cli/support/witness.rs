@@ -48,7 +48,7 @@ impl Witness {
     pub(crate) fn after(&self, before: &Self, script: &str) -> String {
         // A pipe that is open for writing and empty has nothing yet; one that nobody can write to any more is at its end.
         format!(
-            "dd if='{}' of=/dev/null iflag=nonblock count=1 status=none; early=$?; {}; exit $early",
+            "dd if='{}' of=/dev/null iflag=nonblock count=1 status=none 2>/dev/null; early=$?; {}; exit $early",
             before.path().display(),
             self.of(script)
         )

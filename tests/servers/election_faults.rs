@@ -1,0 +1,383 @@
+//! Elections under faults: lost replies, callers that go, sessions that end, and operators.
+
+use zklock_test_support as support;
+
+use std::time::Duration;
+
+use support::{
+    Steps, dropped_after, eventually, linked, monitored, operator, patient, server, session,
+    until_nothing_is_left, within,
+};
+use zklock::{LostReason, ProclaimError, Session, SessionState};
+use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+
+use super::election::{
+    LEADER, campaign, candidate, candidate_seen_by, elected, election, told, until_all_is_gone,
+    until_candidates, until_told, who_leads,
+};
+
+/// A session whose leases end some three seconds before it.
+async fn linked_with_a_wide_margin(server: &ZooKeeper) -> (Link, Session) {
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let session = patient(link.address(), Duration::from_secs(12)).clock_drift(240_000);
+    (link, session.connect().await.unwrap())
+}
+
+#[tokio::test]
+async fn observers_are_told_of_a_crash_when_the_session_ends() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(6)).await;
+    let (other, looking) = (session(&server).await, session(&server).await);
+    let one = election(&unlucky).campaign("one").await.unwrap();
+    let two = candidate(&election(&other), "two").await;
+    let mut leaders = election(&looking).observe();
+    assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
+    link.black_hole();
+    // Once an observer is told of the second leader, the guard of the first one is over.
+    assert!(until_told(&mut leaders, Some("two")).await.iter().all(Option::is_none));
+    assert!(!one.is_held());
+    let two = elected(two).await;
+    assert!(two.token() > one.token());
+    let told = leaders.latest().who.unwrap();
+    assert_eq!(told.token, two.token());
+    drop((one, leaders));
+    two.resign().await.unwrap();
+    link.restore();
+    until_all_is_gone(&server, &operator(&server).await).await;
+}
+
+#[tokio::test]
+async fn an_expired_candidate_campaigns_again() {
+    let server = server().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(6)).await;
+    let other = session(&server).await;
+    let one = election(&other).campaign("one").await.unwrap();
+    let two = candidate_seen_by(&election(&other), &election(&unlucky), "two").await;
+    let id = unlucky.id();
+    link.black_hole();
+    // With the end of the session.
+    until_candidates(&election(&other), 1).await;
+    link.restore();
+    until_candidates(&election(&other), 2).await;
+    one.resign().await.unwrap();
+    let two = elected(two).await;
+    assert_ne!(unlucky.id(), id);
+    assert_eq!(who_leads(&election(&other)).await.as_deref(), Some("two"));
+    two.resign().await.unwrap();
+    until_all_is_gone(&server, &operator(&server).await).await;
+}
+
+#[tokio::test]
+async fn an_announcement_whose_reply_was_lost_stands_once() {
+    let server = server().await;
+    let (link, leading) = linked(&server, Duration::from_secs(20)).await;
+    let looking = session(&server).await;
+    let election = election(&leading);
+    election.campaign("zero").await.unwrap().resign().await.unwrap();
+    let mut leaders = self::election(&looking).observe();
+    assert_eq!(told(&mut leaders).await, None);
+    // The first transaction queues, the second one announces.
+    let held = link.hold_reply(RequestKind::Multi);
+    let campaign = campaign(&election, "one");
+    within("the entry", held.reached()).await;
+    held.release();
+    let lost = link.lose_reply(RequestKind::Multi);
+    let leadership = elected(campaign).await;
+    assert!(leadership.is_held());
+    assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
+    let lost_one = lost.has_happened();
+    let lost = link.lose_reply(RequestKind::Multi);
+    leadership.proclaim("two").await.unwrap();
+    assert!(lost.has_happened() || lost_one);
+    assert_eq!(until_told(&mut leaders, Some("two")).await, []);
+    let lost = link.lose_reply(RequestKind::Multi);
+    within("the release", leadership.resign()).await.unwrap();
+    within("the lost reply", lost.happened()).await;
+    assert_eq!(told(&mut leaders).await, None);
+    drop(leaders);
+    until_all_is_gone(&server, &operator(&server).await).await;
+}
+
+#[tokio::test]
+async fn an_announcement_that_never_arrived_is_sent_again() {
+    let server = server().await;
+    let (link, leading) = linked(&server, Duration::from_secs(20)).await;
+    let election = election(&leading);
+    let leadership = election.campaign("one").await.unwrap();
+    let held = link.hold_request(RequestKind::Multi);
+    let mut proclaiming = Steps::new(leadership.proclaim("two"));
+    assert!(proclaiming.poll().is_pending());
+    within("the announcement", held.reached()).await;
+    link.cut();
+    within("the proclamation", proclaiming.finished()).await.unwrap();
+    assert_eq!(who_leads(&election).await.as_deref(), Some("two"));
+    drop(held);
+    leadership.resign().await.unwrap();
+    until_all_is_gone(&server, &operator(&server).await).await;
+}
+
+#[tokio::test]
+async fn a_campaign_may_be_dropped_at_every_await() {
+    let server = server().await;
+    let (session, other) = (session(&server).await, session(&server).await);
+    let client = operator(&server).await;
+    for waits in [false, true] {
+        let mut steps = 0;
+        loop {
+            let before = match waits {
+                true => Some(election(&other).campaign("before").await.unwrap()),
+                false => None,
+            };
+            let mut resign = before.map(|before| async || before.resign().await.unwrap());
+            let campaigning = election(&session);
+            let mut campaign = Steps::new(campaigning.campaign("dropped"));
+            let mut done = false;
+            for _ in 0..steps {
+                if campaign.poll().is_ready() {
+                    done = true;
+                    break;
+                }
+                campaign.woken_by(&mut resign).await;
+            }
+            drop(campaign);
+            let before = resign.is_some();
+            drop(resign);
+            // The next one leads, and nothing of the dropped one is left.
+            let next = within("the next leader", election(&other).campaign("next")).await.unwrap();
+            assert_eq!(
+                who_leads(&election(&other)).await.as_deref(),
+                Some("next"),
+                "after {steps} steps, {before}"
+            );
+            next.resign().await.unwrap();
+            until_all_is_gone(&server, &client).await;
+            if done {
+                break;
+            }
+            steps += 1;
+        }
+        assert!(steps >= 3, "enter, announce: {steps} steps");
+    }
+}
+
+#[tokio::test]
+async fn a_proclamation_and_a_resignation_may_be_dropped_at_every_await() {
+    let server = server().await;
+    let session = session(&server).await;
+    let client = operator(&server).await;
+    let election = election(&session);
+    let mut steps = 0;
+    loop {
+        let leadership = election.campaign("one").await.unwrap();
+        let proclaimed = dropped_after(steps, leadership.proclaim("two")).await;
+        if steps > 0 {
+            // Once it was polled, it goes on.
+            eventually("the value", async || who_leads(&election).await.as_deref() == Some("two")).await;
+        }
+        let resigned = dropped_after(steps, leadership.resign()).await;
+        until_all_is_gone(&server, &client).await;
+        if proclaimed && resigned {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps >= 2, "{steps} steps");
+}
+
+#[tokio::test]
+async fn a_campaign_may_be_dropped_with_its_announcement_on_its_way() {
+    let server = server().await;
+    let (link, leading) = linked(&server, Duration::from_secs(20)).await;
+    let client = operator(&server).await;
+    let election = election(&leading);
+    election.campaign("zero").await.unwrap().resign().await.unwrap();
+    for lost in [false, true] {
+        let entering = link.hold_reply(RequestKind::Multi);
+        let task = campaign(&election, "one");
+        within("the entry", entering.reached()).await;
+        let announcing = link.hold_request(RequestKind::Multi);
+        entering.release();
+        within("the announcement", announcing.reached()).await;
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+        if lost {
+            link.cut();
+        }
+        announcing.release();
+        until_all_is_gone(&server, &client).await;
+    }
+}
+
+#[tokio::test]
+async fn an_operator_who_deletes_the_announcement_has_it_made_again() {
+    let server = server().await;
+    let (leading, looking) = (session(&server).await, session(&server).await);
+    let client = operator(&server).await;
+    let leadership = election(&leading).campaign("one").await.unwrap();
+    let mut leaders = election(&looking).observe();
+    assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
+    for _ in 0..3 {
+        eventually("the announcement", async || client.delete(LEADER, None).await.is_ok()).await;
+        eventually(
+            "another announcement",
+            async || matches!(client.check_stat(LEADER).await, Ok(Some(stat)) if stat.version == 0),
+        )
+        .await;
+    }
+    client.set_data(LEADER, b"forged", None).await.unwrap();
+    eventually("the leader's announcement", async || {
+        who_leads(&election(&looking)).await.as_deref() == Some("one")
+    })
+    .await;
+    leadership.proclaim("two").await.unwrap();
+    let before = until_told(&mut leaders, Some("two")).await;
+    assert!(before.iter().all(|told| told.as_deref().is_none_or(|value| value == "one")), "{before:?}");
+    leadership.resign().await.unwrap();
+    drop(leaders);
+    until_all_is_gone(&server, &client).await;
+}
+
+#[tokio::test]
+async fn a_leader_whose_node_is_deleted_takes_its_announcement_back() {
+    let server = server().await;
+    let (leading, looking) = (session(&server).await, session(&server).await);
+    let client = operator(&server).await;
+    let leadership = election(&leading).campaign("one").await.unwrap();
+    let mut leaders = election(&looking).observe();
+    assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
+    client.delete(&leadership.node(), None).await.unwrap();
+    assert_eq!(within("the loss", leadership.lost()).await, LostReason::NodeDeleted);
+    assert_eq!(told(&mut leaders).await, None, "though the guard is still there, and nobody is next");
+    let error = leadership.proclaim("two").await.unwrap_err();
+    assert!(matches!(error, ProclaimError::Lost(lost) if lost.reason == LostReason::NodeDeleted));
+    assert!(leadership.resign().await.is_err());
+    drop(leaders);
+    until_all_is_gone(&server, &client).await;
+}
+
+#[tokio::test]
+async fn a_leader_whose_node_is_deleted_leaves_the_next_announcement_alone() {
+    let server = server().await;
+    let (first, second, looking) = (session(&server).await, session(&server).await, session(&server).await);
+    let client = operator(&server).await;
+    let one = election(&first).campaign("one").await.unwrap();
+    let two = candidate(&election(&second), "two").await;
+    let mut leaders = election(&looking).observe();
+    assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
+    client.delete(&one.node(), None).await.unwrap();
+    let two = elected(two).await;
+    drop(one);
+    until_told(&mut leaders, Some("two")).await;
+    // Whatever the loser does about its own announcement, the second one's stands in the end.
+    eventually("the announcement", async || who_leads(&election(&looking)).await.as_deref() == Some("two"))
+        .await;
+    two.resign().await.unwrap();
+    drop(leaders);
+    until_all_is_gone(&server, &client).await;
+}
+
+#[tokio::test]
+async fn an_operator_who_writes_to_the_leaders_node_ends_its_leadership() {
+    let server = server().await;
+    let leading = session(&server).await;
+    let client = operator(&server).await;
+    let leadership = election(&leading).campaign("one").await.unwrap();
+    // One on its own node, and one on its announcement, which the server counts for data and for children.
+    eventually("the watches", async || monitored(&server, "zk_watch_count").await == 3).await;
+    client.set_data(&leadership.node(), b"", None).await.unwrap();
+    assert_eq!(within("the loss", leadership.lost()).await, LostReason::NodeDeleted);
+    eventually("no announcement", async || who_leads(&election(&leading)).await.is_none()).await;
+    assert!(leadership.proclaim("two").await.is_err());
+    drop(leadership);
+    until_all_is_gone(&server, &client).await;
+}
+
+#[tokio::test]
+async fn a_lost_leadership_keeps_its_announcement_until_it_is_dropped() {
+    let server = server().await;
+    let (link, leading) = linked_with_a_wide_margin(&server).await;
+    let looking = session(&server).await;
+    let leadership = election(&leading).campaign("one").await.unwrap();
+    let id = leading.id();
+    link.black_hole();
+    assert_eq!(within("the loss", leadership.lost()).await, LostReason::Unconfirmed);
+    assert_eq!(who_leads(&election(&looking)).await.as_deref(), Some("one"), "its session may go on");
+    link.restore();
+    eventually("a connection", async || leading.state() == SessionState::Connected).await;
+    if leading.id() == id {
+        assert!(leadership.proclaim("two").await.is_err());
+        assert_eq!(who_leads(&election(&looking)).await.as_deref(), Some("one"));
+    }
+    drop(leadership);
+    until_all_is_gone(&server, &operator(&server).await).await;
+}
+
+/// The leader's own node is gone, and the leader has not heard of it: a transaction with the node and the announcement
+/// cannot take the announcement back.
+#[tokio::test]
+async fn a_leadership_that_ends_before_it_hears_of_a_deletion_leaves_no_announcement() {
+    let server = server().await;
+    let (link, leading) = linked(&server, Duration::from_secs(20)).await;
+    let client = operator(&server).await;
+    for resigns in [true, false] {
+        let leadership = election(&leading).campaign("one").await.unwrap();
+        link.black_hole();
+        client.delete(&leadership.node(), None).await.unwrap();
+        if resigns {
+            let mut resignation = Steps::new(leadership.resign());
+            assert!(resignation.poll().is_pending());
+            link.restore();
+            assert!(within("the resignation", resignation.finished()).await.is_err());
+        } else {
+            drop(leadership);
+            link.restore();
+        }
+        eventually("no announcement", async || client.check_stat(LEADER).await.unwrap().is_none()).await;
+    }
+    assert_eq!(leading.requeued(), 0);
+    drop(leading);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_lost_leadership_whose_node_is_deleted_takes_its_announcement_back_when_it_is_dropped() {
+    let server = server().await;
+    let (link, leading) = linked_with_a_wide_margin(&server).await;
+    let client = operator(&server).await;
+    let leadership = election(&leading).campaign("one").await.unwrap();
+    let id = leading.id();
+    link.black_hole();
+    assert_eq!(within("the loss", leadership.lost()).await, LostReason::Unconfirmed);
+    client.delete(&leadership.node(), None).await.unwrap();
+    drop(leadership);
+    link.restore();
+    // Long before the session ends: it goes on, or it has expired by now.
+    eventually("no announcement", async || client.check_stat(LEADER).await.unwrap().is_none()).await;
+    assert!(leading.id() == id || leading.state() == SessionState::Connected);
+    drop(leading);
+    until_nothing_is_left(&server).await;
+}
+
+/// A server withholds the end of a node from a session that may not read it.
+#[tokio::test]
+async fn an_announcement_that_was_hidden_and_is_deleted_is_made_again() {
+    let server = server().await;
+    let leading = patient(server.connect_string(), Duration::from_millis(1_500)).connect().await.unwrap();
+    let (looking, client) = (session(&server).await, operator(&server).await);
+    // A lease this short is lost if the machine halts for a second. Then it is another leadership's turn.
+    loop {
+        let leadership = election(&leading).campaign("one").await.unwrap();
+        eventually("the watches", async || monitored(&server, "zk_watch_count").await == 3).await;
+        support::hide(&client, LEADER).await;
+        client.delete(LEADER, None).await.unwrap();
+        // It looks again after ten to twelve session timeouts.
+        eventually("the announcement, or the end", async || {
+            who_leads(&election(&looking)).await.as_deref() == Some("one") || !leadership.is_held()
+        })
+        .await;
+        if leadership.resign().await.is_ok() {
+            break;
+        }
+    }
+    until_all_is_gone(&server, &client).await;
+}

@@ -1,0 +1,306 @@
+//! Locks by key under faults: tasks that are not polled, holds that are lost, sessions and runtimes that end.
+
+use zklock_test_support as support;
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use support::{
+    Steps, enqueue, eventually, granted, make_foreign, operator, patient, queue, server, session,
+    until_nothing_is_left, until_queued, within,
+};
+use zklock::{AcquireError, Guard, LockOptions, LostReason, ReleaseError};
+use zklock_testcontainers::{Link, RequestKind};
+
+use super::locks::{KEY, ROOT, in_line, linked_locks, locks, turn_of, turns};
+
+#[tokio::test]
+async fn a_task_that_is_not_polled_is_passed_over_and_keeps_its_place() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let (mut unpolled, second, third) = (in_line(&locks), in_line(&locks), in_line(&locks));
+    guard.release().await.unwrap();
+    let guard = turn_of(second).await;
+    // It comes back, and is the first in line.
+    assert!(unpolled.poll().is_pending());
+    guard.release().await.unwrap();
+    let guard = turn_of(unpolled).await;
+    assert!(guard.token().turn() > 0);
+    guard.release().await.unwrap();
+    drop(turn_of(third).await);
+    // If nobody is polled, the lock goes to another process.
+    let elsewhere = session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    until_queued(&lock, 0).await;
+    let holder = lock.acquire().await.unwrap();
+    let unpolled = in_line(&locks);
+    until_queued(&lock, 2).await;
+    let remote = enqueue(&lock).await;
+    holder.release().await.unwrap();
+    let remote = granted(remote).await;
+    remote.release().await.unwrap();
+    drop(turn_of(unpolled).await);
+    until_nothing_is_left(&server).await;
+}
+
+/// A waker is foreign code. The last one of its kind may be dropped by the line, and may come back to the line then.
+#[tokio::test]
+async fn a_waker_may_give_another_wait_up_when_it_is_dropped() {
+    struct Waits(Mutex<Option<Box<dyn Send>>>);
+    impl Wake for Waits {
+        fn wake(self: Arc<Self>) {
+            self.0.lock().unwrap().take();
+        }
+    }
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    for is_dropped in [true, false] {
+        let waker = Waker::from(Arc::new(Waits(Mutex::new(Some(Box::new(in_line(&locks)))))));
+        let mut task = Box::pin(locks.lock(KEY));
+        assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        if is_dropped {
+            drop(task);
+        } else {
+            assert!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+    }
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// Its process contends again each time that it comes back.
+#[tokio::test]
+async fn a_task_that_is_always_polled_late_has_its_turn() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let mut late = in_line(&locks);
+    let mut polls = tokio::time::interval(Duration::from_millis(400));
+    polls.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let guard = within("its turn", async {
+        loop {
+            polls.tick().await;
+            if let Poll::Ready(guard) = late.poll() {
+                break guard.unwrap();
+            }
+        }
+    });
+    guard.await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// Tasks that are not polled do not keep the lock from other processes for longer than the budget's time.
+#[tokio::test]
+async fn passing_tasks_over_is_within_the_budget() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10).time(Duration::ZERO)).await;
+    let elsewhere = session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let holder = lock.acquire().await.unwrap();
+    let unpolled = [in_line(&locks), in_line(&locks), in_line(&locks)];
+    until_queued(&lock, 2).await;
+    let remote = enqueue(&lock).await;
+    holder.release().await.unwrap();
+    let remote = granted(remote).await;
+    // Two were not passed over yet, so the process contends again, behind the other one.
+    until_queued(&lock, 2).await;
+    drop(unpolled);
+    remote.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_try_that_is_not_polled_blocks_nobody() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let mut trial = Steps::new(locks.try_lock(KEY));
+    assert!(trial.poll().is_pending());
+    let guard = within("the lock", locks.lock(KEY)).await.unwrap();
+    guard.release().await.unwrap();
+    drop(trial);
+    until_nothing_is_left(&server).await;
+}
+
+/// A holder that was told of the end of its lease keeps that end. The next task has a lease of its own.
+#[tokio::test]
+async fn a_hold_that_is_about_to_end_is_not_passed_on() {
+    let server = server().await;
+    let link = Link::start(server.connect_string()).await.unwrap();
+    let session = patient(link.address(), Duration::from_secs(12)).connect().await.unwrap();
+    let margin = Duration::from_millis(3_300);
+    let options = turns(10).lock(LockOptions::new().stop_margin(margin));
+    let locks = session.locks_with(ROOT, options).unwrap();
+    let guard = locks.lock(KEY).await.unwrap();
+    let other = session.lock("/lock/bills").unwrap().acquire().await.unwrap();
+    let next = in_line(&locks);
+    let held = link.hold_reply(RequestKind::Multi);
+    let reason = within("the loss", guard.lost()).await;
+    assert!(matches!(reason, LostReason::Ending { .. }), "{reason:?}");
+    held.release();
+    // Each extends the lease.
+    eventually("a longer lease", async || other.verify().await.is_ok() && other.remaining() > 2 * margin)
+        .await;
+    let last = guard.token();
+    guard.release().await.unwrap();
+    let next = turn_of(next).await;
+    assert!(next.remaining() > margin, "{:?}", next.remaining());
+    assert!(next.token().zxid() > last.zxid());
+    next.run(async {}).await.unwrap();
+}
+
+#[tokio::test]
+async fn all_shares_are_lost_together() {
+    let server = server().await;
+    let (session, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let shares = [guard.share(), guard.share()];
+    let next = in_line(&locks);
+    let losses = shares.each_ref().map(Guard::lost);
+    operator(&server).await.delete(&guard.node(), None).await.unwrap();
+    for lost in losses {
+        assert_eq!(within("the news", lost).await, LostReason::NodeDeleted);
+    }
+    assert!(!guard.is_held() && shares.iter().all(|share| !share.is_held()));
+    // The node is gone, so the next task holds by another one.
+    let next = turn_of(next).await;
+    assert!(next.token().zxid() > guard.token().zxid());
+    drop((guard, shares));
+    next.verify().await.unwrap();
+    assert_eq!(queue(&session.lock(&locks.path(KEY)).unwrap()).await.len(), 1);
+}
+
+#[tokio::test]
+async fn the_end_of_the_zookeeper_session_takes_the_lock_and_spares_the_line() {
+    let server = server().await;
+    let (session, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let (first, second) = (in_line(&locks), in_line(&locks));
+    let id = session.id();
+    server.close_session(id).await.unwrap();
+    let reason = within("the news", guard.lost()).await;
+    assert!(matches!(reason, LostReason::SessionExpired | LostReason::SessionClosed), "{reason:?}");
+    let next = turn_of(first).await;
+    assert_ne!(session.id(), id);
+    assert!(next.token() > guard.token());
+    assert!(matches!(guard.release().await, Err(ReleaseError::Lost(_))));
+    next.release().await.unwrap();
+    drop(turn_of(second).await);
+    // While it waits for another process.
+    let elsewhere = support::session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    until_queued(&lock, 0).await;
+    let remote = lock.acquire().await.unwrap();
+    let waits = in_line(&locks);
+    until_queued(&lock, 2).await;
+    let id = session.id();
+    server.close_session(id).await.unwrap();
+    eventually("another node", async || queue(&lock).await.get(1).is_some_and(|it| it.session != Some(id)))
+        .await;
+    remote.release().await.unwrap();
+    drop(turn_of(waits).await);
+}
+
+/// A hold that was offered and is lost by then is no grant.
+#[tokio::test]
+async fn a_hold_that_is_lost_before_it_is_taken() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let next = in_line(&locks);
+    let (node, last) = (guard.node(), guard.token());
+    support::until_watched(&server, 1, 0).await;
+    let operator = operator(&server).await;
+    guard.release().await.unwrap();
+    next.woken().await;
+    // A busy machine may be so late that the hold was withdrawn, and released.
+    if let Err(error) = operator.delete(&node, None).await {
+        assert_eq!(error, zookeeper_client::Error::NoNode);
+    }
+    let guard = turn_of(next).await;
+    if guard.token().zxid() == last.zxid() {
+        assert_eq!(within("the news", guard.lost()).await, LostReason::NodeDeleted);
+    }
+    drop(guard);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn everybody_in_line_hears_of_a_failure() {
+    let server = server().await;
+    let (session, locks) = locks(&server, turns(10)).await;
+    let path = locks.path(KEY);
+    make_foreign(&server, &format!("{path}/_c_00000000-0000-0000-0000-000000000000-lock-0000000000")).await;
+    let operator = operator(&server).await;
+    let mode =
+        zookeeper_client::CreateMode::EphemeralSequential.with_acls(zookeeper_client::Acls::anyone_all());
+    operator.create(&format!("{path}/_c_0123456789abcdef-lock-"), b"", &mode).await.unwrap();
+    for task in [in_line(&locks), in_line(&locks), in_line(&locks)] {
+        let error = within("the failure", task.finished()).await.unwrap_err();
+        assert!(matches!(error, AcquireError::ForeignContender { .. }), "{error}");
+    }
+    assert!(matches!(locks.try_lock(KEY).await, Err(AcquireError::ForeignContender { .. })));
+    assert!(locks.lock("another key").await.unwrap().is_held());
+    let guard = locks.lock("a third key").await.unwrap();
+    let waits = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock("a third key").await }
+    });
+    eventually("two keys are in use", async || locks.len() <= 2).await;
+    session.close().await.unwrap();
+    let error = within("the end", waits).await.unwrap().unwrap_err();
+    assert!(matches!(error, AcquireError::SessionClosed { .. }), "{error}");
+    assert!(!guard.is_held());
+    let late = within("the answer", locks.lock(KEY)).await.unwrap_err();
+    assert!(matches!(late, AcquireError::SessionClosed { .. }));
+}
+
+#[test]
+fn the_end_of_the_runtime_is_told() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(server());
+    let other = tokio::runtime::Runtime::new().unwrap();
+    let (_session, locks) = other.block_on(locks(&server, turns(10)));
+    let guard = other.block_on(locks.lock(KEY)).unwrap();
+    let waits = runtime.spawn({
+        let locks = locks.clone();
+        async move { locks.lock(KEY).await }
+    });
+    other.shutdown_timeout(support::BOUND);
+    let error = runtime.block_on(within("the news", waits)).unwrap().unwrap_err();
+    assert!(matches!(error, AcquireError::SessionClosed { .. }), "{error}");
+    assert!(!guard.is_held());
+    let late = runtime.block_on(within("the answer", locks.lock(KEY))).unwrap_err();
+    assert!(matches!(late, AcquireError::SessionClosed { .. }));
+}
+
+/// The line is no request's business: thousands of tasks wait on one node, and a broken connection costs them nothing.
+#[tokio::test]
+async fn thousands_wait_through_a_broken_connection() {
+    let server = server().await;
+    let (link, _here, locks) = linked_locks(&server, turns(u32::MAX)).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let tasks = (0..5_000).map(|_| {
+        let locks = locks.clone();
+        tokio::spawn(async move {
+            let guard = locks.lock(KEY).await.unwrap();
+            guard.check().unwrap();
+            guard.token()
+        })
+    });
+    let tasks = tasks.collect::<Vec<_>>();
+    link.cut();
+    eventually("the next connection", async || link.connections() == 1).await;
+    guard.verify().await.unwrap();
+    guard.release().await.unwrap();
+    let mut last = None;
+    for task in tasks {
+        let token = within("a turn", task).await.unwrap();
+        assert!(Some(token) > last);
+        last = Some(token);
+    }
+    until_nothing_is_left(&server).await;
+}
