@@ -18,8 +18,7 @@
 //! 2. A hold is passed on at most as often as the budget allows. After that the contender leaves, and the next one
 //!    joins ZooKeeper's queue at its end.
 //! 3. Tasks are served in the order in which they came. One that was offered a turn and does not take it between two looks is
-//!    *absent*: it keeps its place, and is passed over until it is polled again. Its next turn is offered for twice as long,
-//!    so a task that is always late is served in the end, too.
+//!    *absent*: it keeps its place, and is passed over until it is polled again.
 //! 4. While a task that is not absent is in line, the process contends, or has a hold, be it one that is ending.
 
 use alloc::collections::BTreeMap;
@@ -50,23 +49,7 @@ pub struct Stage<W> {
 struct Waiter<W> {
     caller: W,
     absent: bool,
-    /// How many turns it was offered and did not take.
-    missed: u32,
 }
-
-impl<W> Waiter<W> {
-    fn new(caller: W) -> Self {
-        Self { caller, absent: false, missed: 0 }
-    }
-
-    /// How many looks may find it away before it is passed over at the next one.
-    fn looks(&self) -> u32 {
-        1 << self.missed.min(LONGEST_PATIENCE)
-    }
-}
-
-/// How many times the patience with a task is doubled.
-const LONGEST_PATIENCE: u32 = 5;
 
 /// What the process has of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,8 +60,7 @@ enum Has {
     /// A hold, which this task may take.
     Offered {
         to: Ticket,
-        /// How many looks have found the task away.
-        looks: u32,
+        looked_at: bool,
     },
     /// A hold, which a task has taken.
     Taken,
@@ -124,7 +106,7 @@ impl<W: Clone> Stage<W> {
     pub fn arrive(&mut self, caller: W) -> (Ticket, bool) {
         let ticket = Ticket(self.arrived);
         self.arrived += 1;
-        self.line.insert(ticket, Waiter::new(caller));
+        self.line.insert(ticket, Waiter { caller, absent: false });
         (ticket, self.contends())
     }
 
@@ -153,14 +135,14 @@ impl<W: Clone> Stage<W> {
             self.has = Has::Taken;
             return Turned::Yours;
         }
-        *waiter = Waiter { caller, absent: false, missed: waiter.missed };
+        *waiter = Waiter { caller, absent: false };
         if self.contends() { Turned::Contend } else { Turned::Waits }
     }
 
     /// Puts a task back to its place in line, because the hold that it has just taken is lost. Returns true if the process is to
     /// contend.
     pub fn put_back(&mut self, ticket: Ticket, caller: W) -> bool {
-        self.line.insert(ticket, Waiter::new(caller));
+        self.line.insert(ticket, Waiter { caller, absent: false });
         self.contends()
     }
 
@@ -198,23 +180,23 @@ impl<W: Clone> Stage<W> {
         }
     }
 
-    /// Looks at the task that the hold is offered to. If too many looks have found it away, the next one may take the hold,
-    /// if that is `allowed` as far as time goes.
+    /// Looks at the task that the hold is offered to. If it did not take it since the last look, the next one may, if that
+    /// is `allowed` as far as time goes.
     pub fn look(&mut self, allowed: bool) -> Step<W> {
-        let Has::Offered { to, looks } = &mut self.has else { return Step::Nothing };
-        if let Some(waiter) = self.line.get_mut(to) {
-            if *looks < waiter.looks() {
-                *looks += 1;
-                return Step::Nothing;
+        match &mut self.has {
+            Has::Offered { looked_at, .. } if !*looked_at => *looked_at = true,
+            Has::Offered { to, .. } => {
+                let to = *to;
+                self.line.entry(to).and_modify(|waiter| waiter.absent = true);
+                if allowed {
+                    return self.offer();
+                }
+                self.has = Has::Ending;
+                return Step::Release;
             }
-            waiter.absent = true;
-            waiter.missed += 1;
+            _ => {}
         }
-        if allowed {
-            return self.offer();
-        }
-        self.has = Has::Ending;
-        Step::Release
+        Step::Nothing
     }
 
     /// Whether the hold is offered to a task, so that somebody must [look](Self::look).
@@ -267,7 +249,7 @@ impl<W: Clone> Stage<W> {
     fn offer(&mut self) -> Step<W> {
         match self.line.iter().find(|(_, waiter)| !waiter.absent) {
             Some((ticket, waiter)) => {
-                self.has = Has::Offered { to: *ticket, looks: 0 };
+                self.has = Has::Offered { to: *ticket, looked_at: false };
                 Step::Wake(waiter.caller.clone())
             }
             None => {

@@ -17,9 +17,8 @@ use crate::lock::Lock;
 use crate::lock::error::AcquireError;
 use crate::zk::Over;
 
-/// How long it takes from one look at a task that was offered the lock to the next. One that is late for the first time is
-/// passed over at the second look.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+/// A task that does not take the lock that it was offered is passed over after this time, or twice that.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The budget of a hold, except for its turns.
 #[derive(Clone, Copy)]
@@ -139,7 +138,7 @@ impl Line {
             tokio::select! {
                 () = &mut over => break,
                 () = self.nudge.notified(), if !looks => {}
-                () = tokio::time::sleep(BETWEEN_LOOKS), if looks => self.look(),
+                () = tokio::time::sleep(PATIENCE), if looks => self.look(),
             }
         }
         let mut state = self.state();

@@ -51,8 +51,7 @@ const LONGEST_KEY: usize = 4 * 1024;
 /// or if the guard has made a [sequencer](Guard::sequencer). The node proves to ZooKeeper that the process holds the lock,
 /// and not which of its tasks. So nothing that rests on the node outlives the turn in which it was made.
 ///
-/// A task that is offered the lock and is not polled for some 100 to 200 ms is passed over. It keeps its place in line, and
-/// the next time it has twice as long, up to 3.3 s. So a task that is always polled late has its turn, too.
+/// A task that is offered the lock and is not polled for some 100 to 200 ms is passed over. It keeps its place in line.
 ///
 /// # Several keys
 ///

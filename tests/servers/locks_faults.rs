@@ -4,7 +4,7 @@ use zklock_test_support as support;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use support::{
@@ -70,26 +70,6 @@ async fn a_waker_may_give_another_wait_up_when_it_is_dropped() {
         }
     }
     guard.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-/// Its process contends again each time that it comes back.
-#[tokio::test]
-async fn a_task_that_is_always_polled_late_has_its_turn() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10)).await;
-    let mut late = in_line(&locks);
-    let mut polls = tokio::time::interval(Duration::from_millis(400));
-    polls.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let guard = within("its turn", async {
-        loop {
-            polls.tick().await;
-            if let Poll::Ready(guard) = late.poll() {
-                break guard.unwrap();
-            }
-        }
-    });
-    guard.await.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 

@@ -10,7 +10,7 @@ pub(crate) const ONE_HOLDER: &str = "at most one guard is valid";
 pub(crate) const BUDGET: &str = "a hold is passed on as often as the budget allows";
 pub(crate) const BOUNDED: &str = "only those in front of a contender have turns before it";
 pub(crate) const ORDER: &str = "the first task in line that is not absent is served";
-pub(crate) const PATIENT: &str = "a task that was passed over has twice the time at its next turn";
+pub(crate) const PATIENT: &str = "a task is passed over at the second look only";
 pub(crate) const SERVED: &str = "a hold is not released while it may be passed on";
 pub(crate) const ONE_CONTENDER: &str = "a process has at most one contender that waits";
 pub(crate) const PLACE: &str = "a task that gives up costs the others no place";
@@ -49,7 +49,7 @@ impl exploration::Setup for Setup {
             Contest::always(ORDER, |_, world| {
                 !matches!(world.breach, Some(Breach::OutOfOrder | Breach::TriedBesideOthers))
             }),
-            Contest::always(PATIENT, |_, world| world.breach != Some(Breach::PassedOverTooSoon)),
+            Contest::always(PATIENT, |_, world| world.breach != Some(Breach::PassedOverAtOnce)),
             Contest::always(SERVED, |_, world| world.breach != Some(Breach::ReleasedTooSoon)),
             Contest::always(ONE_CONTENDER, |_, world| world.breach != Some(Breach::ContendedTwice)),
             Contest::always(PLACE, |_, world| world.breach != Some(Breach::LeftThoughWanted)),

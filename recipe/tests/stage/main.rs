@@ -20,7 +20,6 @@ use contest::{
 };
 use exploration::{explore, refute};
 use world::{Faults, Mutant, Setup, Witness::*};
-use zklock_recipe::{Stage, Step, Turned};
 
 const NONE: Faults =
     Faults { tries: 0, departures: 0, absences: 0, lapses: 0, deletions: 0, failures: 0, refusals: 0 };
@@ -88,12 +87,11 @@ fn tasks_give_up() {
 #[test]
 fn tasks_are_not_polled() {
     let faults = Faults { absences: 2, ..NONE };
-    let occurrences =
-        [PassedOver, AllPassedOver, CameBack, CameBackAlone, PassedOn, BudgetEnded, PassedOverAgain];
-    explore(setup(&[3], 1, faults), 45_820, &occurrences);
+    let occurrences = [PassedOver, AllPassedOver, CameBack, CameBackAlone, PassedOn, BudgetEnded];
+    explore(setup(&[3], 1, faults), 45_397, &occurrences);
     explore(setup(&[2, 2], 1, Faults { absences: 1, ..NONE }), 123_058, &occurrences[..5]);
     let faults = Faults { departures: 1, ..faults };
-    explore(setup(&[3], 1, faults), 128_246, &[PassedOver, CameBack, LeftWhileOffered, GrantedToNobody]);
+    explore(setup(&[3], 1, faults), 125_075, &[PassedOver, CameBack, LeftWhileOffered, GrantedToNobody]);
 }
 
 #[test]
@@ -173,30 +171,7 @@ fn two_tasks_under_every_fault() {
         WentBehindTheRemote,
         WaitedBehindItself,
     ];
-    explore(setup(&[2], 1, faults), 607_807, &occurrences);
-}
-
-/// A task that is polled less often than it is looked at has its turn, however slow it is.
-#[test]
-fn a_task_that_is_always_late_is_served() {
-    for looks in 1..=32 {
-        let mut stage = Stage::new(1);
-        let (ticket, contends) = stage.arrive(());
-        assert!(contends);
-        let mut offers = 0;
-        loop {
-            offers += 1;
-            let (hold, step) = stage.granted();
-            assert_eq!(step, Step::Wake(()));
-            let passed_over = (0..looks).any(|_| stage.look(true) == Step::Release);
-            match stage.poll(ticket, ()) {
-                Turned::Yours => break assert!(!passed_over),
-                turned => assert!(passed_over && turned == Turned::Waits, "{turned:?}"),
-            }
-            assert!(stage.over(hold), "it came back, so the process contends for it");
-        }
-        assert!(offers <= 6, "{looks} looks between two polls: {offers} offers");
-    }
+    explore(setup(&[2], 1, faults), 535_041, &occurrences);
 }
 
 /// Models of millions of states.
@@ -219,7 +194,7 @@ mod at_large {
         let faults = Faults { absences: 1, lapses: 1, ..NONE };
         explore(
             setup(&[2, 2], 1, faults),
-            3_265_676,
+            3_107_276,
             &[PassedOver, CameBackAlone, LatePassBesideATurn, PutBack],
         );
     }
@@ -254,7 +229,7 @@ mod at_large {
     fn two_processes_whose_tasks_give_up_and_are_not_polled_while_leases_lapse() {
         let faults = Faults { departures: 1, absences: 1, lapses: 1, ..NONE };
         let occurrences = [PassedOver, LeftWhileOffered, LatePassBesideATurn, PutBackBesideAHold];
-        explore(setup(&[2, 2], 1, faults), 15_322_839, &occurrences);
+        explore(setup(&[2, 2], 1, faults), 14_485_211, &occurrences);
     }
 
     #[test]
@@ -262,7 +237,7 @@ mod at_large {
         let faults = Faults { departures: 1, absences: 1, lapses: 1, failures: 1, ..NONE };
         explore(
             setup(&[3], 1, faults),
-            1_204_848,
+            1_096_566,
             &[LatePassBesideATurn, PutBackBesideAHold, Failed, CameBackAlone],
         );
     }
@@ -289,7 +264,6 @@ fn each_mutant_is_caught() {
         (Mutant::KeepsTheOffer, setup(&[1], 1, departures), CLEAN),
         (Mutant::NeverLooks, setup(&[2], 1, absences), AWAKE),
         (Mutant::LooksOnce, setup(&[2], 1, absences), PATIENT),
-        (Mutant::NeverMorePatient, setup(&[1], 1, Faults { absences: 2, ..NONE }), PATIENT),
         (Mutant::ForgetsToContendAgain, setup(&[2], 0, NONE), AWAKE),
         (Mutant::RetiresThoughWanted, setup(&[2], 1, departures), PLACE),
         (Mutant::TriesBesideTheLine, setup(&[2], 1, tries), ORDER),

@@ -179,11 +179,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn look(&mut self, process: Process, allowed: Allowed) {
         let may = allowed == Allowed::Yes;
         let looks_once = self.is(Mutant::LooksOnce);
-        let looks_twice = self.is(Mutant::NeverMorePatient);
         let local = &mut self.world.locals[process];
         let Some(mut offer) = local.offer.take() else { return self.world.breach(Breach::NotTheHold) };
         let mut step = local.stage.look(may);
-        if step == Step::Nothing && (looks_once || looks_twice && offer.looks == 1) {
+        if looks_once && step == Step::Nothing {
             step = local.stage.look(may);
         }
         if step == Step::Nothing {
@@ -192,15 +191,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
             return;
         }
         self.world.faults.absences -= 1;
+        if offer.looks == 0 {
+            self.world.breach(Breach::PassedOverAtOnce);
+        }
         if let Doing::InLine(place) = &mut self.world.tasks[offer.to].doing {
-            let too_soon = offer.looks < 1 << place.missed;
-            (place.standing, place.missed) = (Standing::Absent, place.missed + 1);
-            if place.missed > 1 {
-                (self.witness)(Witness::PassedOverAgain);
-            }
-            if too_soon {
-                self.world.breach(Breach::PassedOverTooSoon);
-            }
+            place.standing = Standing::Absent;
         }
         (self.witness)(Witness::PassedOver);
         if step == Step::Release {

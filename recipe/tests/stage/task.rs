@@ -14,7 +14,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         local.arrived += 1;
         let caller = Caller { party, moved: false };
         let (ticket, contend) = local.stage.arrive(caller);
-        let place = Place { ticket, since, caller, woken: false, standing: Standing::Present, missed: 0 };
+        let place = Place { ticket, since, caller, woken: false, standing: Standing::Present };
         self.world.tasks[party].doing = Doing::InLine(place);
         if contend || self.is(Mutant::ContendsForEach) {
             self.contend(process);
@@ -81,7 +81,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Turned::Yours => match local.offer.take() {
                 Some(offer) if offer.to == party => {
                     // Nobody wakes it while it has the hold, so its waker is of no account.
-                    (place.caller.moved, place.missed) = (false, 0);
+                    place.caller.moved = false;
                     self.world.tasks[party].doing = Doing::Took(place, offer.hold);
                 }
                 _ => self.world.breach(Breach::NotTheHold),

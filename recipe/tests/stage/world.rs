@@ -65,8 +65,6 @@ pub(crate) enum Mutant {
     NeverLooks,
     /// Takes a task for absent at the first look.
     LooksOnce,
-    /// Takes a task for absent at the second look, however often it was late.
-    NeverMorePatient,
     /// Does not contend again for those that wait when a hold is over.
     ForgetsToContendAgain,
     /// Leaves ZooKeeper's queue though somebody is wanted by then.
@@ -112,8 +110,8 @@ pub(crate) enum Breach {
     OutOfOrder,
     /// A task tried while somebody waited, or held the lock.
     TriedBesideOthers,
-    /// A task was passed over before it had twice the looks of the last time.
-    PassedOverTooSoon,
+    /// A task was passed over at the first look.
+    PassedOverAtOnce,
     /// A hold was released, though it might have been passed on.
     ReleasedTooSoon,
     /// A process contended twice at once.
@@ -135,8 +133,6 @@ pub(crate) enum Witness {
     BudgetEnded,
     PassingRefused,
     PassedOver,
-    /// A task was passed over once more, after twice the time.
-    PassedOverAgain,
     /// A task was passed over when no time was left for the next one.
     PassingOverRefused,
     /// Nobody was there any more to take the hold.
@@ -224,8 +220,6 @@ pub(crate) struct Place {
     pub(crate) caller: Caller,
     pub(crate) woken: bool,
     pub(crate) standing: Standing,
-    /// How often it was passed over since it last took a turn.
-    pub(crate) missed: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -280,8 +274,7 @@ pub(crate) enum Fate {
 pub(crate) struct Offer {
     pub(crate) hold: HoldNumber,
     pub(crate) to: Party,
-    /// How many looks have found the task away.
-    pub(crate) looks: u32,
+    pub(crate) looks: u8,
 }
 
 /// A node in ZooKeeper's queue.
