@@ -152,7 +152,10 @@ impl Admitting {
                 self.create().await?;
                 continue;
             };
-            let Some(mut ruling) = self.ruling(&seen, changes)? else { continue };
+            let Some(mut ruling) = self.ruling(&seen, changes)? else {
+                self.arrival = Arrival::Queued;
+                continue;
+            };
             if ruling == Ruling::Wait {
                 if self.patience == Patience::Try {
                     return Err(Stop::Busy);

@@ -364,7 +364,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// What was free at the look has been free for the delay.
     fn delayed(&mut self, party: Party) {
-        let again = self.is(Mutant::LooksAfterItsDelay);
+        let looks_again = self.is(Mutant::LooksAfterItsDelay);
         let contender = &mut self.world.contenders[party];
         let Stage::Delaying(admission) = contender.stage else { return };
         (self.witness)(Witness::Delayed);
@@ -372,9 +372,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (self.witness)(Witness::VanishedInTheDelay);
         }
         contender.owes = contender.owes_since_its_look;
-        let (version, owes) =
-            if again { (self.world.pool.version, contender.owes) } else { (admission.version, false) };
-        contender.stage = Stage::Sent(Admission { version, owes, ..admission });
+        if looks_again {
+            (contender.stage, contender.delays) = (Stage::Queued, false);
+        } else {
+            contender.stage = Stage::Sent(Admission { owes: false, ..admission });
+        }
     }
 
     /// The contender has to look again after an attempt in vain.
