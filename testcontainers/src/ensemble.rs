@@ -254,7 +254,8 @@ impl Ensemble {
         Ok(followers.map(|standing| standing.index).collect())
     }
 
-    /// Asks server `index` a four-letter word: `srvr`, `mntr`, `wchs`, `cons`, `dump`, `ruok`; all are enabled.
+    /// Asks server `index` a four-letter word: `srvr`, `mntr`, `wchs`, `cons`, `dump`, `ruok`; all are enabled. A server has
+    /// half a minute to answer.
     pub async fn admin(&self, index: usize, word: &str) -> Result<String, Error> {
         self.server(index)?.admin(word).await
     }

@@ -69,7 +69,8 @@ impl ZooKeeper {
         self.ensemble.close_session(id).await
     }
 
-    /// Asks a four-letter word: `srvr`, `mntr`, `wchs`, `cons`, `dump`, `ruok`; all are enabled.
+    /// Asks a four-letter word: `srvr`, `mntr`, `wchs`, `cons`, `dump`, `ruok`; all are enabled. The server has
+    /// half a minute to answer.
     pub async fn admin(&self, word: &str) -> Result<String, Error> {
         self.ensemble.admin(0, word).await
     }

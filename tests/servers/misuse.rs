@@ -101,7 +101,7 @@ async fn nobody_listens() {
     let (timeout, started) = (Duration::from_millis(500), Instant::now());
     let error = Session::builder(link.address()).connect_timeout(timeout).connect().await.unwrap_err();
     assert_unreachable(error, &link, timeout * 4 / 5);
-    assert!(started.elapsed() < Duration::from_secs(30));
+    assert!(started.elapsed() < Duration::from_secs(9), "that is as long as without a connect timeout");
 }
 
 #[tokio::test]

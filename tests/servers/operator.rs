@@ -261,7 +261,7 @@ async fn a_holders_node_that_is_hidden_and_there() {
     hide(&operator(&server).await, &guard.node()).await;
     // On the next connection it cannot be watched any more.
     link.cut();
-    let heartbeats = link.requests_of(RequestKind::Multi) + 3;
+    let heartbeats = link.requests_of(RequestKind::Multi) + 6;
     eventually("heartbeats", async || link.requests_of(RequestKind::Multi) > heartbeats).await;
     guard.check().unwrap();
     guard.release().await.unwrap();

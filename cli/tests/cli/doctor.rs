@@ -181,6 +181,7 @@ async fn a_read_only_server_is_told() {
     // A second of it is for the question why there is no session. A busy server may not answer in time.
     let mut run = ask();
     for _ in 0..3 {
+        assert_eq!(run.code, Some(69), "{run:?}");
         if !run.stderr.contains("read-only") {
             run = ask();
         }

@@ -60,6 +60,7 @@ async fn readers_run_beside_each_other_and_beside_no_writer() {
     end(&mut one).await;
     end(&mut two).await;
     writing.began().await;
+    assert!(last.waits(), "a reader began beside the writer");
     end(&mut writer).await;
     last.began().await;
     end(&mut reader).await;

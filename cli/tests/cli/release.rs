@@ -120,7 +120,7 @@ async fn an_answer_that_is_lost_is_not_made_up() {
     let servers = link.address();
     let lost = link.lose_reply(RequestKind::Delete);
     let released = zklock(&servers, &RELEASE_UNASKED).await;
-    within("the lost reply", lost.happened()).await;
+    assert!(lost.has_happened());
     assert_eq!(released.code, 69, "{released:?}");
     assert!(released.stderr.contains("may be removed; look at the queue"), "{released:?}");
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);

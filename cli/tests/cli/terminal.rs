@@ -132,7 +132,7 @@ async fn ctrl_c_ends_the_wait_and_leaves_no_node() {
     let session = Session::connect(server.connect_string()).await.unwrap();
     let _guard = session.lock("/lock/tty").unwrap().acquire().await.unwrap();
     let mut terminal = Terminal::bash(&server.connect_string()).await;
-    terminal.press("zklock run /lock/tty -- echo un''reached; echo status $?\n");
+    terminal.press("zklock run --session-timeout 40s /lock/tty -- echo un''reached; echo status $?\n");
     until_queued(&session, "/lock/tty", 2).await;
     terminal.until("waiting for /lock/tty, held by ").await;
     let began = Instant::now();

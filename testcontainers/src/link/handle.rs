@@ -73,9 +73,9 @@ impl LostReply {
         self.0.reached().await;
     }
 
-    /// Whether the reply is lost already.
+    /// Whether the reply is lost already. It is as soon as a client can notice.
     pub fn has_happened(&self) -> bool {
-        self.0.rule.stage() >= Stage::Reached
+        self.0.rule.stage() >= Stage::Swallowed
     }
 }
 

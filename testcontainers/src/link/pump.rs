@@ -191,6 +191,7 @@ impl Outlet for Way {
                 let _ = target.shutdown(Shutdown::Write);
             }
             Item::Cut(rule) => {
+                rule.advance(Stage::Swallowed);
                 self.link.close(&self.connection);
                 rule.advance(Stage::Reached);
             }

@@ -18,6 +18,8 @@ pub(super) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Armed,
+    /// The reply is lost, and its connection is about to be cut.
+    Swallowed,
     Reached,
     /// Released, or given up by its owner.
     Over,

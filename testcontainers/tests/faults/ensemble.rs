@@ -7,7 +7,7 @@ use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 use zklock_testcontainers::{Ensemble, Error};
 use zookeeper_client::{Acls, CreateMode, SessionState};
 
-/// Servers that notice a partition within 5 x 500 ms instead of 10 s.
+/// Servers that notice a partition within 5 x 1 s instead of 10 s.
 async fn quick() -> Ensemble {
     let ensemble = Ensemble::builder(3).tick_time(Duration::from_secs(1)).start().await.unwrap();
     assert_eq!(ensemble.len(), 3);

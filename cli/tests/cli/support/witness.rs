@@ -8,9 +8,12 @@ use std::time::Instant;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use tempfile::TempDir;
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use zklock_test_support::within;
+
+/// The status of a command that began too early.
+pub(crate) const EARLY: i32 = 42;
 
 /// A named pipe. The command opens it, and every process that the command starts keeps it open. It ends with the last
 /// process.
@@ -44,11 +47,11 @@ impl Witness {
         format!("exec 9>'{}'; {script}", self.path().display())
     }
 
-    /// As [`of`](Self::of). It fails if a process of the command `before` is still alive when this one begins.
+    /// As [`of`](Self::of). It ends with [`EARLY`] if a process of the command `before` is alive when this one begins.
     pub(crate) fn after(&self, before: &Self, script: &str) -> String {
         // A pipe that is open for writing and empty has nothing yet; one that nobody can write to any more is at its end.
         format!(
-            "dd if='{}' of=/dev/null iflag=nonblock count=1 status=none 2>/dev/null; early=$?; {}; exit $early",
+            "dd if='{}' of=/dev/null iflag=nonblock count=1 status=none 2>/dev/null; early=$?; {}; exit $((early * {EARLY}))",
             before.path().display(),
             self.of(script)
         )
@@ -57,6 +60,11 @@ impl Witness {
     /// When the command began.
     pub(crate) async fn began(&mut self) -> Instant {
         within("the command's begin", self.opened.take().expect("asked once")).await.expect("an instant")
+    }
+
+    /// Whether the command has not begun, as far as anybody knows.
+    pub(crate) fn waits(&mut self) -> bool {
+        self.opened.as_mut().is_some_and(|opened| matches!(opened.try_recv(), Err(TryRecvError::Empty)))
     }
 
     /// When the last process was gone.
