@@ -64,7 +64,7 @@ LAYERS = {
         "settings",
         "fence node",
         "path",
-        "acl clock joint",
+        "acl backoff clock joint",
     ]
 }
 

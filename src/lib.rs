@@ -164,6 +164,7 @@
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
 
 mod acl;
+mod backoff;
 mod clock;
 mod contender;
 mod election;

@@ -7,6 +7,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use zklock_recipe::{Event, Own, SessionEnd, Sight};
 
+use crate::backoff;
 use crate::requests::Known;
 use crate::settings::Entry;
 use crate::zk::{Revocable, SETTLING, Sent, ZkSession};
@@ -80,7 +81,7 @@ impl Tries {
     /// waits for a connection. If that one is not answered either, something else is wrong, and the servers need time.
     pub(super) fn pause(self) -> Option<Duration> {
         let doublings = self.0.checked_sub(2)?;
-        Some(LONGEST_PAUSE.min(Duration::from_millis(10) * 2u32.saturating_pow(doublings)))
+        Some(backoff::pause(doublings, LONGEST_PAUSE))
     }
 }
 

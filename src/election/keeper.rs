@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use zklock_recipe::{Event, Footing};
 
 use super::error::{AnnounceError, ProclaimError};
+use crate::backoff;
 use crate::contender::retract;
 use crate::guard::hold::Hold;
 use crate::guard::lost::LostReason;
@@ -27,11 +28,8 @@ use crate::settings::Settings;
 /// The longest value that a leader can announce, in bytes.
 pub(super) const LONGEST_VALUE: usize = 16 * 1024;
 
-/// The pause after the first transaction that was not answered, and after the second announcement in a row that somebody
-/// else took away. Each further pause is twice as long.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-
-/// The longest such pause.
+/// The longest pause. The first one follows the first transaction that was not answered, or the second announcement in a row
+/// that somebody else took away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// An announcement that stood for this long was not taken away in a row with the last one.
@@ -295,7 +293,7 @@ impl Keeper {
     /// Pauses before another try; not before the first one.
     async fn pause(&self, tries: u32) {
         let Some(doublings) = tries.checked_sub(1) else { return };
-        let pause = LONGEST_PAUSE.min(SHORTEST_PAUSE * 2u32.saturating_pow(doublings.min(16)));
+        let pause = backoff::pause(doublings, LONGEST_PAUSE);
         self.hold.session().sleep(pause).await;
     }
 }

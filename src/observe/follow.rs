@@ -14,10 +14,10 @@ use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal};
 
 use super::sight::{self, Heard, Standing, sight};
 use super::subject::Subject;
+use crate::backoff;
 use crate::zk::{Bystander, Line, Sent};
 
-/// The pause before a request is repeated that no server has answered, though the connection is there.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+/// The longest pause before a request is repeated that no server has answered, though the connection is there.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the observer's task knows.
@@ -145,10 +145,7 @@ impl<S: Subject> Following<'_, S> {
     fn look(&self, footing: Footing) -> BoxFuture<'static, Heard<S::Who>> {
         let subject = self.subject.clone();
         let asked = sight(&self.line, move |client| subject.look(client, footing));
-        let pause = self
-            .unanswered
-            .checked_sub(1)
-            .map(|doublings| LONGEST_PAUSE.min(SHORTEST_PAUSE * 2u32.saturating_pow(doublings)));
+        let pause = self.unanswered.checked_sub(1).map(|doublings| backoff::pause(doublings, LONGEST_PAUSE));
         async move {
             if let Some(pause) = pause {
                 sleep(pause).await;

@@ -24,6 +24,7 @@ use zklock_recipe::{Arrival, End, Event, Kind, Look, Misfit, Own, Patience, Refu
 
 use super::error::SemaphoreError;
 use super::statement::Statement;
+use crate::backoff;
 use crate::contender::{Attended, Driver, Finishing, Outcome};
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
@@ -33,10 +34,7 @@ use crate::requests::{self, Admission, OwnNode, PoolSeen, PoolWatched, Settlemen
 use crate::settings::{Entry, Settings};
 use crate::zk::{Answer, Revocable, Wire, ZkSession};
 
-/// The pause after the second request in a row that was not answered. Each further pause is twice as long.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-
-/// The longest pause after a request that was not answered.
+/// The longest pause after a request that was not answered. The first one follows the second such request in a row.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// After so many session timeouts without news, an acquisition that waits for room looks again. If an ACL takes the
@@ -585,7 +583,7 @@ fn pause(session: &ZkSession, tries: &mut u32) -> BoxFuture<'static, Option<()>>
     *tries = tries.saturating_add(1);
     match tries.checked_sub(2) {
         Some(doublings) => {
-            let pause = LONGEST_PAUSE.min(SHORTEST_PAUSE * 2u32.saturating_pow(doublings));
+            let pause = backoff::pause(doublings, LONGEST_PAUSE);
             session.pause(pause).map(|over| over.map(drop)).boxed()
         }
         None => std::future::ready(None).boxed(),
