@@ -41,7 +41,7 @@ impl<T: 'static> Work for Stages<T> {
     }
 }
 
-/// A future that goes on in the session's background if its caller drops it. What it resolves to is dropped there.
+/// A future that goes on in the session's background if its caller drops it. The session drops its output there.
 pub(crate) struct Finishing<T: Send + 'static> {
     session: Arc<ZkSession>,
     future: Option<BoxFuture<'static, T>>,

@@ -159,7 +159,7 @@ impl Line {
         self.take(state, step);
     }
 
-    /// Does what the stage says. What is foreign code, or comes back here, happens outside the mutex.
+    /// Does what the stage says. Foreign code, and code that comes back here, runs outside the mutex.
     fn take(&self, mut state: MutexGuard<'_, State>, step: Step<Arc<Waker>>) {
         match step {
             Step::Wake(waker) => {

@@ -301,7 +301,7 @@ impl Admitting {
         matches!(select(&mut touched, news).await, Either::Left((true, _)))
     }
 
-    /// Waits out the takeover delay, if one applies. Whatever was free at the look is free for that long then.
+    /// Waits out the takeover delay, if one applies. Room that was free at the look has been free for that long then.
     async fn delay(&self) -> Result<(), Stop> {
         let delay = self.statement.permits().takeover_delay;
         if delay.is_zero() || self.arrival == Arrival::New {
@@ -413,7 +413,7 @@ struct Ticket {
     doubtful: bool,
 }
 
-/// What became of an attempt. Whatever is in here is given back when it is dropped.
+/// What became of an attempt. If this is dropped, the ticket or the permit in it is given back.
 enum Attempted {
     Admitted(Admitted),
     /// The turnstile is still held.

@@ -58,7 +58,7 @@ impl Statement {
         stated.begun.iter().map(number).fold(number(&stated.stock), u32::max)
     }
 
-    /// How often this statement has changed. What was asked before a change may be answered with what the pool had then.
+    /// How often this statement has changed. An answer to a request from before a change may show what the pool had then.
     pub(super) fn changes(&self) -> u64 {
         self.stated().changes
     }
@@ -70,7 +70,7 @@ impl Statement {
         stated.changes += 1;
     }
 
-    /// The pool has this, which this process has written. What it began to write before that fails by its version.
+    /// The pool has this, which this process has written. Writes that it began before fail by their version.
     pub(super) fn changed(&self, stock: Stock) {
         let mut stated = self.stated();
         *stated = Stated { stock, begun: Vec::new(), changes: stated.changes + 1 };

@@ -247,7 +247,7 @@ impl<F: Future> Steps<F> {
 /// How long no wake-up means that a future waits for what only the test can give.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Polls a future so often, and drops it when it has asked to be polled once more. What it waits for, `release` gives.
+/// Polls a future so often, and drops it when it has asked to be polled once more. `release` gives it what it waits for.
 /// Returns whether it was done by then.
 pub async fn dropped_before<F: Future>(steps: usize, future: F, release: impl AsyncFnOnce()) -> bool {
     let (mut future, mut release) = (Steps::new(future), Some(release));

@@ -171,7 +171,7 @@ async fn an_operator_who_deletes_one_node_leaves_no_other_behind() {
     nothing_remains(&server, &session).await;
 }
 
-/// Names begin anew in a directory that is made again.
+/// ZooKeeper numbers the children anew in a directory that is made again.
 #[tokio::test]
 async fn a_lost_guard_leaves_nodes_alone_that_have_got_the_names_of_its_own() {
     let server = server().await;

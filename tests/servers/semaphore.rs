@@ -192,7 +192,7 @@ async fn a_release_out_of_order_wakes_the_waiter() {
     until_nothing_is_left(&server).await;
 }
 
-/// Whoever asks for its whole need at once cannot deadlock with another one.
+/// An acquisition that asks for its whole need at once cannot deadlock with another one.
 #[tokio::test]
 async fn two_that_need_all_of_it_take_turns() {
     let server = server().await;

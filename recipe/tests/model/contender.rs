@@ -1,7 +1,7 @@
 //! Contenders: what they know, and what their callers do.
 //!
-//! Contenders run the production [`Group`], whose members sit in one queue each. What surrounds it follows the rules of
-//! the driver: see `driver.rs`.
+//! Contenders run the production [`Group`], whose members sit in one queue each. The rest follows the rules of the
+//! driver: see `driver.rs`.
 
 use std::collections::BTreeSet;
 
