@@ -17,7 +17,10 @@ pub(super) fn srvr(answer: &str) -> Words {
         Some("read-only") => Mode::ReadOnly,
         Some(_) | None => Mode::Unknown,
     };
-    let version = value(answer, "Zookeeper version: ").map(|version| {
+    // ClickHouse Keeper and the like answer in the same way, with their own names in place of ZooKeeper's.
+    let (software, version) = answer.lines().next().and_then(|line| line.split_once(" version: ")).unzip();
+    let is_zookeeper = software == Some("Zookeeper");
+    let version = version.filter(|_| is_zookeeper).map(|version| {
         version.chars().take_while(|character| character.is_ascii_digit() || *character == '.').collect()
     });
     let slowest =
@@ -25,6 +28,7 @@ pub(super) fn srvr(answer: &str) -> Words {
     Words {
         mode,
         version: version.filter(|version: &String| !version.is_empty()),
+        imitator: software.filter(|_| !is_zookeeper).map(str::to_owned),
         slowest: slowest.map(Duration::from_millis),
         settings: None,
     }
@@ -86,6 +90,25 @@ Node count: 9
         assert_eq!(words.mode, Mode::Follower);
         assert_eq!(words.version.as_deref(), Some("3.9.3"));
         assert_eq!(words.slowest, Some(Duration::from_millis(1204)));
+        assert_eq!(words.imitator, None);
+    }
+
+    #[test]
+    fn another_software_is_no_version_of_zookeeper() {
+        let answer =
+            "ClickHouse Keeper version: v21.11.1.1-prestable-7a4a0b0edef0ad6e0aa662cd3b90c3f4acf796e7
+Latency min/avg/max: 0/0/0
+Received: 2
+Sent : 2
+Connections: 1
+Outstanding: 0
+Zxid: 34
+Mode: leader
+Node count: 4
+";
+        let words = srvr(answer);
+        assert_eq!((words.mode, words.version), (Mode::Leader, None));
+        assert_eq!(words.imitator.as_deref(), Some("ClickHouse Keeper"));
     }
 
     #[test]

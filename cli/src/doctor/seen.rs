@@ -61,8 +61,10 @@ pub(super) struct Server {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words {
     pub(super) mode: Mode,
-    /// Such as `3.9.3`.
+    /// ZooKeeper's version, such as `3.9.3`.
     pub(super) version: Option<String>,
+    /// The name of the software, if the server says that it is no ZooKeeper.
+    pub(super) imitator: Option<String>,
     /// The longest time that a request has taken since the server started.
     pub(super) slowest: Option<Duration>,
     /// Its settings, if it answers `conf`.
@@ -144,6 +146,13 @@ impl Seen {
     /// Whether the ensemble is a single server. Then no server reports to another one.
     pub(super) fn is_alone(&self) -> bool {
         self.modes().any(|mode| *mode == Mode::Standalone) && self.members().len() < 2
+    }
+
+    /// The addresses of the servers of which this holds, if it holds of any.
+    pub(super) fn named(&self, holds: impl Fn(&Server) -> bool) -> Option<String> {
+        let servers = self.servers.iter().filter(|server| holds(server));
+        let addresses = servers.map(|server| server.address.to_string()).collect::<Vec<_>>();
+        (!addresses.is_empty()).then(|| addresses.join(", "))
     }
 
     pub(super) fn modes(&self) -> impl Iterator<Item = &Mode> {

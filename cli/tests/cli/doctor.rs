@@ -95,6 +95,13 @@ async fn contenders_of_other_clients_are_warned_of() {
         (&report["locks"][1]["contenders"], report["locks"][1]["foreign"].as_array().unwrap().len()),
         (&0.into(), 1)
     );
+    // A latch of Curator ignores zklock's nodes as kazoo does.
+    stranger.delete(&node, None).await.unwrap();
+    let latch = "/lock/orders/_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-latch-0000000007";
+    stranger.create(latch, b"", &options).await.unwrap();
+    let finding = &run(&arguments).json()["findings"][0];
+    assert_eq!((&finding["code"], &finding["severity"]), (&"foreign-contender".into(), &"danger".into()));
+    assert!(finding["what"].as_str().unwrap().contains(latch), "{finding}");
     guard.release().await.unwrap();
     let report = run(&arguments).json();
     let foreign = report["findings"].as_array().unwrap().iter().find(|it| it["code"] == "foreign-contender");
@@ -105,11 +112,14 @@ async fn contenders_of_other_clients_are_warned_of() {
 async fn a_healthy_ensemble_has_notes_at_most() {
     let ensemble = ensemble().await;
     let run = support::program::run(&["doctor", "--json", "-s", &ensemble.connect_string()]);
-    assert_eq!(run.code, Some(0), "{run:?}");
     let report = run.json();
     // The servers are on one machine here.
     assert_eq!(codes(&report), ["same-host"]);
-    assert_eq!(report["findings"][0]["severity"], "note");
+    let severities = report["findings"].as_array().unwrap().iter().map(|it| &it["severity"]);
+    // Older followers forget writes. (Versions of one digit each are in the order of their text.)
+    let forgets = report["servers"][0]["version"].as_str().expect("a version") < "3.9.4";
+    assert_eq!(severities.filter(|severity| *severity != "note").count(), usize::from(forgets), "{report}");
+    assert_eq!(run.code, Some(i32::from(forgets)), "{run:?}");
     let mut modes = modes(&report);
     modes.sort_unstable();
     assert_eq!(modes, ["follower", "follower", "leader"]);

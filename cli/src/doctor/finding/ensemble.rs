@@ -1,12 +1,9 @@
-//! Findings about the servers: how many, how old, which one leads.
+//! Findings about the servers: how many, which one leads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::Finding;
 use crate::doctor::seen::{Member, Mode, Seen, Server};
-
-/// The oldest version that zklock works with: the first with a request that recovery needs.
-const OLDEST: (u32, u32) = (3, 6);
 
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -19,8 +16,6 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     findings.extend(missing(seen));
     findings.extend(named_twice(seen));
     findings.extend(only_observers(seen));
-    findings.extend(old_version(seen));
-    findings.extend(versions_differ(seen));
     findings.extend(same_host(seen));
     findings.extend(several_hosts(seen));
     findings.extend(unknown_mode(seen));
@@ -30,12 +25,13 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
 /// A leader and a standalone server are sovereign. An ensemble has one sovereign server.
 fn several_ensembles(seen: &Seen) -> Option<Finding> {
     let sovereign = |server: &Server| matches!(server.mode(), Some(Mode::Leader | Mode::Standalone));
-    if distinct(seen, sovereign) > 1 {
+    if distinct(seen, sovereign) > 1
+        && let Some(servers) = seen.named(sovereign)
+    {
         return Some(Finding::danger(
             "several-ensembles",
             format!(
-                "each of {} leads or stands alone: they are not one ensemble, so two may hold a lock",
-                named(seen, sovereign)
+                "each of {servers} leads or stands alone: they are not one ensemble, so two may hold a lock"
             ),
             "name the servers of one ensemble only; ask again if a leader was just cut off or elected",
         ));
@@ -238,38 +234,6 @@ fn only_observers(seen: &Seen) -> Option<Finding> {
     })
 }
 
-fn old_version(seen: &Seen) -> Option<Finding> {
-    let is_old = |version: &str| {
-        let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
-        matches!((parts.next().flatten(), parts.next().flatten()), (Some(major), Some(minor)) if (major, minor) < OLDEST)
-    };
-    let old = |server: &Server| version(server).is_some_and(is_old);
-    seen.servers.iter().any(old).then(|| {
-        Finding::warning(
-            "version-too-old",
-            format!(
-                "{} is older than ZooKeeper 3.6: a client that loses a reply there cannot find its node",
-                named(seen, old)
-            ),
-            "update it",
-        )
-    })
-}
-
-fn versions_differ(seen: &Seen) -> Option<Finding> {
-    let versions = seen.servers.iter().filter_map(version).collect::<BTreeSet<_>>();
-    (versions.len() > 1).then(|| {
-        Finding::warning(
-            "versions-differ",
-            format!(
-                "the servers are of different versions: {}",
-                versions.into_iter().collect::<Vec<_>>().join(", ")
-            ),
-            "finish the update",
-        )
-    })
-}
-
 fn same_host(seen: &Seen) -> Option<Finding> {
     let mut hosts = BTreeMap::<_, BTreeSet<_>>::new();
     for server in &seen.servers {
@@ -288,24 +252,12 @@ fn same_host(seen: &Seen) -> Option<Finding> {
 }
 
 fn unknown_mode(seen: &Seen) -> Option<Finding> {
-    let unknown = |server: &Server| server.mode() == Some(&Mode::Unknown);
-    seen.servers.iter().any(unknown).then(|| {
-        Finding::note(
-            "mode-unknown",
-            format!("{} says neither whether it leads nor its version", named(seen, unknown)),
-            "look for a proxy on the way: servers since 3.5 answer `srvr`, whatever their whitelist says",
-        )
-    })
-}
-
-fn version(server: &Server) -> Option<&str> {
-    server.words.as_ref().ok()?.version.as_deref()
-}
-
-/// The addresses of the servers of which this holds.
-fn named(seen: &Seen, holds: impl Fn(&Server) -> bool) -> String {
-    let servers = seen.servers.iter().filter(|server| holds(server));
-    servers.map(|server| server.address.to_string()).collect::<Vec<_>>().join(", ")
+    let unknown = seen.named(|server| server.mode() == Some(&Mode::Unknown))?;
+    Some(Finding::note(
+        "mode-unknown",
+        format!("{unknown} says neither whether it leads nor its version"),
+        "look for a proxy on the way: servers since 3.5 answer `srvr`, whatever their whitelist says",
+    ))
 }
 
 /// The number of servers of which this holds. A server that is named twice counts once.

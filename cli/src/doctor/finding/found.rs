@@ -8,7 +8,7 @@ use serde::Serialize;
 pub(crate) enum Severity {
     /// Two may hold a lock.
     Danger,
-    /// Locks are slower or lost more often than necessary, or a secret is visible.
+    /// Locks are slower or lost more often than necessary, servers may lose them when they fail, or a secret is visible.
     Warning,
     /// Worth knowing. It need not be wrong.
     Note,

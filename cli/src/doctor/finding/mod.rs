@@ -6,6 +6,7 @@ mod queue;
 mod session;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use super::seen::Seen;
 pub(super) use found::{Finding, Severity};
@@ -14,6 +15,7 @@ pub(super) use found::{Finding, Severity};
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     let mut findings = session::findings(seen);
     findings.extend(ensemble::findings(seen));
+    findings.extend(version::findings(seen));
     findings.extend(queue::findings(seen));
     findings.sort_by_key(|finding| finding.severity);
     findings

@@ -10,9 +10,11 @@ pub(super) fn findings(seen: &Seen) -> impl Iterator<Item = Finding> {
 }
 
 fn foreign(queue: &Queue) -> Option<Finding> {
-    // These clients wait for every lower node. Others may ignore zklock's nodes.
-    let waits = |one: &ForeignContender| {
-        matches!(one.client, ForeignClient::Curator | ForeignClient::Go | ForeignClient::WriteLock)
+    // These clients wait for zklock's nodes, too. Of Curator's recipes the locks do; a `LeaderLatch` does not.
+    let waits = |one: &ForeignContender| match one.client {
+        ForeignClient::Go | ForeignClient::WriteLock => true,
+        ForeignClient::Curator => one.path.rsplit('/').next().is_some_and(|name| name.contains("-lock-")),
+        _ => false,
     };
     let worst = queue.foreign.iter().find(|one| !waits(one)).or(queue.foreign.first())?;
     let (count, path, node, client) = (queue.foreign.len(), &queue.path, &worst.path, worst.client);

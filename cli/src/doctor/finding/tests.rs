@@ -24,7 +24,8 @@ fn server(id: u8, mode: Mode) -> Server {
         hosts: vec![[10, 0, 0, id].into()],
         words: Ok(Words {
             mode,
-            version: Some("3.9.3".into()),
+            version: Some("3.9.5".into()),
+            imitator: None,
             slowest: Some(Duration::from_millis(20)),
             settings: Some(settings),
         }),
@@ -326,17 +327,47 @@ fn observers_alone_are_no_good() {
     assert!(findings.iter().any(|finding| finding.code == "only-observers"), "{findings:?}");
 }
 
+fn versions(version: &'static str) -> impl Fn(&mut Seen) {
+    move |seen| (0..3).for_each(|index| words(seen, index).version = Some(version.into()))
+}
+
 #[test]
 fn versions_count() {
-    let version = |version: &'static str| {
-        move |seen: &mut Seen| (0..3).for_each(|index| words(seen, index).version = Some(version.into()))
-    };
-    assert_found(version("3.6.0"), &[]);
-    assert_found(version("3.10.1"), &[]);
-    assert_found(version("4.0"), &[]);
-    assert_found(version("3.5.9"), &[(Warning, "version-too-old")]);
-    let change = |seen: &mut Seen| words(seen, 0).version = Some("3.8.4".into());
+    assert_found(versions("3.10.1"), &[]);
+    assert_found(versions("4.0"), &[]);
+    assert_found(versions("3.5.9"), &[(Warning, "version-too-old")]);
+    let change = |seen: &mut Seen| words(seen, 0).version = Some("3.9.4".into());
     assert_found(change, &[(Warning, "versions-differ")]);
+}
+
+#[test]
+fn followers_of_some_versions_forget_writes() {
+    let found = assert_found(versions("3.9.3"), &[(Warning, "forgets-writes")]);
+    assert!(
+        found[0].what.contains("zk1:2181, zk2:2181, zk3:2181") && found[0].what.contains("ZOOKEEPER-4925"),
+        "{found:?}"
+    );
+    assert!(!found[0].what.contains("4785") && !found[0].what.contains("4712"), "{found:?}");
+    let one = |seen: &mut Seen| words(seen, 1).version = Some("3.8.4".into());
+    let found = assert_found(one, &[(Warning, "forgets-writes"), (Warning, "versions-differ")]);
+    assert!(found[0].what.contains(" zk2:2181 may") && !found[0].what.contains("zk1"), "{found:?}");
+    assert!(found[0].what.contains("4785") && found[0].what.contains("4712"), "{found:?}");
+    // A server that stands alone follows nobody.
+    let alone = |seen: &mut Seen| {
+        seen.servers = vec![standalone(1)];
+        words(seen, 0).version = Some("3.9.3".into());
+    };
+    assert_found(alone, &[(Warning, "single-server")]);
+}
+
+#[test]
+fn a_server_may_be_no_zookeeper() {
+    let change = |seen: &mut Seen| {
+        words(seen, 1).version = None;
+        words(seen, 1).imitator = Some("ClickHouse Keeper".into());
+    };
+    let found = assert_found(change, &[(Warning, "no-zookeeper")]);
+    assert!(found[0].what.starts_with("zk2:2181 is no ZooKeeper, but ClickHouse Keeper"), "{found:?}");
 }
 
 #[test]

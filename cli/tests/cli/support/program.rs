@@ -50,10 +50,10 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     Run::of(&mut zklock(arguments))
 }
 
-/// The names of the findings of `zklock doctor --json`, the worst first. Slow requests are left out: a busy machine makes
-/// some.
+/// The names of the findings of `zklock doctor --json`, the worst first. Two are left out: slow requests, which a busy machine
+/// makes, and forgetful servers, which depend on the version that the tests run on.
 pub(crate) fn codes(report: &Value) -> Vec<&str> {
     let findings = report["findings"].as_array().expect("findings");
     let codes = findings.iter().map(|finding| finding["code"].as_str().expect("a code"));
-    codes.filter(|code| *code != "slow-requests").collect()
+    codes.filter(|code| !["slow-requests", "forgets-writes"].contains(code)).collect()
 }

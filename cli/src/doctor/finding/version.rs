@@ -1,0 +1,155 @@
+//! Findings about the servers' software: which version it is, what that version forgets, and what is no ZooKeeper.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::found::Finding;
+use crate::doctor::seen::{Mode, Seen, Server};
+
+/// Major, minor, patch.
+type Version = (u32, u32, u32);
+
+/// The oldest version that zklock works with: the first with a request that recovery needs.
+const OLDEST: Version = (3, 6, 0);
+
+/// A bug by which servers forget what a quorum has acknowledged. No lock survives that.
+struct Flaw {
+    /// The ticket, and those that report the same.
+    tickets: &'static str,
+    /// The versions that have it. A version in which a range ends has it mended.
+    versions: &'static [Range<Version>],
+    what: &'static str,
+}
+
+/// Each was checked against its ticket and against the source of the versions.
+const FLAWS: [Flaw; 3] = [
+    Flaw {
+        tickets: "ZOOKEEPER-4785 (4643, 4646)",
+        versions: &[(3, 6, 0)..(3, 8, 5), (3, 9, 0)..(3, 9, 2)],
+        what: "a follower acknowledges a new leader before its disk has what that leader sent",
+    },
+    Flaw {
+        tickets: "ZOOKEEPER-4712 (4541)",
+        versions: &[(3, 6, 3)..(3, 9, 3)],
+        what: "a follower that leaves its leader goes on writing to its log",
+    },
+    Flaw {
+        tickets: "ZOOKEEPER-4925",
+        versions: &[(3, 9, 3)..(3, 9, 4)],
+        what: "a follower that was behind passes a gap on when it leads",
+    },
+];
+
+pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(too_old(seen));
+    findings.extend(forgetful(seen));
+    findings.extend(no_zookeeper(seen));
+    findings.extend(differ(seen));
+    findings
+}
+
+fn too_old(seen: &Seen) -> Option<Finding> {
+    let old = seen.named(|server| version(server).is_some_and(|version| version < OLDEST))?;
+    Some(Finding::warning(
+        "version-too-old",
+        format!("{old} is older than ZooKeeper 3.6: a client that loses a reply there cannot find its node"),
+        "update it",
+    ))
+}
+
+/// All flaws are in how a follower comes to a new leader. A server that stands alone has none of them.
+fn forgetful(seen: &Seen) -> Option<Finding> {
+    let forgets = |server: &Server, flaw: &Flaw| {
+        server.mode() != Some(&Mode::Standalone) && version(server).is_some_and(|version| flaw.is_in(version))
+    };
+    let present = FLAWS.iter().filter(|flaw| seen.servers.iter().any(|server| forgets(server, flaw)));
+    let present = present.map(|flaw| format!("{} ({})", flaw.what, flaw.tickets)).collect::<Vec<_>>();
+    let servers = seen.named(|server| FLAWS.iter().any(|flaw| forgets(server, flaw)))?;
+    Some(Finding::warning(
+        "forgets-writes",
+        format!(
+            "after servers fail, {servers} may forget writes that a quorum has acknowledged, so two may hold a lock: {}",
+            present.join("; ")
+        ),
+        "update all servers to ZooKeeper 3.9.4 or later",
+    ))
+}
+
+fn no_zookeeper(seen: &Seen) -> Option<Finding> {
+    let software = seen.words().find_map(|words| words.imitator.as_deref())?;
+    let servers = seen.named(|server| server.words.as_ref().is_ok_and(|words| words.imitator.is_some()))?;
+    Some(Finding::warning(
+        "no-zookeeper",
+        format!(
+            "{servers} is no ZooKeeper, but {software}: leases rest on how ZooKeeper's servers keep sessions, so two may hold a lock"
+        ),
+        "use ZooKeeper for locks",
+    ))
+}
+
+fn differ(seen: &Seen) -> Option<Finding> {
+    let versions = seen.words().filter_map(|words| words.version.as_deref()).collect::<BTreeSet<_>>();
+    (versions.len() > 1).then(|| {
+        Finding::warning(
+            "versions-differ",
+            format!(
+                "the servers are of different versions: {}",
+                versions.into_iter().collect::<Vec<_>>().join(", ")
+            ),
+            "finish the update",
+        )
+    })
+}
+
+impl Flaw {
+    fn is_in(&self, version: Version) -> bool {
+        self.versions.iter().any(|range| range.contains(&version))
+    }
+}
+
+fn version(server: &Server) -> Option<Version> {
+    parsed(server.words.as_ref().ok()?.version.as_deref()?)
+}
+
+/// Such as `3.9.3`, or `3.9`.
+fn parsed(version: &str) -> Option<Version> {
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    let (major, minor) = (parts.next()?.ok()?, parts.next()?.ok()?);
+    Some((major, minor, parts.next().map_or(Some(0), Result::ok)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn assert_flaws(versions: &[&str], expected: &[&str]) {
+        for version in versions {
+            let number = parsed(version).expect("a version");
+            let flaws = FLAWS.iter().filter(|flaw| flaw.is_in(number)).map(|flaw| flaw.tickets);
+            let tickets = flaws.map(|tickets| &tickets["ZOOKEEPER-".len()..][..4]).collect::<Vec<_>>();
+            assert_eq!(tickets, expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn each_version_has_the_flaws_of_its_tickets() {
+        assert_flaws(&["3.5.9"], &[]); // it is too old anyway
+        assert_flaws(&["3.6.0", "3.6.2"], &["4785"]);
+        assert_flaws(
+            &["3.6.3", "3.7.0", "3.7.2", "3.8.0", "3.8.4", "3.9.0", "3.9", "3.9.1"],
+            &["4785", "4712"],
+        );
+        assert_flaws(&["3.8.5", "3.8.6", "3.9.2"], &["4712"]);
+        assert_flaws(&["3.9.3"], &["4925"]);
+        assert_flaws(&["3.9.4", "3.9.5", "3.10.0", "4.0"], &[]);
+    }
+
+    #[test]
+    fn a_version_is_two_or_three_numbers() {
+        assert_eq!(parsed("3.10.12"), Some((3, 10, 12)));
+        assert_eq!(parsed("4.0"), Some((4, 0, 0)));
+        assert_eq!([parsed("3"), parsed(""), parsed("3.x"), parsed("3.9.")], [None; 4]);
+    }
+}
