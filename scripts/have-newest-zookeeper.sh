@@ -1,0 +1,40 @@
+#!/bin/sh
+# Makes sure that tests can have the newest ZooKeeper, and prints the directory to give as ZOOKEEPER_HOME.
+#
+# Debian has older versions. The Python package pyspark carries the jars of a ZooKeeper server. It has 450 MB, of which
+# 12 MB stay.
+set -eu
+cd "$(dirname "$0")/.."
+
+pyspark=4.3.0
+zookeeper=3.9.5
+home="$PWD/target/zookeeper-$zookeeper"
+
+say() { echo "newest: $*" >&2; }
+
+if ! command -v java >/dev/null; then
+    say "there is no java; as root: apt-get install default-jre-headless"
+    exit 1
+fi
+if [ ! -e "$home/lib/zookeeper-$zookeeper.jar" ]; then
+    scratch="$(mktemp -d)"
+    trap 'rm -rf "$scratch"' EXIT
+    say "downloading pyspark $pyspark, for ZooKeeper $zookeeper"
+    pip download --quiet --no-deps --no-binary pyspark --dest "$scratch" "pyspark==$pyspark" >&2
+    # The server, what it logs by, and Netty, by which it speaks TLS. Its admin server needs Jetty, which is not there.
+    set -- zookeeper slf4j-api log4j-api log4j-core log4j-slf4j2-impl metrics-core snappy-java commons-cli commons-io \
+        jackson-annotations jackson-core jackson-databind audience-annotations netty-buffer netty-codec netty-codec-base \
+        netty-common netty-handler netty-resolver netty-transport netty-transport-classes-epoll netty-transport-native-unix-common
+    wanted="*/jars/zookeeper-jute-$zookeeper.jar"
+    for jar in "$@"; do
+        wanted="$wanted */jars/$jar-[0-9]*.jar"
+    done
+    mkdir "$scratch/lib"
+    set -f # tar matches these, and fails if one of them matches nothing
+    tar -xzf "$scratch/pyspark-$pyspark.tar.gz" --directory "$scratch/lib" --strip-components=3 --wildcards $wanted
+    set +f
+    mkdir -p "$home"
+    mv "$scratch/lib" "$home/lib"
+    say "$(ls "$home/lib" | wc -l) jars are in $home/lib"
+fi
+echo "$home"
