@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,6 +25,10 @@ use crate::{
 };
 
 const CONFIG: &str = "zoo.cfg";
+
+/// How long a process may take to stop.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
 /// Its arguments are the server's directory, then the server's command line. It prints the server's process id, and ends as
@@ -193,8 +198,19 @@ impl Process {
         Ok(())
     }
 
+    /// Returns once every thread has stopped. The signal reaches one after the other, and on a busy machine the rest go on
+    /// answering for a while.
     pub(crate) async fn pause(&self) -> Result<(), Error> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        let Some(server) = self.running().as_ref().map(|running| running.server) else { return Ok(()) };
+        let deadline = Instant::now() + PATIENCE;
+        while has_a_thread_that_runs(server) {
+            if Instant::now() > deadline {
+                return Err(Error::io("stop ZooKeeper's process")(std::io::ErrorKind::TimedOut.into()));
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
     }
 
     pub(crate) async fn unpause(&self) -> Result<(), Error> {
@@ -232,6 +248,18 @@ impl Process {
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a thread of this process is in another state than stopped. A process that is gone has none, and neither has one
+/// where there is no `/proc`.
+fn has_a_thread_that_runs(process: Pid) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
+    let mut states = threads.into_iter().flatten().flatten().filter_map(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+        // The state comes behind the name, which is in parentheses and may contain any.
+        stat.rsplit_once(") ")?.1.chars().next()
+    });
+    states.any(|state| !"TtZX".contains(state))
 }
 
 impl Drop for Process {
