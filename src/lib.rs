@@ -46,6 +46,16 @@
 //! no time has passed. Its guards say that the lock is held until the next heartbeat fails, and another guard may be valid
 //! meanwhile. Use tokens. Or call [`Guard::verify`] right before you act: it asks a quorum.
 //!
+//! **A copy of a running process has a copy of its guards**, and no copy knows of the other: a virtual machine that is cloned, or
+//! started twice from one snapshot; a process that CRIU restores beside the original; a child of `fork` that goes on without
+//! `exec`. Each copy says that the lock is held. Connect after the copy is made.
+//!
+//! **An operator who restores ZooKeeper's data under running clients**, by the `restore` command of ZooKeeper 3.9, puts an old
+//! tree in place of the present one. No client is told. The next contender may be granted at once, under the name of the
+//! holder's node. The holder learns of it at the heartbeat that looks at its node: the next one, or the n-th of a session with
+//! 32 n guards. Until then two guards may be valid. Stop every client before a restore, and restart the servers after it:
+//! ZooKeeper 3.9.3 expires no session that is opened after a live restore.
+//!
 //! **A runtime whose threads are all blocked** sends no heartbeats. A session whose runtime is blocked for long loses all its
 //! locks. This never makes two guards valid: [`Guard::run`] looks at the clock before it polls its future again. But `run` does
 //! not stop tasks that were spawned inside it.
@@ -102,7 +112,7 @@
 //! are persistent nodes below `PATH.once`.
 //!
 //! The heartbeat interval is `(session timeout - 3/4 tick) / 4`: 2.1 seconds by default. At each heartbeat a session sends one
-//! `sync`, for all its guards and waiters. While it has a guard, it sends a quorum write, too. A server without a leader answers
+//! `sync`, for all its guards and waiters. While it has a guard, it sends a quorum write, too, and a read of up to 32 nodes. A server without a leader answers
 //! neither, and its clients connect to another server. A session with 20,000 waiters, or with 10,000 guards, was tested to
 //! survive the loss of its connection.
 //!

@@ -1,6 +1,6 @@
 //! What all acquisitions of a lock share: its options, and what they have seen of its directory.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -64,8 +64,8 @@ impl Settings {
 #[derive(Debug)]
 pub(crate) struct Announcement {
     pub(crate) path: String,
-    /// The tokens of the contenders that have announced themselves, or have tried to.
-    made: Mutex<HashSet<i64>>,
+    /// The tokens of the contenders that have announced themselves, or have tried to, and the session of each.
+    made: Mutex<HashMap<i64, i64>>,
 }
 
 impl Announcement {
@@ -73,15 +73,18 @@ impl Announcement {
         Self { path, made: Mutex::default() }
     }
 
-    /// Remembers that the contender with this token is about to announce itself.
-    pub(crate) fn begun(&self, token: i64) {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(token);
+    /// Remembers that the contender with this token is about to announce itself. What was announced in earlier sessions went
+    /// with them.
+    pub(crate) fn begun(&self, token: i64, session: i64) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.retain(|_, other| *other == session);
+        made.insert(token, session);
     }
 
     /// Whether the contender with this token may have announced itself. A waiter has not: the announcement is another
     /// contender's.
     pub(crate) fn is_begun(&self, token: i64) -> bool {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(&token)
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&token)
     }
 
     /// Forgets a contender that has no node and no announcement any more.
@@ -159,5 +162,22 @@ impl Hints {
     pub(crate) fn look(&self) -> Look {
         let short = self.queue.load(Ordering::Relaxed) <= SHORT_QUEUE;
         if short && !self.may_write_directory() { Look::List } else { Look::Count }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No request can take back what has gone with its session, so nothing says that it ended.
+    #[test]
+    fn an_announcement_is_forgotten_with_its_session() {
+        let announcement = Announcement::new("/service/leader".to_owned());
+        for (token, session) in [(7, 1), (8, 1), (9, 2)] {
+            announcement.begun(token, session);
+        }
+        assert_eq!([7, 8, 9].map(|token| announcement.is_begun(token)), [false, false, true]);
+        announcement.ended(9);
+        assert!(announcement.made.lock().unwrap().is_empty());
     }
 }

@@ -30,6 +30,16 @@ pub enum ForeignClient {
     Unknown,
 }
 
+impl ForeignClient {
+    /// Whether a node of this client is a contender. `session` owns the node; `None` if the node is not ephemeral.
+    ///
+    /// A contender need not be ephemeral: kazoo makes one that is not (`acquire(ephemeral=False)`), and honours it. An
+    /// unknown name may be that of any sequential node.
+    pub fn contends(self, session: Option<i64>) -> bool {
+        self != Self::Unknown || session.is_some()
+    }
+}
+
 /// A contender of another client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Foreign {
@@ -47,7 +57,8 @@ pub struct Foreign {
 pub enum Child {
     /// A contender, if its data is zklock's.
     Contender(Place),
-    /// A contender of another client, if its node is ephemeral.
+    /// A contender of another client, unless its node is not ephemeral and nobody knows the client
+    /// ([`contends`](ForeignClient::contends)).
     Suspect(ForeignClient),
     /// No contender: the server numbers the nodes of every recipe, and this name has no number.
     Other,
@@ -166,6 +177,16 @@ mod tests {
         {
             assert_eq!(Child::of(name), Child::Other, "{name:?}");
         }
+    }
+
+    #[test]
+    fn only_an_unknown_clients_contender_is_ephemeral() {
+        for client in
+            [ForeignClient::Curator, ForeignClient::Kazoo, ForeignClient::Go, ForeignClient::WriteLock]
+        {
+            assert!(client.contends(None) && client.contends(Some(1)), "{client}");
+        }
+        assert!(ForeignClient::Unknown.contends(Some(1)) && !ForeignClient::Unknown.contends(None));
     }
 
     #[test]

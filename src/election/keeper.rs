@@ -67,7 +67,7 @@ impl Announcer {
         let session = hold.session().clone();
         if let Some(announcement) = &settings.announcement {
             // This comes before the first request, so that the end of the hold takes the announcement along.
-            announcement.begun(hold.czxid());
+            announcement.begun(hold.czxid(), session.id());
         }
         let data = LeaderData::new(hold.czxid(), &settings.owner, &value);
         let wanted = Arc::new(watch::Sender::new((1, data)));

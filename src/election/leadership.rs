@@ -10,7 +10,19 @@ use crate::guard::lost::ReleaseError;
 
 /// The leadership of an election: the [`Guard`] of its lock, and the announcement. It derefs to the guard, so
 /// [`run`](Guard::run), [`lost`](Guard::lost), [`check`](Guard::check), [`token`](Guard::token) and
-/// [`transaction`](Guard::transaction) say the same of a leader as of any holder.
+/// [`transaction`](Guard::transaction) say the same of a leader as of any holder. A function that takes a guard of any kind
+/// takes a leadership, too:
+///
+/// ```no_run
+/// async fn save<K>(guard: &zklock::Guard<K>) -> Result<(), zklock::Lost> {
+///     guard.check()
+/// }
+///
+/// # async fn example(leadership: zklock::Leadership) -> Result<(), zklock::Lost> {
+/// save(&leadership).await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// Dropping it resigns in the background, as dropping a guard releases. Prefer [`resign`](Self::resign). Either takes the
 /// announcement back in the transaction that ends the leadership.

@@ -20,7 +20,9 @@ use std::str::FromStr;
 /// then it is the number of tasks that held the lock before, by the same node. A store of such a lock must compare both
 /// numbers.
 ///
-/// The string form is the first number, with the turn behind a point if it is not 0.
+/// The string form is the first number, with the turn behind a point if it is not 0. It is a text and no decimal number:
+/// `7.10` is higher than `7.9`, but a `NUMERIC` column, or a column of text, takes it for lower. Keep [`zxid`](Self::zxid)
+/// and [`turn`](Self::turn) in two integer columns, and compare them in this order.
 ///
 /// ```
 /// use zklock::FencingToken;

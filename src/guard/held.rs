@@ -68,7 +68,11 @@ impl Held {
         let (session, stop_margin) = (driver.session().clone(), driver.stop_margin());
         let nodes = driver.locks().cloned().zip(nodes).collect::<Vec<_>>();
         let held = Arc::new_cyclic(|held: &Weak<Self>| Self {
-            holding: session.hold(nodes.iter().map(path_of), &(held.clone() as _), stop_margin),
+            holding: session.hold(
+                nodes.iter().map(|node| (path_of(node), node.1.czxid)),
+                &(held.clone() as _),
+                stop_margin,
+            ),
             path: driver.paths(),
             nodes,
             term,

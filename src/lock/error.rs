@@ -137,11 +137,12 @@ pub enum AcquireError {
         sequence: i32,
     },
     /// A contender of another client is in the lock's directory, or a node that somebody made by hand with a
-    /// contender's name. Other clients may ignore zklock's nodes, so both could hold the lock.
+    /// contender's name. Other clients may ignore zklock's nodes, so both could hold the lock. A contender that is not
+    /// ephemeral, as kazoo's `acquire(ephemeral=False)` makes it, stays until somebody deletes it.
     #[error(
         "{node} is a contender of {client}, and zklock shares no queue with other clients; let all that contend at {path} \
          use zklock, use another path, or wait until that node is gone (delete it if \
-         it was made by hand)"
+         it is not ephemeral and nobody needs it)"
     )]
     ForeignContender {
         /// The lock's path.

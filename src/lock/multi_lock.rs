@@ -29,6 +29,10 @@ const OVERHEAD: usize = 64;
 /// use zklock::Access;
 ///
 /// assert_eq!(Access::from("/lock/a"), Access::exclusive("/lock/a"));
+///
+/// // The elements of an array have one type, so a path beside another access becomes one by `into`.
+/// let locks = ["/lock/report".into(), Access::shared("/lock/prices")];
+/// assert_eq!(locks[0], Access::exclusive("/lock/report"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {

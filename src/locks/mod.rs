@@ -53,6 +53,15 @@ const LONGEST_KEY: usize = 4 * 1024;
 ///
 /// A task that is offered the lock and is not polled for some 100 to 200 ms is passed over. It keeps its place in line.
 ///
+/// # What a key costs
+///
+/// While a process holds the lock of a key or waits for it, the key costs what a [`Lock`](crate::Lock) costs. Each key also
+/// leaves its directory in ZooKeeper for a minute or more: a container node, of some 0.5 kB in each server's memory by its
+/// source. The leader looks for empty containers once a minute (`znode.container.checkIntervalMs`), and removes 10,000 of
+/// them a minute at most (`znode.container.maxPerMinute`; above 60,000 there is no limit). So 1,000 new keys a second leave
+/// 50,000 nodes a minute behind, in memory and in each snapshot. If keys come faster than the leader removes them, raise that
+/// limit, a Java property of the servers, or let many keys share a lock: lock a hash of the key, out of a bounded set.
+///
 /// # Several keys
 ///
 /// Do not wait for one key while you hold another one: another process may do it the other way round, and then both

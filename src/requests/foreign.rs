@@ -11,9 +11,15 @@ use super::reply::failure;
 use crate::node::NodeData;
 use crate::settings::Settings;
 
-/// Whether a node of this name is a contender of another client if it is ephemeral.
+/// Whether a node of this name may be a contender of another client.
 pub(super) fn is_suspect(name: &str) -> bool {
     matches!(Child::of(name), Child::Suspect(_))
+}
+
+/// Whether a node of this name, which has this owner, is a contender of another client.
+pub(super) fn is_foreign(name: &str, ephemeral_owner: i64) -> bool {
+    let session = zklock_recipe::session(ephemeral_owner);
+    matches!(Child::of(name), Child::Suspect(client) if client.contends(session))
 }
 
 /// Returns a contender of another client among these children, if one is there. It reads only suspects.
@@ -65,7 +71,7 @@ async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<
 pub(super) fn judge(name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
     let session = read.and_then(|(_, stat)| zklock_recipe::session(stat.ephemeral_owner));
     match (Child::of(name), read) {
-        (Child::Suspect(client), _) if read.is_none() || session.is_some() => {
+        (Child::Suspect(client), _) if read.is_none() || client.contends(session) => {
             Some(Foreign { name: name.to_owned(), client, session })
         }
         // If somebody has written to a node since its creation, its data proves nothing. A node that is not ephemeral

@@ -35,7 +35,7 @@ pub(crate) use pool::{
     permits, set_stock, settle, watch_pool,
 };
 pub(crate) use queue::{contenders, list};
-pub(crate) use read::Node;
+pub(crate) use read::{Node, are_there};
 pub(crate) use records::{Kept, Page, all_records, create_records, leader_time, page, record, records};
 pub(crate) use reply::{Reply, end, failure};
 pub(crate) use sighting::Sighting;

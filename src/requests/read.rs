@@ -1,5 +1,7 @@
 //! Reads contenders' nodes.
 
+use std::sync::Arc;
+
 use zklock_recipe::{Event, Own, Place};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
@@ -52,6 +54,20 @@ pub(super) async fn read(client: &Client, lock: &Settings, contenders: &[Place])
         nodes.push(Node { place: *place, seen });
     }
     Ok(nodes)
+}
+
+/// Reads these nodes, each given with the transaction that created it, in one request. Returns for each whether the node of
+/// its name is this node, as far as this session may know; `None` if no server answered.
+pub(crate) async fn are_there(client: Arc<Client>, nodes: Vec<(String, i64)>) -> Option<Vec<bool>> {
+    let mut reader = client.new_multi_reader();
+    for (path, _) in &nodes {
+        reader.add_get_data(path).ok()?;
+    }
+    let is_there = |((_, czxid), result): (&(String, i64), MultiReadResult)| match result {
+        MultiReadResult::Data { stat, .. } => stat.czxid == *czxid,
+        result => !matches!(result, MultiReadResult::Error { err: Error::NoNode }),
+    };
+    Some(nodes.iter().zip(reader.commit().await.ok()?).map(is_there).collect())
 }
 
 /// Whether a node that was found under our node's name is our node. Once the directory was made again, names are used

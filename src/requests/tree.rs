@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zklock_recipe::{Event, Kind, Place, Stock};
 use zookeeper_client::{Client, Error};
 
-use super::foreign::{self, judge};
+use super::foreign::{self, is_foreign, judge};
 use super::read::{Node, Seen};
 use super::reply::failure;
 use crate::node::PoolData;
@@ -54,7 +54,7 @@ pub(crate) struct Pooled {
     pub(crate) held: u64,
 }
 
-/// Whether a node at this path, if it is ephemeral, is a contender of another client.
+/// Whether a node at this path may be a contender of another client.
 pub(crate) fn is_suspect(path: &str) -> bool {
     foreign::is_suspect(name(path))
 }
@@ -67,7 +67,7 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
         Err(Error::NoAuth) => return Ok(Branch::Hidden),
         Err(error) => return Err(failure(error)),
     };
-    if is_suspect(&path) && zklock_recipe::session(stat.ephemeral_owner).is_some() {
+    if is_foreign(name(&path), stat.ephemeral_owner) {
         return Ok(Branch::Foreign);
     }
     let (mut contenders, mut children) = (Vec::new(), Vec::new());

@@ -109,6 +109,18 @@ impl Session {
 
     /// Returns the locks at these paths as one lock: all of them are acquired at once. It sends nothing.
     ///
+    /// A path alone means exclusively. If some are shared, name them by [`Access`]:
+    ///
+    /// ```no_run
+    /// use zklock::Access;
+    ///
+    /// # fn example(session: zklock::Session) -> Result<(), zklock::InvalidLock> {
+    /// let accounts = session.lock_all(["/lock/account/7", "/lock/account/9"])?;
+    /// let report = session.lock_all(["/lock/report".into(), Access::shared("/lock/prices")])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`lock`](Self::lock). Also [`InvalidLock::NoLocks`] if no lock is named, [`InvalidLock::Nested`] if one lock

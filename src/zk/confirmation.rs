@@ -22,13 +22,13 @@ impl Confirmation {
         let mut present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         present.as_ref().and_then(WeakJoint::upgrade).unwrap_or_else(|| {
             let lease = lease.clone();
-            let asked = requester.request(|wire| requests::heartbeat(wire.client, "/".to_owned()));
+            let asked = requester.request(|wire| requests::heartbeat(wire.client));
             let asked = asked.map(move |answer| match answer {
-                Answer::Given(Some(_), sent) => {
+                Answer::Given(true, sent) => {
                     lease.confirmed(sent);
                     true
                 }
-                Answer::Given(None, _) | Answer::Lost | Answer::Over(_) => false,
+                Answer::Given(false, _) | Answer::Lost | Answer::Over(_) => false,
             });
             let asked = Joint::new(asked.boxed());
             *present = Some(asked.downgrade());

@@ -178,9 +178,9 @@ impl Connections {
             let sent = clock::now();
             let barrier = async {
                 let wire = served.connection.wire()?;
-                wire.request(|wire| requests::heartbeat(wire.client, "/".to_owned())).await
+                wire.request(|wire| requests::heartbeat(wire.client)).await
             };
-            if let Ok(Some(Some(_))) = timeout(self.dialer.silence(), barrier).await {
+            if let Ok(Some(true)) = timeout(self.dialer.silence(), barrier).await {
                 self.lease.confirmed(Sent { connection: number, at: sent });
                 return Ok(served);
             }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join};
 use slab::Slab;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -17,6 +17,9 @@ use crate::requests;
 /// How long a holder holds its lock before it watches its own node: short critical sections need not pay for the watch.
 pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 
+/// How many nodes a heartbeat looks at. With 16 KiB of data each, the longest that a contender can have, they are 512 KiB.
+const LOOKS: usize = 32;
+
 /// A guard, as its session uses it.
 pub(crate) trait Holder: Send + Sync {
     /// Returns true if the guard has been held for [`SETTLING`], so that the background task must take it over.
@@ -25,14 +28,23 @@ pub(crate) trait Holder: Send + Sync {
     /// Returns the future that the background task polls from then on; `None` if the guard is no longer held.
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>>;
 
-    /// Takes in that a quorum has found no node with the name of the holder's node.
+    /// Takes in that a server has shown no node with the name of the holder's node, or another contender's.
     fn node_is_gone(&self);
+}
+
+/// A node of a guard.
+#[derive(Clone)]
+struct HeldNode {
+    path: String,
+    /// The transaction that created the node.
+    czxid: i64,
+    holder: Weak<dyn Holder>,
 }
 
 /// The guards of one session.
 pub(crate) struct Guards {
-    /// The path of each guard's nodes, and the guard. Each heartbeat asks for the next node.
-    held: Mutex<Slab<(String, Weak<dyn Holder>)>>,
+    /// The nodes of the guards. Each heartbeat looks at the next ones.
+    held: Mutex<Slab<HeldNode>>,
     /// The guards that have not been held for [`SETTLING`] yet.
     young: Mutex<Vec<Weak<dyn Holder>>>,
     /// Wakes the task that sends heartbeats, for a heartbeat at once.
@@ -48,8 +60,9 @@ impl Guards {
     }
 
     /// Adds a node of a guard. Heartbeats are quorum writes until it is removed.
-    pub(crate) fn insert(&self, node: String, holder: Weak<dyn Holder>) -> usize {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert((node, holder))
+    pub(crate) fn insert(&self, path: String, czxid: i64, holder: Weak<dyn Holder>) -> usize {
+        let node = HeldNode { path, czxid, holder };
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(node)
     }
 
     /// Removes a node of a guard.
@@ -70,22 +83,23 @@ impl Guards {
         young.len() == 1
     }
 
-    /// Returns the guard after the one with the key `last`. After the last guard comes the first one again.
-    fn next(&self, last: usize) -> Option<(usize, String, Weak<dyn Holder>)> {
+    /// Returns the nodes after the one with the key `last`, at most [`LOOKS`]. After the last node comes the first one again.
+    fn next(&self, last: usize) -> Vec<(usize, HeldNode)> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = held.iter().find(|(key, _)| *key > last).or_else(|| held.iter().next());
-        next.map(|(key, (node, holder))| (key, node.clone(), holder.clone()))
+        let (behind, before) = (held.iter().filter(|it| it.0 > last), held.iter().filter(|it| it.0 <= last));
+        behind.chain(before).take(LOOKS).map(|(key, node)| (key, node.clone())).collect()
     }
 }
 
 /// Sends a sync every heartbeat, and on each new connection. While the session has a guard, a quorum write follows, to
 /// confirm the lease. This is the cost of one session, however many guards and waiters it has.
 ///
-/// The write asks for the node of one guard, and of the next guard the next time. The holder also watches that node,
-/// but a server withholds the node's end from a holder that may no longer read it.
+/// A read of some guards' nodes goes with the write, and of the next ones the next time. Each holder also watches its node,
+/// but a server withholds the node's end from a holder that may no longer read it. And when an operator restores the servers'
+/// data while they run, all watches are gone though no connection is, and another contender may get the name of a holder's node.
 pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requester: Requester) {
     let Some(hurry) = guards.upgrade().map(|guards| guards.hurry.clone()) else { return };
-    let (mut last, mut asked) = (Instant::now(), 0);
+    let (mut last, mut looked) = (Instant::now(), 0);
     while guards.strong_count() > 0 {
         let heartbeat = lease.lengths().heartbeat;
         // The background task awaits this, inside its runtime.
@@ -106,15 +120,21 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
             Answer::Over(_) => return,
         };
         lease.synced(sent);
-        let Some(next) = guards.upgrade().map(|guards| guards.next(asked)) else { return };
-        let Some((key, node, holder)) = next else { continue };
-        let confirmation = requester.request(|wire| requests::heartbeat(wire.client, node));
-        if let Answer::Given(Some(is_there), sent) = confirmation.await {
-            lease.confirmed(sent);
-            asked = key;
-            if !is_there && let Some(holder) = holder.upgrade() {
-                holder.node_is_gone();
+        let Some(next) = guards.upgrade().map(|guards| guards.next(looked)) else { return };
+        let Some((key, _)) = next.last() else { continue };
+        let nodes = next.iter().map(|(_, node)| (node.path.clone(), node.czxid)).collect();
+        let write = requester.request(|wire| requests::heartbeat(wire.client));
+        let look = requester.request(|wire| requests::are_there(wire.client, nodes));
+        let confirm = async {
+            if let Answer::Given(true, sent) = write.await {
+                lease.confirmed(sent);
             }
+        };
+        // Both are sent in this order, in one poll. The write does not wait for the answer to the look.
+        if let ((), Answer::Given(Some(there), _)) = join(confirm, look).await {
+            looked = *key;
+            let gone = next.iter().zip(there).filter(|(_, is_there)| !is_there);
+            gone.filter_map(|((_, node), _)| node.holder.upgrade()).for_each(|holder| holder.node_is_gone());
         }
     }
 }
@@ -142,6 +162,48 @@ pub(crate) async fn settle(guards: Weak<Guards>) {
         due.into_iter().filter_map(Holder::settle).for_each(|guard| guards.background.finish(guard));
         if done {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    struct Nobody;
+
+    impl Holder for Nobody {
+        fn is_due(&self) -> bool {
+            false
+        }
+
+        fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
+            None
+        }
+
+        fn node_is_gone(&self) {}
+    }
+
+    #[test]
+    fn each_node_is_looked_at_in_turn() {
+        let (background, _queue) = Background::new();
+        let guards = Guards::new(background);
+        assert!(guards.next(0).is_empty());
+        let holder: Weak<dyn Holder> = Weak::<Nobody>::new();
+        for (number, nodes) in [(3, 3), (3 * LOOKS - 1, LOOKS)] {
+            for czxid in guards.held.lock().unwrap().len()..number {
+                guards.insert(format!("/lock/{czxid}"), czxid as i64, holder.clone());
+            }
+            let (mut looked, mut seen) = (0, BTreeSet::new());
+            for _ in 0..number.div_ceil(LOOKS) {
+                let next = guards.next(looked);
+                assert_eq!(next.len(), nodes);
+                looked = next.last().unwrap().0;
+                seen.extend(next.into_iter().map(|(key, _)| key));
+            }
+            assert_eq!(seen.len(), number);
         }
     }
 }

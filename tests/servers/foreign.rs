@@ -10,7 +10,7 @@ use support::{
 };
 use zklock::{AcquireError, ForeignClient, Lock};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
-use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
 const PATH: &str = "/lock/orders";
 
@@ -96,19 +96,24 @@ async fn a_higher_one_ends_the_wait_of_all_who_look() {
     }
 }
 
-#[tokio::test]
-async fn a_node_that_is_not_ephemeral_is_passed_over() {
-    let server =
-        ZooKeeper::builder().java_property("zookeeper.extendedTypesEnabled", "true").start().await.unwrap();
-    let (session, operator) = (session(&server).await, operator(&server).await);
-    make(&operator, PATH).await;
+async fn server_with_ttls() -> ZooKeeper {
+    ZooKeeper::builder().java_property("zookeeper.extendedTypesEnabled", "true").start().await.unwrap()
+}
+
+/// Nodes that outlive their sessions.
+fn lasting() -> [CreateOptions<'static>; 3] {
     let (persistent, container) = (CreateMode::Persistent, CreateMode::Container);
     let ttl = persistent.with_acls(Acls::anyone_all()).with_ttl(Duration::from_secs(3600));
-    let kinds = [persistent.with_acls(Acls::anyone_all()), container.with_acls(Acls::anyone_all()), ttl];
-    for (kind, options) in kinds.iter().enumerate() {
-        for (prefix, _) in STRANGERS {
-            operator.create(&format!("{PATH}/{prefix}{kind:010}"), b"", options).await.unwrap();
-        }
+    [persistent.with_acls(Acls::anyone_all()), container.with_acls(Acls::anyone_all()), ttl]
+}
+
+#[tokio::test]
+async fn a_node_of_an_unknown_name_that_is_not_ephemeral_is_passed_over() {
+    let server = server_with_ttls().await;
+    let (session, operator) = (session(&server).await, operator(&server).await);
+    make(&operator, PATH).await;
+    for (kind, options) in lasting().iter().enumerate() {
+        operator.create(&format!("{PATH}/guid-{kind:010}"), b"", options).await.unwrap();
     }
     let lock = session.lock(PATH).unwrap();
     let guard = within("acquire", lock.acquire()).await.unwrap();
@@ -119,6 +124,25 @@ async fn a_node_that_is_not_ephemeral_is_passed_over() {
     granted(waiter).await.release().await.unwrap();
     assert!(within("a try", lock.try_acquire()).await.unwrap().is_some());
     assert_eq!(lock.foreign_contenders().await.unwrap(), []);
+}
+
+/// kazoo's `acquire(ephemeral=False)` makes a contender that outlives its session, and kazoo waits for it.
+#[tokio::test]
+async fn a_contender_of_a_known_client_need_not_be_ephemeral() {
+    let server = server_with_ttls().await;
+    let (session, operator) = (session(&server).await, operator(&server).await);
+    make(&operator, PATH).await;
+    let lock = session.lock(PATH).unwrap();
+    for (prefix, client) in STRANGERS.into_iter().filter(|(_, client)| *client != ForeignClient::Unknown) {
+        for options in lasting() {
+            let node = format!("{PATH}/{prefix}0000000000");
+            operator.create(&node, b"", &options).await.unwrap();
+            refused(&lock, expected(&node, client, None)).await;
+            assert_eq!(lock.foreign_contenders().await.unwrap().len(), 1);
+            operator.delete(&node, None).await.unwrap();
+        }
+    }
+    within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]

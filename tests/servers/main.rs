@@ -28,6 +28,7 @@ mod once;
 mod once_faults;
 mod operator;
 mod queue;
+mod restore;
 mod rw_lock;
 mod scale;
 mod semaphore;

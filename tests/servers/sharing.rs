@@ -78,7 +78,7 @@ async fn twenty_guards_share_one_heartbeat() {
     }
     // Each holder sets its own watch once; then only heartbeats are left.
     until_watched(&server, 20, 0).await;
-    beats_by(&link, &[RequestKind::Sync, RequestKind::Multi]).await;
+    beats_by(&link, &[RequestKind::Sync, RequestKind::Multi, RequestKind::MultiRead]).await;
     assert!(guards.iter().all(zklock::Guard::is_held));
     drop(guards);
     until_nothing_is_left(&server).await;

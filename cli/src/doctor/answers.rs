@@ -30,6 +30,7 @@ pub(super) fn srvr(answer: &str) -> Words {
         version: version.filter(|version: &String| !version.is_empty()),
         imitator: software.filter(|_| !is_zookeeper).map(str::to_owned),
         slowest: slowest.map(Duration::from_millis),
+        nodes: value(answer, "Node count: ").and_then(|count| count.parse().ok()),
         settings: None,
     }
 }
@@ -85,12 +86,12 @@ Node count: 9
 ";
 
     #[test]
-    fn srvr_tells_mode_version_and_latency() {
+    fn srvr_tells_mode_version_latency_and_nodes() {
         let words = srvr(SRVR);
         assert_eq!(words.mode, Mode::Follower);
         assert_eq!(words.version.as_deref(), Some("3.9.3"));
         assert_eq!(words.slowest, Some(Duration::from_millis(1204)));
-        assert_eq!(words.imitator, None);
+        assert_eq!((words.imitator, words.nodes), (None, Some(9)));
     }
 
     #[test]

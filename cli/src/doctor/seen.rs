@@ -67,6 +67,8 @@ pub(super) struct Words {
     pub(super) imitator: Option<String>,
     /// The longest time that a request has taken since the server started.
     pub(super) slowest: Option<Duration>,
+    /// How many nodes the tree has.
+    pub(super) nodes: Option<u64>,
     /// Its settings, if it answers `conf`.
     pub(super) settings: Option<Settings>,
 }

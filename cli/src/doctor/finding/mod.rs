@@ -2,6 +2,7 @@
 
 mod ensemble;
 mod found;
+mod nodes;
 mod queue;
 mod session;
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     findings.extend(ensemble::findings(seen));
     findings.extend(version::findings(seen));
     findings.extend(queue::findings(seen));
+    findings.extend(nodes::many(seen));
     findings.sort_by_key(|finding| finding.severity);
     findings
 }

@@ -19,7 +19,7 @@ fn foreign(queue: &Queue) -> Option<Finding> {
     let worst = queue.foreign.iter().find(|one| !waits(one)).or(queue.foreign.first())?;
     let (count, path, node, client) = (queue.foreign.len(), &queue.path, &worst.path, worst.client);
     let contenders = if count == 1 { "a contender" } else { "contenders" };
-    let advice = "let every client at that path use zklock, or use another path; the node is gone when its session ends";
+    let advice = "let every client at that path use zklock, or use another path; an ephemeral node is gone when its session ends";
     Some(if queue.contenders == 0 || waits(worst) {
         let what = format!(
             "{contenders} of another client at {path} (such as {node}, by its name {client}): zklock grants the lock there to nobody"

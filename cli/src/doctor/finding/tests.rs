@@ -27,6 +27,7 @@ fn server(id: u8, mode: Mode) -> Server {
             version: Some("3.9.5".into()),
             imitator: None,
             slowest: Some(Duration::from_millis(20)),
+            nodes: Some(9),
             settings: Some(settings),
         }),
         visit: Ok(Visit {
@@ -385,4 +386,12 @@ fn servers_on_one_machine_fail_together() {
 fn a_server_may_not_tell_its_mode() {
     let change = |seen: &mut Seen| words(seen, 0).mode = Mode::Unknown;
     assert_found(change, &[(Note, "mode-unknown")]);
+}
+
+#[test]
+fn a_tree_that_the_leader_cannot_clear_in_time() {
+    assert_found(|seen| words(seen, 0).nodes = Some(100_000), &[]);
+    let findings =
+        assert_found(|seen| words(seen, 2).nodes = Some(250_000), &[(Severity::Warning, "many-nodes")]);
+    assert!(findings[0].what.contains("250000 nodes") && findings[0].what.contains("10000 a minute"));
 }
