@@ -54,7 +54,7 @@ bench: servers ## Measure zklock against zookeeper-client (docs/PERFORMANCE.md)
 model: nextest ## Explore the protocol's largest models, of millions of states
 	cargo nextest run --release -p zklock-recipe --profile model
 
-torture: servers ## Take servers and clients apart for ten minutes, and look for two holders (MODE=lock|rw|multi|election|registry|semaphore|slots, SECONDS=, SEED=)
+torture: servers ## Take servers and clients apart for ten minutes, and look for two holders (MODE=lock|rw|multi|election|registry|semaphore|slots|once, SECONDS=, SEED=)
 	cargo run --release -p zklock-proof -- torture --mode $(or $(MODE),lock) --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 margins: servers ## Measure who is told first when something fails (docs/STRICTNESS.md; REPETITIONS=)

@@ -139,7 +139,7 @@
 //! | [`Lock::contenders`], [`Lock::holder`], [`Lock::foreign_contenders`], [`Election::leader`], [`Election::candidates`], [`Semaphore::permits`], [`Slots::slots`], [`RwLock::contenders`], [`RwLock::foreign_contenders`], each request of [`Session::locks_below`] | after half a session timeout | [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
 //! | [`Once::claim`], [`Once::claim_timeout`], [`Once::try_claim`] | as [`Lock::acquire`], `acquire_timeout` and `try_acquire`; after each grant, at the end of that guard's lease | acquires the lock again: `claim_timeout` within what is left of its `timeout`, the others as before |
 //! | [`Once::run`] | as `claim`, then as long as its work takes, then as [`Turn::complete`] or `fail` | as these |
-//! | [`Once::period_slot`], [`Once::records`] | after half a session timeout | [`ClaimError::Unanswered`]; [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
+//! | [`Once::now`], [`Once::period_slot`], [`Once::records`] | after half a session timeout | [`ClaimError::Unanswered`]; [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
 //! | [`Turn::complete`], [`Turn::fail`], [`Turn::record`] | at the end of the guard's lease | [`TurnError::Unconfirmed`] if the record was sent, else [`TurnError::Lost`] |
 //! | [`Session::verify_sequencer`] | after half a session timeout | [`SequencerError::Unanswered`], or [`Disconnected`](SequencerError::Disconnected) before that |
 //! | [`Guard::verify`], and a [`Transaction`]'s `commit` | at the end of the guard's lease | `verify`: [`Lost`]; `commit`: [`TransactionError::Unknown`] if the transaction was sent, else [`TransactionError::Lost`] |

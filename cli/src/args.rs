@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use jiff::tz::TimeZone;
 
 use crate::connection::Connection;
 use crate::console::Level;
 use crate::pool::{self, PermitsOf, SlotOf};
-use crate::{duration, exit};
+use crate::{civil, duration, exit};
 
 /// The options that are for locks, and not for slots and permits.
 const OF_LOCKS: [&str; 5] = ["path", "shared", "lock", "shared_lock", "occasion"];
@@ -21,7 +22,8 @@ Examples:
   zklock run --timeout 0 /lock/backup -- ./backup        at once or not at all
   zklock run -q -t 0 -E 0 /lock/sync -- ./sync           for cron: no mail while another host runs it
   zklock run --restart /lock/feed -- ./feed              one in the whole cluster; again after a loss
-  zklock run --every 1d /lock/mail -- ./mail             once a day, though every host's cron starts it
+  zklock run --every 1d --time-zone local /lock/mail -- ./mail
+                                                         once a day, though every host's cron starts it
   zklock run --shared /lock/prices -- ./read-prices      a reader: beside other readers, and no writer
   zklock run --lock /lock/a --lock /lock/b -- ./merge    several locks at once, without deadlock
   zklock run --permits /convert/8:3 -- ./convert         some at once: takes 3 of 8, and waits until they are free
@@ -196,15 +198,21 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SLOT", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"])]
     pub(crate) once: Option<String>,
 
-    /// As --once, with the present period as the slot: 1d, 12h or 15m, by the servers' clock, from midnight UTC on
+    /// As --once, with the present period as the slot: 1d, 12h or 15m, by the servers' clock, from midnight UTC on. If cron
+    /// starts CMD once a day, say --time-zone, too
     #[arg(long, value_name = "PERIOD", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"], value_parser = duration::parse_period)]
     pub(crate) every: Option<Duration>,
+
+    /// With --every of whole days, the slot is a date in this time zone: Europe/Helsinki, or local for this machine's. Give
+    /// the zone by which cron counts
+    #[arg(long, value_name = "ZONE", requires = "every", value_parser = civil::parse_zone)]
+    pub(crate) time_zone: Option<TimeZone>,
 
     /// Run the slot again if its last run failed, or vanished before its end [default: a slot begins at most once]
     #[arg(long, requires = "occasion")]
     pub(crate) retry: bool,
 
-    /// How many records of slots to keep, 1 to 1000. Slots that are not greater than a dropped one are refused
+    /// How many records of slots to keep, 1 to 1000. A slot whose record may have been dropped is refused
     #[arg(long, value_name = "N", requires = "occasion", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) keep: u16,
 

@@ -20,10 +20,10 @@ pub(crate) fn parse_period(text: &str) -> Result<Duration, String> {
     let of_days = |span: Span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok();
     let period = match parse(text) {
         Ok(period) => period,
-        Err(problem) => {
+        Err(_) => {
             let span = text.parse::<Span>().ok().and_then(of_days);
-            let hint = |_| format!("{problem}; a period may also be 1d or 1w");
-            Duration::try_from(span.ok_or(()).map_err(hint)?).map_err(|_| "it is negative".to_owned())?
+            let span = span.ok_or("write it as 15m, 12h, 1d or 1w; a number alone is in seconds")?;
+            Duration::try_from(span).map_err(|_| "it is negative")?
         }
     };
     match period.subsec_nanos() {
@@ -81,8 +81,11 @@ mod tests {
         assert_eq!(parse_period("1d 12h"), Ok(day * 3 / 2));
         assert_eq!(parse_period("15m"), Ok(Duration::from_secs(900)));
         assert_eq!(parse_period("90"), Ok(Duration::from_secs(90)));
-        for text in ["0", "1.5", "1500ms", "-1d", "1 month", "1y", "daily", ""] {
+        for text in ["0", "1.5", "1500ms", "-1d"] {
             assert!(parse_period(text).is_err(), "{text:?}");
+        }
+        for text in ["1 month", "1y", "daily", ""] {
+            assert!(parse_period(text).unwrap_err().contains("15m, 12h, 1d or 1w"), "{text:?}");
         }
     }
 

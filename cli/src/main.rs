@@ -8,6 +8,7 @@
 //! ```
 
 mod args;
+mod civil;
 mod clock;
 mod closing;
 mod connection;

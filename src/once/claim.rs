@@ -6,7 +6,8 @@ use zklock_recipe::Refusal;
 
 use super::ask::{Unread, ask};
 use super::error::ClaimError;
-use super::record::{Record, RecordData, RecordState, directory_data, greatest_forgotten};
+use super::forgotten::Forgotten;
+use super::record::{Record, RecordData, RecordState};
 use super::slot::Slot;
 use super::turn::Turn;
 use crate::fence::FencingToken;
@@ -94,11 +95,11 @@ impl Ledger {
                 self.create_directory(&guard).await?;
                 continue;
             };
-            let forgotten = greatest_forgotten(&page.data)
+            let mut forgotten = Forgotten::decode(&page.data)
                 .map_err(|_| ClaimError::NotARecord { path: self.directory.clone() })?;
             let record = page.record.as_ref().map(|kept| self.decode(kept)).transpose()?;
-            let may_be_forgotten = forgotten.as_deref() >= Some(slot.as_str());
-            let attempt = match verdict(record, may_be_forgotten, self.retry, token, unstarted) {
+            let range = forgotten.range_of(slot.as_str());
+            let attempt = match verdict(record, range.is_some(), self.retry, token, unstarted) {
                 Verdict::Runs { attempt } => attempt,
                 Verdict::Ours { attempt } => {
                     let version = page.record.map_or(0, |kept| kept.stat.version);
@@ -112,13 +113,14 @@ impl Ledger {
                 }
                 Verdict::Forgotten => {
                     let (path, slot) = (self.lock.path.to_string(), slot.as_str().to_owned());
-                    let forgotten = forgotten.unwrap_or_default();
-                    return Err(ClaimError::SlotForgotten { path, slot, forgotten }.into());
+                    let (first, last) = range.cloned().unwrap_or_default();
+                    return Err(ClaimError::SlotForgotten { path, slot, first, last }.into());
                 }
             };
             let dropped = self.surplus(&guard, slot, &page).await?;
+            dropped.iter().for_each(|kept| forgotten.add(&kept.name));
             let begun = self.begun(token, attempt);
-            match self.begin(&guard, slot, &page, forgotten, dropped, &begun).await {
+            match self.begin(&guard, slot, &page, &forgotten, dropped, &begun).await {
                 // The record is a new node, whose version is zero.
                 Ok(()) => return Ok(Claim::Turn(Turn::new(guard, &self.directory, slot.as_str(), begun, 0))),
                 Err(TransactionError::Lost(_)) => return Err(NotBegun::Lost),
@@ -151,18 +153,14 @@ impl Ledger {
         guard: &Guard,
         slot: &Slot,
         page: &Page,
-        forgotten: Option<String>,
+        forgotten: &Forgotten,
         dropped: Vec<Kept>,
         begun: &RecordData,
     ) -> Result<(), TransactionError> {
         let version = Some(page.version);
-        let greatest = dropped.iter().map(|kept| kept.name.clone()).max();
-        let mut transaction = match greatest {
-            Some(greatest) => {
-                let greatest = forgotten.map_or(greatest.clone(), |forgotten| forgotten.max(greatest));
-                guard.transaction().set(&self.directory, directory_data(&greatest), version)
-            }
-            None => guard.transaction().check(&self.directory, version),
+        let mut transaction = match dropped.is_empty() {
+            true => guard.transaction().check(&self.directory, version),
+            false => guard.transaction().set(&self.directory, forgotten.encode(), version),
         };
         for kept in dropped.iter().chain(&page.record) {
             transaction = transaction.delete(self.path(&kept.name), Some(kept.stat.version));
@@ -185,7 +183,7 @@ impl Ledger {
         record.ok_or_else(|| ClaimError::NotARecord { path: self.path(&kept.name) })
     }
 
-    /// The records that are too many once this slot has one: those with the smallest names. It reads them only if they
+    /// The records that are too many once this slot has one: those of the runs that began first. It reads them only if they
     /// may be too many.
     async fn surplus(&self, guard: &Guard, slot: &Slot, page: &Page) -> Result<Vec<Kept>, NotBegun> {
         let others = page.names.iter().filter(|name| *name != slot.as_str()).cloned().collect::<Vec<_>>();
@@ -201,9 +199,8 @@ impl Ledger {
         let is_record =
             |kept: &Kept| kept.stat.num_children == 0 && Record::decode(&self.directory, kept).is_some();
         let mut records = found.into_iter().filter(is_record).collect::<Vec<_>>();
-        // The smallest names go first, and not the oldest records: so a slot of the future, which a wrong clock has made,
-        // stays until its time has come, and does not make every slot until then a forgotten one.
-        records.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        // By age, and not by name: so slots that a wrong clock ran do not take the place of present ones.
+        records.sort_unstable_by_key(|kept| kept.stat.czxid);
         records.truncate((records.len() + 1).saturating_sub(self.keep).min(MOST_DROPPED));
         Ok(records)
     }

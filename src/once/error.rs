@@ -40,19 +40,21 @@ pub enum ClaimError {
     /// The lock was not acquired.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
-    /// The slot has no record, and its name is not greater than that of a slot whose record was dropped. So nobody knows
-    /// whether it has run.
+    /// The slot has no record, and its name is in a range of names whose records were dropped. So nobody knows whether it has
+    /// run.
     #[error(
-        "nobody knows whether the slot {slot:?} of {path} has run: the records up to {forgotten:?} were dropped; name slots so \
-         that later ones are greater as text, or keep more records"
+        "nobody knows whether the slot {slot:?} of {path} has run: records from {first:?} to {last:?} were dropped; name slots \
+         so that later ones are greater as text, or keep more records"
     )]
     SlotForgotten {
         /// The lock's path.
         path: String,
         /// The slot that the caller gave.
         slot: String,
-        /// The greatest name of all slots whose records were dropped.
-        forgotten: String,
+        /// The first name of the range. Its record was dropped.
+        first: String,
+        /// The last name of the range. Its record was dropped.
+        last: String,
     },
     /// A node where a record is kept is no record, or a later version of zklock wrote it. So nobody knows whether the slot
     /// has run.
@@ -72,7 +74,8 @@ pub enum ClaimError {
         /// The path of the records' directory.
         path: String,
     },
-    /// ZooKeeper did not answer in time. Only [`Once::period_slot`](crate::Once::period_slot) returns this error.
+    /// ZooKeeper did not answer in time. Only [`Once::now`](crate::Once::now) and
+    /// [`Once::period_slot`](crate::Once::period_slot) return this error.
     #[error(
         "ZooKeeper did not answer within {waited:?}, so the present slot of {path} is unknown; check the servers, and try again"
     )]

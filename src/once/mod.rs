@@ -3,6 +3,7 @@
 mod ask;
 pub(crate) mod claim;
 pub(crate) mod error;
+mod forgotten;
 pub(crate) mod options;
 pub(crate) mod record;
 pub(crate) mod slot;
@@ -11,7 +12,7 @@ pub(crate) mod turn;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 use tracing::warn;
@@ -57,8 +58,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// * With [`OnceOptions::retry`], a slot runs until it has succeeded: a claim begins it again if its last run has failed, or
 ///   has begun and never ended. A run that lost its lock may have done its work before that, and then the work is done
 ///   twice. Only the fencing token protects the work itself.
-/// * The number of records is bounded ([`OnceOptions::keep`]). A claim of a slot that may have run, and whose record was
-///   dropped, is an error ([`ClaimError::SlotForgotten`]). So let the text order of slots be their age, as with dates.
+/// * The number of records is bounded ([`OnceOptions::keep`]). zklock remembers the names of dropped records as ranges of
+///   text. A claim of a slot without a record whose name is in a range is an error ([`ClaimError::SlotForgotten`]). So let
+///   the text order of slots be their age, as with dates: then a new slot is in no range.
 ///
 /// An operator who deletes a record lets that slot run again. An operator who deletes the whole directory lets all slots run
 /// again.
@@ -242,21 +244,21 @@ impl Once {
     /// as `2026-11-22T00:00:00Z`. All machines agree on it, however wrong their own clocks are. One period begins at the Unix
     /// epoch, in UTC: days begin at midnight UTC, and weeks on a Thursday. `period` is a number of whole seconds.
     ///
+    /// For days in another time zone, ask [`now`](Self::now), and name the slot by the date there. A job that a local clock
+    /// starts needs that: `02:30` in Helsinki is `23:30` UTC of the day before from the spring on, and that slot has run.
+    ///
     /// Ask once, before you wait for the lock. A claim that waits until a later period is then still a claim of the slot in
     /// which it was made.
     ///
     /// The leader's clock may go back or forth, as when another leader is elected. Then a period's slot may come too early or
-    /// too late, or not at all. No slot runs twice for that reason.
+    /// too late, or not at all. No slot runs twice for that reason, and slots of the future keep no present one from running.
     ///
     /// The call takes one round trip. It creates the directory of the records if that does not exist.
     ///
     /// # Errors
     ///
-    /// [`ClaimError::Slot`] if `period` is not a number of whole seconds, or is zero. [`ClaimError::Unanswered`] after
-    /// half a session timeout without an answer. [`ClaimError::Acquire`] if the session is over, or if the server
-    /// refuses for a reason that also keeps the lock from being acquired. [`ClaimError::NotAuthorized`] if an ACL
-    /// forbids it. [`ClaimError::Refused`] if the server refuses for another reason, or its leader's clock is before
-    /// 1970 or after 9999.
+    /// [`ClaimError::Slot`] if `period` is not a number of whole seconds, or is zero. [`ClaimError::Refused`] also if the
+    /// leader's clock is after 9999. Else as [`now`](Self::now).
     ///
     /// # Cancel safety
     ///
@@ -264,15 +266,50 @@ impl Once {
     pub async fn period_slot(&self, period: Duration) -> Result<String, ClaimError> {
         let seconds = whole_seconds(period)
             .map_err(|problem| ClaimError::Slot { slot: format!("every {period:?}"), problem })?;
-        let succession = self.lock.succession();
-        let now = match succession.patiently(self.leader_time()).await {
+        let since = self.now().await?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        slot_at(since, seconds).ok_or_else(|| self.wrong_clock())
+    }
+
+    /// Returns the time by the clock of ZooKeeper's leader, in milliseconds. It takes one round trip, and creates the
+    /// directory of the records if that does not exist.
+    ///
+    /// The time names a slot on which all machines agree. With a calendar such as jiff's, it is the date in a time zone:
+    ///
+    /// ```no_run
+    /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// use jiff::{Timestamp, tz::TimeZone};
+    ///
+    /// let once = session.once("/lock/report")?;
+    /// let now = Timestamp::try_from(once.now().await?)?;
+    /// let today = now.to_zoned(TimeZone::get("Europe/Helsinki")?).date().to_string(); // such as 2026-11-22
+    /// let claim = once.claim(&today).await?;
+    /// # drop(claim);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ClaimError::Unanswered`] after half a session timeout without an answer. [`ClaimError::Acquire`] if the session is
+    /// over, or if the server refuses for a reason that also keeps the lock from being acquired.
+    /// [`ClaimError::NotAuthorized`] if an ACL forbids it. [`ClaimError::Refused`] if the server refuses for another reason,
+    /// or its leader's clock is before 1970.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    pub async fn now(&self) -> Result<SystemTime, ClaimError> {
+        let now = match self.lock.succession().patiently(self.leader_time()).await {
             Ok(now) => now?,
             Err(waited) => return Err(ClaimError::Unanswered { path: self.path().to_owned(), waited }),
         };
-        slot_at(now, seconds).ok_or_else(|| {
-            let cause = "its leader's clock is before 1970 or after 9999; set that clock";
-            ClaimError::refused(&self.ledger.directory, cause)
-        })
+        let since = u64::try_from(now).ok().map(Duration::from_millis);
+        since.and_then(|since| UNIX_EPOCH.checked_add(since)).ok_or_else(|| self.wrong_clock())
+    }
+
+    fn wrong_clock(&self) -> ClaimError {
+        let cause = "its leader's clock is before 1970 or after 9999; set that clock";
+        ClaimError::refused(&self.ledger.directory, cause)
     }
 
     /// Returns the records, the one that began last first. It is meant for operators and tests: the answer may be outdated

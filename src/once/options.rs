@@ -37,8 +37,12 @@ impl OnceOptions {
     }
 
     /// Sets how many records are kept: between 1 and 1,000. The default is 100. The claim that adds one record too many
-    /// drops the one with the smallest name. A slot whose record was dropped can no longer be claimed; see
+    /// drops the one whose run began first. A slot whose record was dropped can no longer be claimed; see
     /// [`ClaimError::SlotForgotten`](crate::ClaimError::SlotForgotten).
+    ///
+    /// Once more than 32 records were dropped, zklock remembers their names as 32 ranges of text: it joins those that are
+    /// closest. A name between dropped ones may be in a range, though its slot has not run. A name that is greater than all
+    /// others never is. Slots that a wrong clock ran far in the future are a range of their own: present slots run.
     ///
     /// Give every contender the same number: each one drops the records that are too many for itself.
     pub fn keep(mut self, records: u16) -> Self {

@@ -1,4 +1,4 @@
-//! The record of one slot, and the data of the directory that keeps the records.
+//! The record of one slot.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -93,29 +93,6 @@ impl Record {
     }
 }
 
-/// The data of the directory: a small JSON object, or nothing while no record was dropped.
-#[derive(Serialize, Deserialize)]
-struct DirectoryData {
-    /// The greatest name of all slots whose records were dropped.
-    forgotten: String,
-}
-
-/// Returns the directory's data after records were dropped. `greatest` is the greatest of their names, and of the names
-/// of all that were dropped before.
-pub(super) fn directory_data(greatest: &str) -> Vec<u8> {
-    // As for `RecordData`.
-    serde_json::to_vec(&DirectoryData { forgotten: greatest.to_owned() }).unwrap_or_default()
-}
-
-/// Reads the greatest name of all dropped slots from the directory's data, if any was dropped. An error if the data is
-/// not zklock's.
-pub(super) fn greatest_forgotten(data: &[u8]) -> Result<Option<String>, serde_json::Error> {
-    if data.is_empty() {
-        return Ok(None);
-    }
-    serde_json::from_slice::<DirectoryData>(data).map(|data| Some(data.forgotten))
-}
-
 /// A time in a node's stat: milliseconds since the Unix epoch.
 fn time(millis: i64) -> SystemTime {
     let since = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
@@ -141,15 +118,5 @@ mod tests {
         assert!(serde_json::from_str::<RecordData>(later).is_ok());
         let unknown = r#"{"state":"paused","owner":"o","token":1,"attempt":1}"#;
         assert!(serde_json::from_str::<RecordData>(unknown).is_err());
-    }
-
-    #[test]
-    fn a_directory_has_no_data_or_ours() {
-        let data = directory_data("2026-11-22");
-        assert_eq!(data, br#"{"forgotten":"2026-11-22"}"#);
-        assert_eq!(greatest_forgotten(&data).unwrap().as_deref(), Some("2026-11-22"));
-        assert_eq!(greatest_forgotten(b"").unwrap(), None);
-        assert!(greatest_forgotten(b"precious").is_err());
-        assert!(greatest_forgotten(b"{}").is_err());
     }
 }

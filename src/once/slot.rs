@@ -77,9 +77,9 @@ pub(super) fn whole_seconds(period: Duration) -> Result<i64, SlotProblem> {
 }
 
 /// Returns the name of the slot in which this instant is: the slot's begin, in UTC. Slots are as long as `period`, and one
-/// begins at the Unix epoch. `at` is in milliseconds since then. `None` before the epoch, and from the year 10000 on.
-pub(super) fn slot_at(at: i64, period: i64) -> Option<String> {
-    let second = u64::try_from(at).ok()?.cast_signed() / 1_000;
+/// begins at the Unix epoch. `at` counts from then. `None` from the year 10000 on.
+pub(super) fn slot_at(at: Duration, period: i64) -> Option<String> {
+    let second = i64::try_from(at.as_secs()).ok()?;
     let begin = second - second.checked_rem(period)?;
     (begin < YEAR_10000).then(|| rfc_3339(begin))
 }
@@ -91,38 +91,19 @@ fn rfc_3339(second: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Returns the date that is so many days after 1970-01-01, in the Gregorian calendar.
-fn date(mut day: i64) -> (i64, i64, i64) {
-    let mut year = 1970;
-    // Every 400 years are the same number of days.
-    year += day / 146_097 * 400;
-    day %= 146_097;
-    while day >= year_length(year) {
-        day -= year_length(year);
-        year += 1;
-    }
-    let mut month = 1;
-    while day >= month_length(year, month) {
-        day -= month_length(year, month);
-        month += 1;
-    }
-    (year, month, day + 1)
-}
-
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-}
-
-fn year_length(year: i64) -> i64 {
-    365 + i64::from(is_leap(year))
-}
-
-fn month_length(year: i64, month: i64) -> i64 {
-    match month {
-        2 => 28 + i64::from(is_leap(year)),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
+/// Returns the date that is so many days after 1970-01-01, in the Gregorian calendar. It counts years from March on, so that
+/// a leap day is the last one of its year, and from a year that 400 divides.
+fn date(day: i64) -> (i64, i64, i64) {
+    let day = day + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    // Five months from March or from August on have 153 days.
+    let month = (5 * of_year + 2) / 153;
+    let is_next_year = month >= 10;
+    let (month, of_month) =
+        (if is_next_year { month - 9 } else { month + 3 }, of_year - (153 * month + 2) / 5);
+    (era * 400 + year + i64::from(is_next_year), month, of_month + 1)
 }
 
 #[cfg(test)]
@@ -163,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_named_by_its_begin() {
-        let at = |second: i64, period| slot_at(second * 1_000 + 999, period).unwrap();
+        let at = |second, period| slot_at(Duration::new(second, 999_999_999), period).unwrap();
         // 2026-11-22T13:59:59Z, and a second later.
         assert_eq!(at(1_795_355_999, DAY), "2026-11-22T00:00:00Z");
         assert_eq!(at(1_795_355_999, 3_600), "2026-11-22T13:00:00Z");
@@ -178,10 +159,10 @@ mod tests {
 
     #[test]
     fn a_clock_beyond_the_names_gives_no_slot() {
-        assert_eq!(slot_at(-1, DAY), None);
-        assert_eq!(slot_at((YEAR_10000 - 1) * 1_000, 1).unwrap(), "9999-12-31T23:59:59Z");
-        assert_eq!(slot_at(YEAR_10000 * 1_000, 1), None);
-        assert_eq!(slot_at(i64::MAX, 1), None);
+        let end = Duration::from_secs(YEAR_10000.unsigned_abs());
+        assert_eq!(slot_at(end - Duration::from_millis(1), 1).unwrap(), "9999-12-31T23:59:59Z");
+        assert_eq!(slot_at(end, 1), None);
+        assert_eq!(slot_at(Duration::MAX, 1), None);
     }
 
     #[test]
@@ -194,16 +175,28 @@ mod tests {
         }
     }
 
+    /// Every day of the 400 years after which the calendar repeats itself.
+    #[test]
+    fn each_date_is_the_one_that_another_calendar_has() {
+        let mut date = jiff::civil::date(1970, 1, 1);
+        for day in 0..146_097 {
+            let expected = (i64::from(date.year()), i64::from(date.month()), i64::from(date.day()));
+            assert_eq!(super::date(day), expected);
+            date = date.tomorrow().unwrap();
+        }
+    }
+
     proptest! {
         #[test]
         fn names_sort_as_their_slots_do(
-            one in 0..YEAR_10000 * 1_000,
-            other in 0..YEAR_10000 * 1_000,
+            one in 0..YEAR_10000,
+            other in 0..YEAR_10000,
             period in 1..400 * DAY,
         ) {
+            let name = |second: i64| slot_at(Duration::from_secs(second.unsigned_abs()), period).unwrap();
             let (first, last) = (one.min(other), one.max(other));
-            let (early, late) = (slot_at(first, period).unwrap(), slot_at(last, period).unwrap());
-            let same = first / 1_000 / period == last / 1_000 / period;
+            let (early, late) = (name(first), name(last));
+            let same = first / period == last / period;
             prop_assert_eq!(early.cmp(&late), if same { std::cmp::Ordering::Equal } else { std::cmp::Ordering::Less });
             prop_assert!(Slot::parse(&early).is_ok());
         }

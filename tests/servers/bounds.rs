@@ -108,6 +108,8 @@ async fn the_end_of_a_run_is_answered_by_the_end_of_its_lease() {
     let asked =
         answers("period_slot", HALF, session.once(PATH).unwrap().period_slot(HALF)).await.unwrap_err();
     assert_eq!(asked, ClaimError::Unanswered { path: PATH.into(), waited: HALF });
+    let asked = answers("now", HALF, session.once(PATH).unwrap().now()).await.unwrap_err();
+    assert_eq!(asked, ClaimError::Unanswered { path: PATH.into(), waited: HALF });
     let tried = answers("try_claim", HALF, session.once(PATH).unwrap().try_claim("slot")).await.unwrap_err();
     let unanswered = AcquireError::Unanswered { path: PATH.into(), waited: HALF };
     assert_eq!(tried, ClaimError::Acquire(unanswered));

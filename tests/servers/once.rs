@@ -214,9 +214,11 @@ async fn a_period_is_that_of_the_servers_clock() {
     let next = once.period_slot(Duration::from_secs(1)).await.unwrap();
     let second = Duration::from_secs(1);
     // What the slot's name says is not later than the clock was, and not a second earlier.
-    let begin = instant(&slot);
+    let begin = std::time::SystemTime::from(slot.parse::<jiff::Timestamp>().unwrap());
     assert!(begin <= between && begin + second > before - second, "{slot} at {before:?}");
     assert!(next >= slot, "names sort by age");
+    let now = once.now().await.unwrap();
+    assert!(between <= now && now <= clock("/after").await, "{now:?}");
     turn(&once, &slot).await.complete().await.unwrap();
     assert_eq!(slots(&once).await, [slot.as_str()]);
     let day = once.period_slot(Duration::from_secs(86_400)).await.unwrap();
@@ -231,30 +233,8 @@ async fn a_period_is_that_of_the_servers_clock() {
     until_nothing_is_left(&server).await;
 }
 
-/// The instant that a slot of today or a neighbouring day names.
-fn instant(slot: &str) -> std::time::SystemTime {
-    let field = |from: usize, to: usize| slot[from..to].parse::<u64>().unwrap();
-    // Days since the epoch, as ZooKeeper's own clock counts them: found by trying each.
-    let date = &slot[..10];
-    let day = (0..40_000_u64).find(|day| civil(*day) == date).expect("a date");
-    UNIX_EPOCH
-        + Duration::from_secs(day * 86_400 + field(11, 13) * 3_600 + field(14, 16) * 60 + field(17, 19))
-}
-
-/// The date so many days after the epoch, by another way than the library's.
-fn civil(day: u64) -> String {
-    let day = day + 719_468;
-    let (era, of_era) = (day / 146_097, day % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{:02}", of_year - (153 * shifted + 2) / 5 + 1)
-}
-
 #[tokio::test]
-async fn the_smallest_records_are_dropped_and_their_slots_cannot_be_claimed() {
+async fn the_oldest_records_are_dropped_and_their_slots_cannot_be_claimed() {
     let server = server().await;
     let session = session(&server).await;
     let once = keeping(&session, 2);
@@ -262,21 +242,45 @@ async fn the_smallest_records_are_dropped_and_their_slots_cannot_be_claimed() {
         turn(&once, slot).await.complete().await.unwrap();
     }
     assert_eq!(slots(&once).await, ["d4", "d3"]);
-    for slot in ["d1", "d2", "a", "d1x"] {
+    for slot in ["d1", "d2"] {
         let error = within("the error", once.claim(slot)).await.unwrap_err();
-        let (path, slot, forgotten) = (PATH.to_owned(), slot.to_owned(), "d2".to_owned());
-        assert_eq!(error, ClaimError::SlotForgotten { path, slot, forgotten });
+        let [first, last, slot] = [slot; 3].map(str::to_owned);
+        assert_eq!(error, ClaimError::SlotForgotten { path: PATH.to_owned(), slot, first, last });
         assert!(!error.is_retryable());
     }
-    // Those with a record are told by it; those that are greater run.
+    // Those with a record are told by it. Those that certainly have not run do so, late ones too.
     assert_eq!(done(&once, "d3").await.state, RecordState::Succeeded);
-    turn(&once, "d25").await.complete().await.unwrap();
-    assert_eq!(slots(&once).await, ["d25", "d4"]);
-    // The greatest of the dropped names stays, though a smaller name is dropped after it.
-    turn(&once, "e").await.complete().await.unwrap();
-    turn(&once, "f").await.complete().await.unwrap();
-    let error = once.claim("d3").await.unwrap_err();
-    assert!(matches!(error, ClaimError::SlotForgotten { forgotten, .. } if forgotten == "d4"));
+    for (slot, kept) in [("d25", ["d25", "d4"]), ("a", ["a", "d25"]), ("e", ["e", "a"])] {
+        turn(&once, slot).await.complete().await.unwrap();
+        assert_eq!(slots(&once).await, kept);
+    }
+    for slot in ["d3", "d4", "d25"] {
+        let error = within("the error", once.claim(slot)).await.unwrap_err();
+        assert!(matches!(error, ClaimError::SlotForgotten { .. }), "{slot}: {error}");
+    }
+    until_nothing_is_left(&server).await;
+}
+
+/// The leader's clock was decades ahead for a while, and more slots ran by it than records are kept.
+#[tokio::test]
+async fn slots_of_the_future_keep_no_present_slot_from_running() {
+    let server = server().await;
+    let session = session(&server).await;
+    let once = keeping(&session, 3);
+    for slot in
+        (1..=5).map(|day| format!("2099-01-{day:02}")).chain((1..=9).map(|day| format!("2026-11-{day:02}")))
+    {
+        turn(&once, &slot).await.complete().await.unwrap();
+        assert!(slots(&once).await.len() <= 3, "the number of records is bounded");
+    }
+    assert_eq!(slots(&once).await, ["2026-11-09", "2026-11-08", "2026-11-07"]);
+    // Each of them has run. None runs again, whether its record was dropped or not.
+    assert_eq!(done(&once, "2026-11-07").await.state, RecordState::Succeeded);
+    for slot in ["2026-11-01", "2026-11-06", "2099-01-01", "2099-01-05"] {
+        let error = within("the error", once.claim(slot)).await.unwrap_err();
+        assert!(matches!(error, ClaimError::SlotForgotten { .. }), "{slot}: {error}");
+    }
+    turn(&once, "2099-01-06").await.complete().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 

@@ -278,10 +278,10 @@ async fn records_that_change_meanwhile_are_looked_at_again() {
     assert_eq!(error, ClaimError::NotARecord { path: NODE.into() });
     operator.delete(NODE, None).await.unwrap();
     let (held, claim) = begin().await;
-    operator.set_data(DIRECTORY, br#"{"forgotten":"2026-12-31"}"#, None).await.unwrap();
+    operator.set_data(DIRECTORY, br#"{"forgotten":[["2026-01-01","2026-12-31"]]}"#, None).await.unwrap();
     held.release();
     let error = within("the error", claim).await.unwrap().unwrap_err();
-    assert!(matches!(error, ClaimError::SlotForgotten { forgotten, .. } if forgotten == "2026-12-31"));
+    assert!(matches!(error, ClaimError::SlotForgotten { last, .. } if last == "2026-12-31"));
     until_nothing_is_left(&server).await;
 }
 

@@ -14,6 +14,7 @@ use zklock::{
 use super::locks::{Blocked, Locks, Names, Patience};
 use super::pool::{self, Pool, Share};
 use crate::args::{OnLost, Run};
+use crate::civil;
 use crate::failure::Failure;
 use crate::text;
 
@@ -68,11 +69,9 @@ impl Target {
             return Ok(Self::Lead(locks, election, value));
         }
         let locks = Locks::of(run, session, options.clone())?;
-        let (named, period) = match (&run.once, run.every) {
-            (Some(name), _) => (name.clone(), None),
-            (None, Some(period)) => (String::new(), Some(period)),
-            (None, None) => return Ok(Self::Locks(locks)),
-        };
+        if run.once.is_none() && run.every.is_none() {
+            return Ok(Self::Locks(locks));
+        }
         if run.on_lost == OnLost::IgnoreAndWarn {
             return Err(Failure::usage(
                 "--on-lost ignore-and-warn lets CMD run beside another CMD, and --once and --every forbid that; leave one of \
@@ -81,9 +80,13 @@ impl Target {
         }
         let options = OnceOptions::new().lock(options).keep(run.keep).retry(run.retry);
         let once = session.once_with(path, options)?;
-        let name = match period {
-            Some(period) => once.period_slot(period).await?,
-            None => named,
+        let name = match (run.every, &run.time_zone) {
+            (Some(period), Some(zone)) => {
+                let days = civil::days(period)?;
+                civil::slot(once.now().await?, zone, days)?
+            }
+            (Some(period), None) => once.period_slot(period).await?,
+            (None, _) => run.once.clone().unwrap_or_default(),
         };
         Ok(Self::Once(locks, once, name))
     }

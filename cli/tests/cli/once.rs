@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use jiff::Timestamp;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -191,6 +192,9 @@ async fn usage_errors_and_forgotten_slots_are_64() {
         &["--once", "a", "--every", "1d"],
         &["--every", "0"],
         &["--every", "1500ms"],
+        &["--every", "12h", "--time-zone", "local"],
+        &["--every", "1d", "--time-zone", "Europe/Nowhere"],
+        &["--once", "a", "--time-zone", "local"],
         &["--once", "a", "--keep", "0"],
         &["--once", "a", "--restart"],
         &["--once", "a", "--on-lost", "ignore-and-warn"],
@@ -263,6 +267,35 @@ async fn show_has_the_last_records() {
     assert_eq!((once[0]["state"].as_str(), once[0]["attempt"].as_u64()), (Some("failed"), Some(1)));
     assert_eq!(once[0]["node"], "/lock/report.once/d3");
     assert!(once[0]["begun"].as_str().unwrap() <= once[0]["ended"].as_str().unwrap());
+}
+
+/// It is never the same date in both zones, which are 25 hours apart.
+#[tokio::test]
+async fn a_day_of_a_time_zone_is_its_date_by_the_servers_clock() {
+    let server = server().await;
+    let servers = server.connect_string();
+    let once = session(&server).await.once(PATH).unwrap();
+    let mut slots = Vec::new();
+    for (options, zone) in [
+        (["--every", "1d", "--time-zone", "Pacific/Kiritimati"], "Pacific/Kiritimati"),
+        (["--every", "1d", "--time-zone", "local"], "Pacific/Pago_Pago"),
+    ] {
+        let date = async || {
+            let now = Timestamp::try_from(once.now().await.unwrap()).unwrap();
+            now.in_tz(zone).unwrap().date().to_string()
+        };
+        let before = date().await;
+        let mut program = run(&servers, &options, PATH, "echo \"$ZKLOCK_ONCE\"");
+        program.env("TZ", "Pacific/Pago_Pago");
+        let ran = output(program).await;
+        let slot = stdout(&ran).trim().to_owned();
+        assert!([before, date().await].contains(&slot), "{slot:?} {}", stderr(&ran));
+        slots.push(slot);
+    }
+    assert!(slots[0] > slots[1], "{slots:?}");
+    let (code, stderr) = ends(run(&servers, &["--once", &slots[1]], PATH, "exit 5")).await;
+    assert_eq!(code, Some(0));
+    assert!(stderr.contains("has run already: succeeded on "), "{stderr}");
 }
 
 /// Shifts the wall clock of every program that loads it.

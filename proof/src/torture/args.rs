@@ -33,6 +33,8 @@ pub(crate) enum Mode {
     Semaphore,
     /// Slots.
     Slots,
+    /// Slots that run once.
+    Once,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ use zklock::FencingToken;
 use super::announcements::{Announcements, Collector};
 use super::heard::{Heard, Killed};
 use super::record::{Entry, Event, How, Leaving, Record, Seen, Who};
+use super::runs::{self, Runs};
 use super::schedule::Kind;
 use super::wish::{Claim, Wish};
 use crate::harness::Instant;
@@ -35,6 +36,7 @@ pub(crate) struct History {
     pub(crate) requeued: u64,
     pub(crate) crashes: Vec<u16>,
     pub(crate) announcements: Announcements,
+    pub(crate) runs: Runs,
     /// The contenders that were not granted once more after all faults were over.
     pub(crate) starved: Vec<Who>,
 }
@@ -61,6 +63,8 @@ pub(crate) enum Outcome {
     Cancelled,
     Busy,
     NodeDeleted,
+    /// Its slot has run, or may have.
+    Done,
     Failed,
     /// Its process was.
     Killed,
@@ -153,6 +157,7 @@ pub(crate) struct Builder {
     holding: BTreeMap<Who, Hold>,
     reasons: BTreeMap<String, Reason>,
     collector: Collector,
+    runs: runs::Collector,
 }
 
 /// An acquisition that is under way.
@@ -227,6 +232,7 @@ impl Builder {
 
     fn said(&mut self, record: &Record) {
         let Record { at, who, event } = record;
+        self.runs.said(record);
         match event {
             Event::Asks { how, wish, .. } => {
                 if let Wish::Lead(value) = wish {
@@ -241,6 +247,7 @@ impl Builder {
                     Leaving::Cancelled => Outcome::Cancelled,
                     Leaving::Busy => Outcome::Busy,
                     Leaving::Deleted => Outcome::NodeDeleted,
+                    Leaving::Done { .. } | Leaving::Forgotten => Outcome::Done,
                     Leaving::Failed(why) => {
                         *self.history.failures.entry(why.clone()).or_default() += 1;
                         Outcome::Failed
@@ -365,6 +372,7 @@ impl Builder {
         self.history.holds.sort_by_key(|hold| hold.granted);
         self.history.faults.sort_by_key(|fault| fault.at);
         self.history.announcements = self.collector.announcements;
+        self.history.runs = self.runs.finish();
         self.history
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! What they contend for is the [`mode`]'s affair: a lock, a read-write lock, several locks at once, locks by key, a
-//! semaphore, slots, or an election, which some of the clients observe.
+//! semaphore, slots, slots that run once, or an election, which some of the clients observe.
 //!
 //! Each client has a link to each server. A holder reads a shared [register](crate::harness::register), sleeps and writes
 //! with its fencing token. It says what it sees of its guard, by a clock that nobody slews. The [`schedule`] plans the faults,
@@ -46,6 +46,7 @@ mod part;
 mod picture;
 mod record;
 mod report;
+mod runs;
 mod scene;
 mod schedule;
 mod servers;
@@ -81,7 +82,7 @@ use part::Setup;
 use record::{Entry, Who};
 use report::Report;
 use scene::Scene;
-use servers::{Servers, announcement, logs, make_logs, permits, queues};
+use servers::{Records, Servers, announcement, logs, make_logs, permits, queues, records};
 use stalls::Stalls;
 
 const TICK: Duration = Duration::from_secs(1);
@@ -162,12 +163,14 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     tokio::time::sleep_until(start + length).await;
     drop(injector);
     let healed = Instant::now();
-    let End { starved, finale, remains, logs } = aftermath(&servers, &clients, &scene, torture.mode).await?;
+    let End { starved, finale, remains, logs, records } =
+        aftermath(&servers, &clients, &scene, torture.mode).await?;
 
     drop(clients);
     let builder = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
     let ledgers = registers.iter().map(Register::ledger).collect();
     let mut history = History { ledgers, starved, remains, logs, ..builder.finish(Instant::now()) };
+    (history.runs.records, history.runs.ranges) = records;
     if let Some(finale) = finale {
         finale.join(&mut history.announcements);
     }
@@ -215,6 +218,8 @@ struct End {
     remains: Remains,
     /// What was entered in the logs of the locks.
     logs: Vec<Vec<Entry>>,
+    /// The records of slots that run once, and the ranges of those that were dropped.
+    records: Records,
 }
 
 /// Undoes all faults, has every contender finish, and every observer be told of the last leader.
@@ -267,11 +272,13 @@ async fn aftermath(
         remains.ephemerals = servers.ephemerals().await?;
         if remains.ephemerals == 0 || Timer::now() >= deadline {
             // The clients are gone, so nothing is added any more.
+            let operator = servers.operator().await?;
             let logs = match rules(mode).keeps_logs() {
-                true => logs(&servers.operator().await?, locks).await?,
+                true => logs(&operator, locks).await?,
                 false => Vec::new(),
             };
-            return Ok(End { starved, finale, remains, logs });
+            let records = records(&operator).await?;
+            return Ok(End { starved, finale, remains, logs, records });
         }
         sleep(Duration::from_millis(100)).await;
     }

@@ -149,6 +149,7 @@ impl<'a> Picture<'a> {
             (Recipe::Zklock, Mode::Registry) => "zklock's locks by key",
             (Recipe::Zklock, Mode::Semaphore) => "zklock's semaphore",
             (Recipe::Zklock, Mode::Slots) => "zklock's slots",
+            (Recipe::Zklock, Mode::Once) => "zklock's slots that run once",
             (Recipe::ZookeeperClient, _) => "zookeeper-client's lock",
         };
         let verdict = &report.verdict;

@@ -117,6 +117,14 @@ pub(crate) enum Leaving {
     Busy,
     /// Somebody deleted its node.
     Deleted,
+    /// Its slot must not run: its record says so.
+    Done {
+        state: String,
+        token: i64,
+        attempt: u32,
+    },
+    /// The record of its slot was dropped.
+    Forgotten,
     Failed(String),
 }
 

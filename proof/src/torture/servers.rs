@@ -1,5 +1,6 @@
 //! The servers: who leads, who is in trouble, and what an operator may ask and do.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,7 +12,8 @@ use zklock_testcontainers::Ensemble;
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::record::{Entry, Who};
-use super::wish::{ANNOUNCEMENT, LOGS, PERMITS, is_shared, log, path};
+use super::runs::Kept;
+use super::wish::{ANNOUNCEMENT, LOGS, PERMITS, RECORDS, is_shared, log, path};
 
 /// How many servers there are.
 pub(crate) const SERVERS: usize = 3;
@@ -184,6 +186,26 @@ pub(crate) async fn logs(operator: &Client, locks: usize) -> anyhow::Result<Vec<
         logs.push(names.iter().map(|name| name.parse()).collect::<Result<_, _>>()?);
     }
     Ok(logs)
+}
+
+/// The records of slots that run once, by their names, and the ranges of names whose records were dropped.
+pub(crate) type Records = (BTreeMap<String, Kept>, Vec<(String, String)>);
+
+/// Reads them.
+pub(crate) async fn records(operator: &Client) -> anyhow::Result<Records> {
+    operator.sync("/").await?;
+    let (data, names) = match operator.get_data(RECORDS).await {
+        Err(Error::NoNode) => return Ok(Records::default()),
+        read => (read?.0, operator.list_children(RECORDS).await?),
+    };
+    let ranges: BTreeMap<String, _> =
+        if data.is_empty() { BTreeMap::new() } else { serde_json::from_slice(&data)? };
+    let mut records = BTreeMap::new();
+    for name in names {
+        let (data, _) = operator.get_data(&format!("{RECORDS}/{name}")).await?;
+        records.insert(name, serde_json::from_slice(&data)?);
+    }
+    Ok((records, ranges.into_values().next().unwrap_or_default()))
 }
 
 async fn queue(operator: &Client, directory: String) -> Result<Vec<Node>, Error> {

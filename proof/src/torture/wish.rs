@@ -1,4 +1,5 @@
-//! What a contender asks for: one lock or several, each alone or beside readers, by key or not, a permit, a slot, or to lead.
+//! What a contender asks for: one lock or several, each alone or beside readers, by key or not, a permit, a slot, a run, or to
+//! lead.
 
 use std::fmt;
 
@@ -19,6 +20,9 @@ const PATH: &str = "/lock/torture/queue";
 
 /// The directory of the permits and slots of the pool at [`ROOT`], whose turnstile is the first lock.
 pub(crate) const PERMITS: &str = "/lock/torture/permits";
+
+/// The directory of the records of the slots that run once under the first lock.
+pub(crate) const RECORDS: &str = "/lock/torture/queue.once";
 
 /// What the semaphore has, and how many slots there are.
 pub(crate) const CAPACITY: u32 = 5;
@@ -54,8 +58,36 @@ pub(crate) enum Wish {
     Permit(u32),
     /// `Slots::claim`, with the preferred index.
     Slot(Option<u32>),
+    /// `Once::claim`, of this slot.
+    Run(SlotName),
     /// `Election::campaign`, with a value that nobody else has.
     Lead(String),
+}
+
+/// A slot that runs once, and how its run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SlotName {
+    pub(crate) number: u64,
+    /// Whether this claimer's run fails.
+    pub(crate) fails: bool,
+}
+
+impl SlotName {
+    /// Whether the slot runs again until it succeeds: every second one.
+    pub(crate) fn retries(self) -> bool {
+        self.number.is_multiple_of(2)
+    }
+
+    /// The number of the slot with this name.
+    pub(crate) fn number_of(name: &str) -> Option<u64> {
+        name.strip_prefix('s')?.parse().ok()
+    }
+}
+
+impl fmt::Display for SlotName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{:020}", self.number)
+    }
 }
 
 impl Claim {
@@ -90,7 +122,7 @@ impl Wish {
             Self::Lock(lock) | Self::Key(lock) | Self::Write(lock) => vec![Claim::exclusive(*lock)],
             Self::Read(lock) => vec![Claim::shared(*lock)],
             Self::All(claims) => claims.clone(),
-            Self::Lead(_) => vec![Claim::exclusive(0)],
+            Self::Lead(_) | Self::Run(_) => vec![Claim::exclusive(0)],
             Self::Permit(_) => vec![Claim::shared(0)],
             // Which one, is known once it is held.
             Self::Slot(_) => Vec::new(),

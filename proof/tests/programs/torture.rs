@@ -123,6 +123,15 @@ fn torture_of_slots_breaks_no_promise() {
     });
 }
 
+/// Slots must be told done in such a run after successes, failures and runs without an end, run again, and be forgotten, or it
+/// fails.
+#[test]
+fn torture_of_slots_that_run_once_breaks_no_promise() {
+    breaks_no_promise("once", 45, |report| {
+        number(&report["acquisitions"]["done"]) > 25 && number(&report["writes"]) > 0
+    });
+}
+
 /// The operator's acts, and the begin of a storm. A run that breaks no promise may have met too few occasions to show that:
 /// then one that is twice as long must show it.
 fn breaks_no_promise(mode: &str, seconds: u32, shows: impl Fn(&Value) -> bool) {

@@ -7,6 +7,7 @@ mod observer;
 mod orders;
 mod peer;
 mod pooled;
+mod turned;
 mod zklock;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! zklock's locks, alone and by key, and its semaphore and slots, and its election.
+//! zklock's locks, alone and by key, its semaphore and slots, its slots that run once, and its election.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -17,6 +17,7 @@ use zklock::{
 use super::alone::Alone;
 use super::contest::{Acquired, Contest, Hold, Patience};
 use super::pooled::Pooled;
+use super::turned;
 use crate::torture::mode::rules;
 use crate::torture::part::{Part, Setup};
 use crate::torture::record::{Leaving, Who};
@@ -167,6 +168,7 @@ impl Contest for Zklock {
                     let slot = claimed.map_err(not_admitted)?.ok_or(without)?;
                     Ok(Box::new(Pooled::slot(slot, session.id())) as Box<dyn Hold>)
                 }
+                Wish::Run(slot) => turned::claim(session, *slot, options, patience, without).await,
                 Wish::Lead(value) => {
                     let election = session.election_with(ELECTION, options).map_err(invalid)?;
                     let led = match patience {
@@ -269,7 +271,7 @@ fn invalid(error: InvalidLock) -> Leaving {
     Leaving::Failed(error.to_string())
 }
 
-fn leaving(error: AcquireError) -> Leaving {
+pub(super) fn leaving(error: AcquireError) -> Leaving {
     match error {
         AcquireError::NodeDeleted { .. } => Leaving::Deleted,
         error => Leaving::Failed(error.to_string()),

@@ -6,6 +6,7 @@
 mod election;
 mod lock;
 mod multi;
+mod once;
 mod pool;
 mod registry;
 mod rules;
@@ -25,5 +26,6 @@ pub(crate) fn rules(mode: Mode) -> &'static dyn Rules {
         Mode::Registry => &registry::Lines,
         Mode::Semaphore => &semaphore::Permits,
         Mode::Slots => &slots::Places,
+        Mode::Once => &once::SlotsThatRunOnce,
     }
 }

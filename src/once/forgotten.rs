@@ -1,0 +1,140 @@
+//! The names of slots whose records were dropped, as ranges of text.
+//!
+//! Every dropped name is in a range for ever, so no such slot runs again. A name between two ranges has certainly not been
+//! dropped. So the slots that a wrong clock ran far in the future are a range of their own, and present slots run.
+
+use std::cmp::Reverse;
+
+use serde::{Deserialize, Serialize};
+
+/// The most ranges that are kept apart.
+const MOST: usize = 32;
+
+/// Ranges of names, each from its first name to its last one. They are the data of the directory of the records: a small
+/// JSON object, or nothing while no record was dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Forgotten {
+    forgotten: Vec<(String, String)>,
+}
+
+impl Forgotten {
+    /// Reads the directory's data. An error if they are not zklock's.
+    pub(super) fn decode(data: &[u8]) -> Result<Self, serde_json::Error> {
+        if data.is_empty() { Ok(Self::default()) } else { serde_json::from_slice(data) }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        // Lists of strings have nothing that JSON cannot write, so this is never empty.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Returns the range of dropped names in which this one is.
+    pub(super) fn range_of(&self, name: &str) -> Option<&(String, String)> {
+        self.forgotten.iter().find(|(first, last)| (first.as_str()..=last.as_str()).contains(&name))
+    }
+
+    /// Adds a name. If that makes one range too many, the two that are closest as text become one.
+    pub(super) fn add(&mut self, name: &str) {
+        if self.range_of(name).is_some() {
+            return;
+        }
+        self.forgotten.push((name.to_owned(), name.to_owned()));
+        self.forgotten.sort_unstable();
+        if self.forgotten.len() > MOST {
+            let gaps = self.forgotten.windows(2).map(|pair| gap(&pair[0].1, &pair[1].0));
+            if let Some((_, place)) = gaps.zip(0..).min() {
+                let (_, last) = self.forgotten.remove(place + 1);
+                let lower = &mut self.forgotten[place];
+                // Somebody else may have written ranges that overlap.
+                lower.1 = last.max(std::mem::take(&mut lower.1));
+            }
+        }
+    }
+}
+
+/// How far apart two names are: first how early they differ, then by how much.
+fn gap(lower: &str, upper: &str) -> (Reverse<usize>, u8) {
+    let (lower, upper) = (lower.as_bytes(), upper.as_bytes());
+    let common = lower.iter().zip(upper).take_while(|(one, other)| one == other).count();
+    let byte = |name: &[u8]| name.get(common).copied().unwrap_or_default();
+    (Reverse(common), byte(upper).saturating_sub(byte(lower)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::super::slot::slot_at;
+    use super::*;
+
+    const DAY: i64 = 86_400;
+    /// 2026-11-22T00:00:00Z.
+    const NOW: i64 = 1_795_305_600;
+
+    fn slots(from: i64, period: i64, number: i64) -> impl Iterator<Item = String> {
+        (0..number).map(move |index| {
+            slot_at(Duration::from_secs((from + index * period).unsigned_abs()), period).unwrap()
+        })
+    }
+
+    fn dropped(names: impl Iterator<Item = String>) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        names.for_each(|name| forgotten.add(&name));
+        forgotten
+    }
+
+    #[test]
+    fn a_directory_has_no_data_or_ours() {
+        let forgotten = dropped(["b", "a"].map(str::to_owned).into_iter());
+        assert_eq!(forgotten.encode(), br#"{"forgotten":[["a","a"],["b","b"]]}"#);
+        assert_eq!(Forgotten::decode(&forgotten.encode()).unwrap(), forgotten);
+        assert_eq!(Forgotten::decode(b"").unwrap(), Forgotten::default());
+        assert!(Forgotten::decode(b"precious").is_err());
+        assert!(Forgotten::decode(b"{}").is_err());
+    }
+
+    #[test]
+    fn the_closest_ranges_become_one() {
+        let mut forgotten = dropped((10..=40).map(|number| format!("a{number}")).chain(["z".to_owned()]));
+        assert_eq!(forgotten.forgotten.len(), MOST);
+        forgotten.add("a41");
+        assert_eq!(forgotten.range_of("a10"), Some(&("a10".to_owned(), "a11".to_owned())));
+        assert!(forgotten.range_of("a105").is_some() && forgotten.range_of("a115").is_none());
+        assert!(forgotten.range_of("b").is_none());
+    }
+
+    /// The clock is ahead by decades, years or months, for hundreds of slots, after years of daily slots, or weeks of others.
+    #[test]
+    fn slots_that_a_wrong_clock_ran_leave_the_present_free() {
+        for (period, number) in [(DAY, 4_000), (3_600, 2_000), (900, 4_000)] {
+            for ahead in [73 * 365 * DAY, 5 * 365 * DAY, 400 * DAY, 75 * DAY] {
+                let future = slots(NOW + ahead, period, 300);
+                let forgotten = dropped(slots(NOW - number * period, period, number).chain(future));
+                let present = slots(NOW, ahead / 500, 500).find(|name| forgotten.range_of(name).is_some());
+                assert_eq!(present, None, "every {period} s, ahead by {ahead} s: {:?}", forgotten.forgotten);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_dropped_name_is_ever_free_again(
+            known in proptest::collection::vec(("[a-c]{1,3}", "[a-c]{1,3}"), 0..8),
+            names in proptest::collection::vec("[a-d0-9]{1,4}", 1..100),
+        ) {
+            let mut forgotten = Forgotten { forgotten: known.clone() };
+            for name in &names {
+                let before = forgotten.clone();
+                forgotten.add(name);
+                let covered = names.iter().chain(known.iter().flat_map(|(first, last)| [first, last]));
+                for old in covered.filter(|old| before.range_of(old).is_some()) {
+                    prop_assert!(forgotten.range_of(old).is_some());
+                }
+                prop_assert!(forgotten.range_of(name).is_some());
+                prop_assert!(forgotten.forgotten.len() <= MOST.max(known.len()));
+            }
+        }
+    }
+}
