@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock_recipe::{Foreign, ForeignClient, Refusal, Sequence};
+use zklock_recipe::{Foreign, ForeignClient, OtherKind, PathKind, Refusal, Sequence};
 
 use crate::path::PathProblem;
 use crate::zk::{ConnectError, Over};
@@ -154,6 +154,22 @@ pub enum AcquireError {
         /// not ephemeral.
         session: Option<i64>,
     },
+    /// The path is used for something else. A lock, an election, a semaphore and slots at one path would not see each
+    /// other's contenders, so none of them would keep the others out.
+    #[error(
+        "{path} is wanted as {expected}, and {at} is in use as {found}; a path has one kind: use another path for one of the two"
+    )]
+    OtherKind {
+        /// The path that the caller gave.
+        path: String,
+        /// What the caller wants it for.
+        expected: PathKind,
+        /// The path that is used for something else: the caller's own, or the one above it or below it, of which it is a
+        /// part.
+        at: String,
+        /// What that path is used for.
+        found: PathKind,
+    },
     /// Somebody else deleted this contender's node, or the whole directory.
     #[error(
         "somebody else deleted the contender's node at {path}, so its place in the queue is lost; try again"
@@ -240,6 +256,11 @@ impl AcquireError {
     pub(crate) fn foreign(path: String, foreign: Foreign) -> Self {
         let Foreign { name, client, session } = foreign;
         Self::ForeignContender { node: format!("{path}/{name}"), path, client, session }
+    }
+
+    pub(crate) fn other_kind(path: String, expected: PathKind, other: OtherKind) -> Self {
+        let OtherKind { found, at } = other;
+        Self::OtherKind { path, expected, at, found }
     }
 
     pub(crate) fn exhausted(path: String, sequence: Sequence) -> Self {
