@@ -99,8 +99,8 @@ pub enum AcquireError {
     /// reading the predecessor's node (a server reports a node's end only to sessions that may read the node). If it is
     /// the deletion that the ACL forbids, the contender's node stays in the queue until its session ends.
     #[error(
-        "no permission to queue at {path}; authenticate the session, or have ACLs grant READ, CREATE and DELETE on \
-         the directory and READ on every contender's node"
+        "no permission to queue at {path}; authenticate the session by an identity and a password that the ACLs name, or have \
+         them grant READ, CREATE and DELETE on the directory and READ on every contender's node"
     )]
     NotAuthorized {
         /// The lock's path.
@@ -301,7 +301,9 @@ pub enum QueryError {
         problem: PathProblem,
     },
     /// An ACL forbids the session to list or to read the node.
-    #[error("no permission to read {path}; authenticate the session, or have its ACL grant READ")]
+    #[error(
+        "no permission to read {path}; authenticate the session by an identity and a password that its ACL names, or have it grant READ"
+    )]
     NotAuthorized {
         /// The lock's path.
         path: String,
