@@ -73,6 +73,11 @@
 //! contenders any more. So it does not notice a client that ignores zklock's nodes and comes later; kazoo is one. Use one
 //! kind of client at a path.
 //!
+//! **A path has one kind.** A lock, an election, a semaphore and slots at one path would not see each other. So an acquisition
+//! that finds another kind there fails with [`AcquireError::OtherKind`]. The queue of an election or of a pool is a lock's
+//! directory at `path/queue`, so that no lock can be there either. An [`Election`] that has been idle for less than a minute or
+//! so does not notice a lock that somebody has acquired at its path meanwhile; the design has the other such cases.
+//!
 //! **A lock serialises, and does not deduplicate.** Three machines that do a job under one lock do it three times, one after
 //! the other. A [`Once`] lets one of them do it.
 //!
@@ -231,7 +236,7 @@ pub use session::error::{CloseError, SequencerError};
 pub use session::locks::{HeldLock, HeldPool, LocksBelow};
 pub use zk::{ConnectError, ServerFailure, ServerProblem, SessionEvent, SessionEvents, SessionState};
 #[doc(inline)]
-pub use zklock_recipe::{ForeignClient, Kind};
+pub use zklock_recipe::{ForeignClient, Kind, PathKind};
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 #[doc(no_inline)]
 pub use zookeeper_client::SaslOptions;

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use zklock_recipe::Stock;
+use zklock_recipe::{PathKind, Stock};
 
 /// The data of a contender's node: a small JSON object. Operators read it, and zklock finds its own node again by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,12 +20,39 @@ pub(crate) struct NodeData {
     /// The caller's extra data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<String>,
+    /// What the contender contends for. Nothing is written for a lock.
+    #[serde(default = "lock", rename = "for", with = "Word", skip_serializing_if = "is_lock")]
+    pub(crate) kind: PathKind,
+}
+
+/// How a kind is written.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "PathKind", rename_all = "lowercase")]
+enum Word {
+    Lock,
+    Election,
+    Semaphore,
+    Slots,
+}
+
+fn lock() -> PathKind {
+    PathKind::Lock
+}
+
+fn is_lock(kind: &PathKind) -> bool {
+    *kind == PathKind::Lock
 }
 
 impl NodeData {
     /// Makes the data of a contender that enters now.
     pub(crate) fn new(id: Uuid, owner: &str, data: Option<&str>) -> Self {
-        Self { id, owner: owner.to_owned(), since: milliseconds(), data: data.map(str::to_owned) }
+        let (owner, data) = (owner.to_owned(), data.map(str::to_owned));
+        Self { id, owner, since: milliseconds(), data, kind: PathKind::Lock }
+    }
+
+    /// The same data, of a contender for this.
+    pub(crate) fn contending_for(self, kind: PathKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// Returns the bytes that are written to the node.
@@ -137,6 +164,16 @@ mod tests {
     fn data_survives_the_way_through_a_node() {
         let data = NodeData::new(Uuid::new_v4(), "host:7 \"quoted\"", Some("extra"));
         assert_eq!(NodeData::decode(&data.encode()), Some(data));
+    }
+
+    #[test]
+    fn a_contender_says_what_it_contends_for_unless_that_is_a_lock() {
+        let lock = NodeData::new(Uuid::new_v4(), "o", None);
+        assert!(!String::from_utf8(lock.encode()).unwrap().contains("for"));
+        let slots = lock.clone().contending_for(PathKind::Slots);
+        assert!(String::from_utf8(slots.encode()).unwrap().contains(r#""for":"slots""#));
+        assert_eq!(NodeData::decode(&lock.encode()), Some(lock));
+        assert_eq!(NodeData::decode(&slots.encode()), Some(slots));
     }
 
     #[test]

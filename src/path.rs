@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zklock_recipe::{Kind, Place};
+use zklock_recipe::{Kind, PathKind, Place};
 
 /// The absolute path of a lock's directory. ZooKeeper and zklock accept it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -82,6 +82,12 @@ impl LockPath {
     /// Returns the path of the parent; `None` if that is the root.
     pub(crate) fn parent(&self) -> Option<&str> {
         self.0.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
+    }
+
+    /// Returns the path above, if this one has the name of a node that an election or a pool would keep there.
+    pub(crate) fn inner_of(&self) -> Option<&str> {
+        let (parent, name) = self.0.rsplit_once('/')?;
+        (!parent.is_empty() && PathKind::INNER.contains(&name)).then_some(parent)
     }
 
     /// Returns the path for the sequential create of a contender of this kind. The server appends the number.
@@ -204,5 +210,18 @@ mod tests {
         assert_eq!(path.child("/lock/a/b/lock-0000000001"), None);
         assert_eq!(path.parent(), Some("/lock"));
         assert_eq!(LockPath::parse("/lock", "").unwrap().parent(), None);
+    }
+
+    #[test]
+    fn inner_nodes_have_the_names_of_an_elections_or_a_pools() {
+        for (path, above) in [
+            ("/a/queue", Some("/a")),
+            ("/a/b/leader", Some("/a/b")),
+            ("/a/permits", Some("/a")),
+            ("/a/queues", None),
+            ("/queue", None),
+        ] {
+            assert_eq!(LockPath::parse(path, "").unwrap().inner_of(), above, "{path}");
+        }
     }
 }

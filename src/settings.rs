@@ -1,11 +1,11 @@
 //! What all acquisitions of a lock share: its options, and what they have seen of its directory.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use zklock_recipe::{Kind, Look, Place};
+use zklock_recipe::{Kind, Look, PathKind, Place};
 
 use crate::acl::Acl;
 use crate::path::LockPath;
@@ -25,8 +25,9 @@ pub(crate) struct Settings {
     pub(crate) hints: Hints,
     /// The announcement of those who hold the lock, if it is an election's.
     pub(crate) announcement: Option<Announcement>,
-    /// Whether the parent of the directory belongs to the lock, too: other nodes of an election or of a pool are there.
-    pub(crate) owns_parent: bool,
+    /// What the contenders contend for. If it is no lock, the directory is inside the path that the caller knows, and other
+    /// nodes of the election or of the pool are there, too.
+    pub(crate) kind: PathKind,
     /// The path of the pool, if the directory is that of a pool's permits. Then it has no queue.
     pub(crate) pool: Option<LockPath>,
 }
@@ -35,6 +36,16 @@ impl Settings {
     /// The path by which the caller knows it.
     pub(crate) fn name(&self) -> &str {
         self.pool.as_ref().unwrap_or(&self.path).as_str()
+    }
+
+    /// The path whose kind the contenders share.
+    pub(crate) fn subject(&self) -> &str {
+        self.path.parent().filter(|_| self.owns_parent()).unwrap_or(self.path.as_str())
+    }
+
+    /// Whether the parent of the directory belongs to the lock, too.
+    pub(crate) fn owns_parent(&self) -> bool {
+        self.kind != PathKind::Lock
     }
 
     /// Reads the place from the name of a node in the directory.
@@ -54,7 +65,7 @@ impl Settings {
             takeover_delay: self.takeover_delay,
             hints: Hints::default(),
             announcement: None,
-            owns_parent: false,
+            kind: self.kind,
             pool: None,
         }
     }
@@ -112,11 +123,17 @@ pub(crate) struct Hints {
     queue: AtomicUsize,
     /// Whether zklock may write to the directory: one of [`UNKNOWN`], [`OURS`], [`FOREIGN`].
     directory: AtomicU8,
+    /// Whether the path above was seen to be of no other kind, while a contender of ours was in the directory.
+    fits: AtomicBool,
 }
 
 impl Default for Hints {
     fn default() -> Self {
-        Self { queue: AtomicUsize::new(usize::MAX), directory: AtomicU8::new(UNKNOWN) }
+        Self {
+            queue: AtomicUsize::new(usize::MAX),
+            directory: AtomicU8::new(UNKNOWN),
+            fits: AtomicBool::new(false),
+        }
     }
 }
 
@@ -155,6 +172,16 @@ impl Hints {
     /// Remembers that the directory's data is somebody's, or that its ACL forbids writing.
     pub(crate) fn must_not_write_directory(&self) {
         self.directory.store(FOREIGN, Ordering::Relaxed);
+    }
+
+    /// Whether the path above is of no other kind, as far as this is known.
+    pub(crate) fn fits(&self) -> bool {
+        self.fits.load(Ordering::Relaxed)
+    }
+
+    /// Remembers whether the path above was seen to be of no other kind.
+    pub(crate) fn saw_fit(&self, fits: bool) {
+        self.fits.store(fits, Ordering::Relaxed);
     }
 
     /// Chooses how to look at the queue. Where zklock may write to the directory, counting takes one request, and a

@@ -211,6 +211,11 @@ impl Connection {
         self.servers.split(',').map(str::trim).map(secured).collect::<Vec<_>>().join(",")
     }
 
+    /// The chroot; `/` if the connect string has none.
+    pub(crate) fn chroot(&self) -> String {
+        address::chroot(&self.connect_string())
+    }
+
     /// The servers, one by one. If TLS is asked for, a server without TLS is an error: credentials would travel in clear
     /// text.
     pub(crate) fn servers(&self) -> Result<Vec<Address>, Failure> {

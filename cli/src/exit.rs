@@ -9,6 +9,8 @@ pub(crate) enum Code {
     /// The question was answered, with no.
     No = 1,
     Usage = 64,
+    /// The path of the question does not exist.
+    Nothing = 66,
     Unreachable = 69,
     Internal = 70,
     NotAcquired = 75,
@@ -48,7 +50,7 @@ enum Exit {
     Signal,
 }
 
-const TABLE: [Row; 12] = [
+const TABLE: [Row; 13] = [
     Row {
         exit: Exit::Own,
         name: "own",
@@ -76,8 +78,14 @@ const TABLE: [Row; 12] = [
         when: &[
             "an option is wrong, or does not fit the session",
             "run --slot, --permits: ZooKeeper keeps another COUNT or CAPACITY for this path",
+            "run, lead: the path is in use as something else: a lock, an election, a semaphore, slots",
             "run --once, --every: the records that could tell about the slot were dropped",
         ],
+    },
+    Row {
+        exit: Exit::Code(Code::Nothing),
+        name: "nothing",
+        when: &["show, ls, release: the path, or the chroot of --servers, does not exist"],
     },
     Row {
         exit: Exit::Code(Code::Unreachable),
@@ -177,6 +185,7 @@ mod tests {
         for code in [
             Code::No,
             Code::Usage,
+            Code::Nothing,
             Code::Unreachable,
             Code::Internal,
             Code::NotAcquired,

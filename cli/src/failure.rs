@@ -39,6 +39,8 @@ pub(crate) struct Failure {
     status: Option<u8>,
     /// Whether the exit code is enough for a user who wants only errors.
     is_expected: bool,
+    /// The path that an ACL keeps from this client.
+    forbidden: Option<String>,
 }
 
 /// The result of a command of the program.
@@ -46,7 +48,7 @@ pub(crate) type Outcome = Result<ExitCode, Failure>;
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Display) -> Self {
-        Self { code, message: message.to_string(), status: None, is_expected: false }
+        Self { code, message: message.to_string(), status: None, is_expected: false, forbidden: None }
     }
 
     pub(crate) fn usage(message: impl Display) -> Self {
@@ -95,6 +97,28 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// A refusal by the ACL of this path.
+    pub(crate) fn forbidden(path: &str, message: impl Display) -> Self {
+        Self { forbidden: Some(path.to_owned()), ..Self::new(Code::NotAuthorized, message) }
+    }
+
+    /// An answer rather than an error, so that a quiet console prints nothing.
+    pub(crate) fn expected(self) -> Self {
+        Self { is_expected: true, ..self }
+    }
+
+    /// The path that an ACL keeps from this client.
+    pub(crate) fn forbidden_path(&self) -> Option<&str> {
+        self.forbidden.as_deref()
+    }
+
+    /// The same, with a fact more.
+    pub(crate) fn with(self, fact: impl Display) -> Self {
+        Self { message: format!("{}: {fact}", self.message), ..self }
+    }
+}
+
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -110,11 +134,17 @@ trait Coded: Display {
     fn text(&self) -> String {
         self.to_string()
     }
+
+    /// The path that an ACL keeps from this client.
+    fn forbidden(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl<E: Coded> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::new(error.code(), error.text())
+        let forbidden = error.forbidden().map(str::to_owned);
+        Self { forbidden, ..Self::new(error.code(), error.text()) }
     }
 }
 
@@ -174,7 +204,7 @@ impl Coded for AcquireError {
     fn code(&self) -> Code {
         match self {
             Self::NotAuthorized { .. } | Self::AuthFailed { .. } => Code::NotAuthorized,
-            Self::EphemeralParent { .. } | Self::InvalidAcl { .. } => Code::Usage,
+            Self::EphemeralParent { .. } | Self::InvalidAcl { .. } | Self::OtherKind { .. } => Code::Usage,
             Self::ReadOnly { .. } | Self::Unanswered { .. } => Code::Unreachable,
             Self::ForeignContender { .. } => Code::NotAcquired,
             Self::SessionFailed { cause, .. } => cause.code(),
@@ -192,6 +222,13 @@ impl Coded for AcquireError {
                 format!("no session can be opened any more, so nothing can queue at {path}: {}", cause.text())
             }
             error => error.to_string(),
+        }
+    }
+
+    fn forbidden(&self) -> Option<&str> {
+        match self {
+            Self::NotAuthorized { path } => Some(path),
+            _ => None,
         }
     }
 }
@@ -219,6 +256,14 @@ impl Coded for ClaimError {
             error => error.to_string(),
         }
     }
+
+    fn forbidden(&self) -> Option<&str> {
+        match self {
+            Self::Acquire(error) => error.forbidden(),
+            Self::NotAuthorized { path } => Some(path),
+            _ => None,
+        }
+    }
 }
 
 impl Coded for CampaignError {
@@ -240,6 +285,14 @@ impl Coded for CampaignError {
             error => error.to_string(),
         }
     }
+
+    fn forbidden(&self) -> Option<&str> {
+        match self {
+            Self::Acquire(error) => error.forbidden(),
+            Self::Announce(AnnounceError::NotAuthorized { path }) => Some(path),
+            _ => None,
+        }
+    }
 }
 
 impl Coded for SemaphoreError {
@@ -248,7 +301,6 @@ impl Coded for SemaphoreError {
             Self::Acquire(error) => error.code(),
             Self::Capacity { .. }
             | Self::Count { .. }
-            | Self::OtherKind { .. }
             | Self::Weight { .. }
             | Self::Index { .. }
             | Self::UnknownData { .. }
@@ -268,11 +320,14 @@ impl Coded for SemaphoreError {
                 "{path} has {found} slots, and --slot states {stated}; state {found}, or delete {path}/permits while \
                  nobody holds a slot, so that the next command sets the number"
             ),
-            Self::OtherKind { path, .. } => format!(
-                "{path} is used for both --slot and --permits; use another path for one of the two, or delete \
-                 {path}/permits while nobody holds any of it"
-            ),
             error => error.to_string(),
+        }
+    }
+
+    fn forbidden(&self) -> Option<&str> {
+        match self {
+            Self::Acquire(error) => error.forbidden(),
+            _ => None,
         }
     }
 }
@@ -296,6 +351,13 @@ impl Coded for QueryError {
                 Code::Unreachable
             }
             _ => Code::Internal,
+        }
+    }
+
+    fn forbidden(&self) -> Option<&str> {
+        match self {
+            Self::NotAuthorized { path } => Some(path),
+            _ => None,
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::election::Election;
 use crate::failure::{Failure, Outcome};
+use crate::place::Place;
 use crate::pool::Stock;
 use crate::queue::Entry;
 use crate::{output, table, text};
@@ -26,9 +27,6 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
     let seen = seen(&session, &list.root).await;
     closing::session(&session).await;
     let Seen { exists, hidden, locks } = seen?;
-    if !exists {
-        console.note(format_args!("{} does not exist", list.root));
-    }
     if hidden > 0 {
         let nodes = if hidden == 1 { "node" } else { "nodes" };
         console.note(format_args!(
@@ -49,6 +47,9 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
         let header = ["PATH", "HOLDER", "SINCE", "WAITING", "FOREIGN"];
         let table = table::aligned(&header[..if has_foreign { 5 } else { 4 }], locks.iter().map(row));
         output::print(&table)?;
+    }
+    if !exists {
+        Place::of(connection, &list.root).await?.missing(connection, &list.root)?;
     }
     Ok(ExitCode::SUCCESS)
 }

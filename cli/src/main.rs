@@ -22,6 +22,7 @@ mod leader;
 mod ls;
 mod manual;
 mod output;
+mod place;
 mod pool;
 mod queue;
 mod release;
@@ -87,11 +88,15 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
             Command::Ls(list) => ls::list(list, connection, console).await,
             Command::Verify(verify) => verify::verify(verify, connection, console).await,
             Command::Release(release) => release::release(release, connection, console).await,
-            Command::Doctor(doctor) => doctor::examine(doctor, connection).await,
+            Command::Doctor(doctor) => doctor::examine(doctor, connection, console).await,
             Command::Completions(completions) => manual::completions(completions),
             Command::Man(man) => manual::pages(man),
         }
     });
+    let outcome = match outcome {
+        Err(failure) => Err(runtime.block_on(place::explained(failure, connection))),
+        outcome => outcome,
+    };
     // The program does not wait for requests that a silent server still has.
     runtime.shutdown_background();
     outcome

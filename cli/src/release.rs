@@ -19,6 +19,7 @@ use crate::connection::Connection;
 use crate::console::{Console, Level};
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
+use crate::place;
 use crate::pool::Pool;
 use crate::queue::{self, Entry};
 use crate::text;
@@ -38,7 +39,7 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     let doomed = doomed.collect::<Result<Vec<_>, _>>().map_err(|unread| {
         let problem =
             "may not be read with these credentials, so it might be another holder's when it is deleted";
-        Failure::new(Code::NotAuthorized, format_args!("{} {problem}", unread.node))
+        Failure::forbidden(&unread.node, format_args!("{} {problem}", unread.node))
     })?;
     if !release.yes && !confirmed(doomed.len()).await? {
         return Err(Failure::new(Code::No, "nothing was released"));
@@ -81,8 +82,12 @@ async fn holders(release: &Release, connection: &Connection) -> Result<Holders, 
         Ok::<_, Failure>((queue, pool))
     };
     let seen = seen.await;
+    let unheld = match &seen {
+        Ok((queue, None)) if queue.is_empty() => place::unheld(connection, &session, path).await,
+        _ => Ok(String::new()),
+    };
     closing::session(&session).await;
-    let (queue, pool) = seen?;
+    let ((queue, pool), unheld) = (seen?, unheld?);
     if let Some(holder) = pool.as_ref().and_then(Pool::oldest) {
         return Err(Failure::usage(format_args!(
             "{path} is no lock, but a semaphore or slots; to take one from its holder, delete its node; `zklock show --json \
@@ -99,7 +104,7 @@ async fn holders(release: &Release, connection: &Connection) -> Result<Holders, 
         (true, Some(number)) if !holders.is_empty() => {
             Err(Failure::new(Code::No, format_args!("no holder of {path} has the sequence {number}")))
         }
-        (true, _) => Err(Failure::new(Code::No, format_args!("nobody holds {path}"))),
+        (true, _) => Err(Failure::new(Code::No, unheld)),
     }
 }
 
@@ -172,6 +177,10 @@ async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> 
 }
 
 fn failure(node: &str, error: Error) -> Failure {
+    let is_forbidden = error == Error::NoAuth;
     let plain = Failure::from(error);
-    Failure::new(plain.code, format_args!("deleting {node}: {plain}"))
+    let message = format!("deleting {node}: {plain}");
+    // The ACL of the directory forbids the deletion of a child.
+    let directory = node.rsplit_once('/').map_or(node, |(directory, _)| directory);
+    if is_forbidden { Failure::forbidden(directory, message) } else { Failure::new(plain.code, message) }
 }

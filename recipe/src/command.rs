@@ -2,7 +2,7 @@
 
 use crate::contender::{Own, Place, Sequence};
 use crate::event::{Look, Refusal, SessionEnd};
-use crate::foreign::Foreign;
+use crate::foreign::Stranger;
 
 /// One output of the machine. `Grant`, `Lose` and `End` go to the caller. Every other command is a request, and one
 /// event answers it. The [group](crate::Group) of the contender sends some requests for all its members.
@@ -49,8 +49,8 @@ pub enum End {
     Refused(Refusal),
     /// The queue's sequence numbers are near their end.
     Exhausted(Sequence),
-    /// A contender of another client is in the queue.
-    Foreign(Foreign),
+    /// A contender of another client, or of another kind, is there.
+    Foreign(Stranger),
     /// Somebody else deleted our node.
     NodeDeleted,
     /// The session is over.

@@ -4,7 +4,7 @@ use alloc::{string::String, vec::Vec};
 use core::fmt;
 
 use crate::contender::Own;
-use crate::foreign::Foreign;
+use crate::foreign::Stranger;
 
 /// The read that follows the create at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,8 +20,8 @@ pub enum Look {
 pub enum Sight {
     /// The names of the directory's children, none of which is a contender of another client.
     Children(Vec<String>),
-    /// A contender of another client that is among the children.
-    Foreign(Foreign),
+    /// A contender of another client that is among the children, or another kind that the path has.
+    Foreign(Stranger),
     /// The number of the directory's children.
     Count(usize),
     /// The read got no answer, or the server refused it. The node exists all the same.
@@ -90,8 +90,8 @@ pub enum Event {
     Recovered(Option<Own>),
     /// Reply to `List`: the children's names, none of which is a contender of another client.
     Listed(Vec<String>),
-    /// Reply to `List` or `WatchPredecessor`: a contender of another client.
-    Foreign(Foreign),
+    /// Reply to `List` or `WatchPredecessor`: a contender of another client, or another kind that the path has.
+    Foreign(Stranger),
     /// Reply to `WatchPredecessor`: whether the node existed, and is watched from now on.
     PredecessorWatched(bool),
     /// Reply to `Delay`: the takeover delay is over.

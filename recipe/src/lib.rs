@@ -52,7 +52,8 @@
 //!    deleted it, and the predecessor was exclusive. By (2) that is its holder's release, and by (1) an exclusive
 //!    holder has no lower contender. The release of a reader proves nothing about other readers, so a writer looks
 //!    again. Lower contenders include contenders of other clients: a look that shows a live one, lower or higher,
-//!    gives `Foreign` instead of a listing, and ends the acquisition. *Lease*: only `Confirmed` leads to `Held`, and
+//!    gives `Foreign` instead of a listing, and ends the acquisition. So does a look that shows that the path has another
+//!    [kind](PathKind). *Lease*: only `Confirmed` leads to `Held`, and
 //!    the driver sends `Confirmed` only while the lease is valid.
 //! 2. One transaction that writes to a contender's node and deletes it is that contender's release. Only the command
 //!    `Release` does both. The machine gives it only in `Confirming`, in the states of a held lock, and to repeat it:
@@ -89,16 +90,18 @@ mod group;
 mod lease;
 mod machine;
 mod observer;
+mod path_kind;
 mod permits;
 mod stage;
 
 pub use command::{Command, End};
 pub use contender::{Ahead, Kind, LAST_SEQUENCE, Others, Own, Place, Sequence, Standing, standing};
 pub use event::{Event, Look, Refusal, SessionEnd, Sight};
-pub use foreign::{Child, Foreign, ForeignClient, session};
+pub use foreign::{Child, Foreign, ForeignClient, Stranger, session};
 pub use group::{Group, Input, Output};
 pub use lease::{DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Moment, Reckoning, Term};
 pub use machine::{Arrival, Machine, Patience, Takeover};
 pub use observer::{Footing, Instruction, Observation, Observer, Stamp};
+pub use path_kind::{OtherKind, PathKind, Signs};
 pub use permits::{Misfit, Ruling, Stock, Wish, rule};
 pub use stage::{HoldNumber, Stage, Step, Ticket, Turned};

@@ -383,7 +383,8 @@ impl Driver {
                 // Each create gets another id, because an earlier one may still take effect.
                 self.id = Uuid::new_v4();
                 let lock = self.locks().next()?;
-                let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref()).encode();
+                let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref());
+                let data = data.contending_for(lock.kind).encode();
                 let entries = self.entries();
                 self.request(None, move |client| requests::enter(client, entries, data, look));
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::warn;
-use zklock_recipe::{Arrival, End, Event, Look, Patience};
+use zklock_recipe::{Arrival, End, Event, Look, Patience, Stranger};
 
 use super::error::AcquireError;
 use crate::contender::{Attended, Driver, Outcome};
@@ -100,22 +100,24 @@ impl Acquirer {
     }
 
     pub(crate) fn error(&self, unsuccessful: Unsuccessful) -> AcquireError {
-        let path = match &unsuccessful {
-            Unsuccessful::Ended(lock, _) => self.locks().nth(*lock).map(|lock| lock.path.to_string()),
-            Unsuccessful::Over(_) => None,
+        let (lock, end) = match unsuccessful {
+            Unsuccessful::Over(over) => return AcquireError::over(self.paths(), over),
+            // A group has as many members as there are entries.
+            Unsuccessful::Ended(lock, end) => (&self.entries[lock].lock, end),
         };
-        let path = path.unwrap_or_else(|| self.paths());
-        match unsuccessful {
-            Unsuccessful::Over(over) => AcquireError::over(path, over),
-            Unsuccessful::Ended(_, End::Refused(refusal)) => AcquireError::refused(path, refusal),
-            Unsuccessful::Ended(_, End::Foreign(foreign)) => AcquireError::foreign(path, foreign),
-            Unsuccessful::Ended(_, End::Exhausted(sequence)) => AcquireError::exhausted(path, sequence),
+        let path = lock.path.to_string();
+        match end {
+            End::Refused(refusal) => AcquireError::refused(path, refusal),
+            End::Foreign(Stranger::Client(foreign)) => AcquireError::foreign(path, foreign),
+            End::Foreign(Stranger::Kind(other)) => {
+                AcquireError::other_kind(lock.subject().to_owned(), lock.kind, other)
+            }
+            End::Exhausted(sequence) => AcquireError::exhausted(path, sequence),
             // Of these, only `NodeDeleted` happens here. Nobody gives up or releases for the caller. Only `try_acquire`
             // finds a queue busy. If a ZooKeeper session ends, `contend` goes on in the next one.
-            Unsuccessful::Ended(
-                _,
-                End::NodeDeleted | End::GivenUp | End::Released | End::Busy | End::SessionOver(_),
-            ) => AcquireError::NodeDeleted { path },
+            End::NodeDeleted | End::GivenUp | End::Released | End::Busy | End::SessionOver(_) => {
+                AcquireError::NodeDeleted { path }
+            }
         }
     }
 }

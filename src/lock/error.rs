@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock_recipe::{Foreign, ForeignClient, Refusal, Sequence};
+use zklock_recipe::{Foreign, ForeignClient, OtherKind, PathKind, Refusal, Sequence};
 
 use crate::path::PathProblem;
 use crate::zk::{ConnectError, Over};
@@ -99,8 +99,8 @@ pub enum AcquireError {
     /// reading the predecessor's node (a server reports a node's end only to sessions that may read the node). If it is
     /// the deletion that the ACL forbids, the contender's node stays in the queue until its session ends.
     #[error(
-        "no permission to queue at {path}; authenticate the session, or have ACLs grant READ, CREATE and DELETE on \
-         the directory and READ on every contender's node"
+        "no permission to queue at {path}; authenticate the session by an identity and a password that the ACLs name, or have \
+         them grant READ, CREATE and DELETE on the directory and READ on every contender's node"
     )]
     NotAuthorized {
         /// The lock's path.
@@ -154,6 +154,22 @@ pub enum AcquireError {
         /// The id of the session that owns the node; `None` if this session may not read the node, or if the node is
         /// not ephemeral.
         session: Option<i64>,
+    },
+    /// The path is used for something else. A lock, an election, a semaphore and slots at one path would not see each
+    /// other's contenders, so none of them would keep the others out.
+    #[error(
+        "{path} is wanted as {expected}, and {at} is in use as {found}; a path has one kind: use another path for one of the two"
+    )]
+    OtherKind {
+        /// The path that the caller gave.
+        path: String,
+        /// What the caller wants it for.
+        expected: PathKind,
+        /// The path that is used for something else: the caller's own, or the one above it or below it, of which it is a
+        /// part.
+        at: String,
+        /// What that path is used for.
+        found: PathKind,
     },
     /// Somebody else deleted this contender's node, or the whole directory.
     #[error(
@@ -243,6 +259,11 @@ impl AcquireError {
         Self::ForeignContender { node: format!("{path}/{name}"), path, client, session }
     }
 
+    pub(crate) fn other_kind(path: String, expected: PathKind, other: OtherKind) -> Self {
+        let OtherKind { found, at } = other;
+        Self::OtherKind { path, expected, at, found }
+    }
+
     pub(crate) fn exhausted(path: String, sequence: Sequence) -> Self {
         Self::SequenceExhausted { path, sequence: sequence.0 }
     }
@@ -281,7 +302,9 @@ pub enum QueryError {
         problem: PathProblem,
     },
     /// An ACL forbids the session to list or to read the node.
-    #[error("no permission to read {path}; authenticate the session, or have its ACL grant READ")]
+    #[error(
+        "no permission to read {path}; authenticate the session by an identity and a password that its ACL names, or have it grant READ"
+    )]
     NotAuthorized {
         /// The lock's path.
         path: String,

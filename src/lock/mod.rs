@@ -14,7 +14,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::Kind;
+use zklock_recipe::{Kind, PathKind};
 
 use acquire::Acquirer;
 use contender::{Contender, ForeignContender};
@@ -58,7 +58,7 @@ impl Lock {
     ) -> Result<Self, InvalidLock> {
         let mut settings = options.settings(path, &succession.present())?;
         settings.announcement = Some(Announcement::new(announcement));
-        settings.owns_parent = true;
+        settings.kind = PathKind::Election;
         Ok(Self::of(succession, settings))
     }
 

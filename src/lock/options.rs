@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zklock_recipe::PathKind;
+
 use super::error::InvalidLock;
 use crate::acl::Acl;
 use crate::path::LockPath;
@@ -146,7 +148,7 @@ impl LockOptions {
             takeover_delay: self.takeover_delay,
             hints: Hints::default(),
             announcement: None,
-            owns_parent: false,
+            kind: PathKind::Lock,
             pool: None,
         })
     }

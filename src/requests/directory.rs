@@ -30,6 +30,8 @@ pub(crate) async fn create_directories(client: Arc<Client>, entries: Vec<Entry>)
 /// Creates the lock's directory and its ancestors, those in the chroot included, as container nodes. ZooKeeper removes
 /// container nodes once they are empty.
 pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event {
+    // Before the directory was there, nobody of our kind kept others from the path above.
+    lock.hints.saw_fit(false);
     let (ancestors_acls, acls) = (lock.ancestors_acl.to_client(), lock.acl.to_client());
     let directory = CreateMode::Container.with_acls(zk::Acls::new(&acls));
     // The directory comes first: creating an ancestor that exists takes permission to create it.
@@ -43,7 +45,7 @@ pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event 
         let above = match parent.rsplit_once('/') {
             // The announcement of an election, and the permits of a pool, are children of the parent. So that parent has
             // the lock's own ACL.
-            Some((above, _)) if lock.owns_parent => above,
+            Some((above, _)) if lock.owns_parent() => above,
             _ => parent.as_str(),
         };
         if !above.is_empty()

@@ -7,7 +7,8 @@ use zklock_recipe::{Event, Input, Look, Own, Place, Sight};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
 
-use super::enter_one::{count, create_failure, enter_one, sight};
+use super::enter_one::{beside, count, create_failure, enter_one, sight};
+use super::path_kind::above;
 use super::read::READ_CHUNK;
 use super::reply::failure;
 use crate::settings::Entry;
@@ -44,7 +45,8 @@ async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<In
                 Err(_) => Sight::Nothing,
             },
         };
-        (Own { place, czxid }, seen)
+        let above = above(client, &entry.lock).await;
+        (Own { place, czxid }, beside(&entry.lock, seen, above))
     });
     Ok(Input::Entered(join_all(looks).await))
 }

@@ -1,16 +1,40 @@
 //! The requests by which a contender enters one queue.
 
 use futures::future::join;
-use zklock_recipe::{Event, Look, Own, Place, Refusal, Sequence, Sight};
+use zklock_recipe::{Event, Look, OtherKind, Own, Place, Refusal, Sequence, Sight, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
 
-use super::foreign::live_suspect;
+use super::foreign::stranger;
+use super::path_kind::above;
 use super::reply::failure;
 use crate::settings::{Entry, Settings};
 
-/// Creates a contender and then looks at the queue, in one round trip.
+/// Creates a contender and then looks at the queue, in one round trip. If the path above counts, the look at that one is
+/// sent behind the create.
 pub(super) async fn enter_one(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
+    let entered = enter_queue(client, entry, data, look);
+    match join(entered, above(client, &entry.lock)).await {
+        (Event::Entered { own, sight }, above) => {
+            Event::Entered { own, sight: beside(&entry.lock, sight, above) }
+        }
+        (event, _) => event,
+    }
+}
+
+/// What a contender sees, if this is what a look at the path above shows. The contender exists.
+pub(super) fn beside(lock: &Settings, sight: Sight, above: Result<Option<OtherKind>, Error>) -> Sight {
+    match above {
+        Ok(None) => {
+            lock.hints.saw_fit(true);
+            sight
+        }
+        Ok(Some(other)) => Sight::Foreign(Stranger::Kind(other)),
+        Err(_) => Sight::Nothing,
+    }
+}
+
+async fn enter_queue(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
     let Entry { lock, kind } = entry;
     if look == Look::Count && lock.hints.may_write_directory() {
         match enter_at_once(client, entry, data).await {
@@ -100,9 +124,9 @@ pub(super) fn create_failure(error: Error) -> Event {
 
 /// Returns what a listing after a create shows.
 pub(super) async fn sight(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
-    match live_suspect(client, lock, &children).await {
+    match stranger(client, lock, &children).await {
         Ok(None) => Sight::Children(children),
-        Ok(Some(foreign)) => Sight::Foreign(foreign),
+        Ok(Some(stranger)) => Sight::Foreign(stranger),
         Err(_) => Sight::Nothing,
     }
 }

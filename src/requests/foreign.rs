@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Child, Event, Foreign, ForeignClient};
+use zklock_recipe::{Child, Event, Foreign, ForeignClient, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
+use super::path_kind::{above, around};
 use super::read::READ_CHUNK;
 use super::reply::failure;
 use crate::node::NodeData;
@@ -22,8 +23,28 @@ pub(super) fn is_foreign(name: &str, ephemeral_owner: i64) -> bool {
     matches!(Child::of(name), Child::Suspect(client) if client.contends(session))
 }
 
+/// Returns something with which our contender cannot share the queue: a contender of another client among the children, or
+/// another kind that the path has.
+pub(super) async fn stranger(
+    client: &Client,
+    lock: &Settings,
+    children: &[String],
+) -> Result<Option<Stranger>, Error> {
+    if let Some(foreign) = live_suspect(client, lock, children).await? {
+        return Ok(Some(Stranger::Client(foreign)));
+    }
+    let other = match around(client, lock, children).await? {
+        None => above(client, lock).await?,
+        other => other,
+    };
+    if other.is_none() {
+        lock.hints.saw_fit(true);
+    }
+    Ok(other.map(Stranger::Kind))
+}
+
 /// Returns a contender of another client among these children, if one is there. It reads only suspects.
-pub(super) async fn live_suspect(
+async fn live_suspect(
     client: &Client,
     lock: &Settings,
     children: &[String],

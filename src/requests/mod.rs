@@ -11,6 +11,7 @@ mod foreign;
 mod holder;
 mod lost;
 mod own;
+mod path_kind;
 mod pool;
 mod queue;
 mod read;

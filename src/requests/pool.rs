@@ -8,13 +8,14 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use uuid::Uuid;
-use zklock_recipe::{Event, Kind, Own, Place, Refusal, Stock};
+use zklock_recipe::{Event, Kind, OtherKind, Own, Place, Refusal, Stock};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
 
 use super::directory::create_directory;
 use super::lost::{Search, Searches, find};
 use super::own::{HELD_VERSION, OwnNode};
+use super::path_kind::other_kind;
 use super::read::{Node, READ_CHUNK, is, is_hidden, read};
 use super::reply::failure;
 use super::watch::change;
@@ -273,12 +274,12 @@ pub(crate) async fn settle(
 }
 
 /// The outcome of a change of a pool's stock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stocked {
     /// The pool has it.
     Done,
-    /// The pool is of the other kind, and has this.
-    OtherKind(Stock),
+    /// The path is used for something else.
+    OtherKind(OtherKind),
     /// The pool's data is not zklock's.
     Foreign,
 }
@@ -296,6 +297,10 @@ pub(crate) async fn set_stock(
         let (data, stat) = match client.get_data(directory).await {
             Ok(read) => read,
             Err(Error::NoNode) => {
+                let other = other_kind(&client, queue.subject(), stock.into()).await.map_err(failure)?;
+                if let Some(other) = other {
+                    return Ok(Stocked::OtherKind(other));
+                }
                 if create_pool(client.clone(), pool.clone(), stock).await? {
                     continue;
                 }
@@ -308,7 +313,10 @@ pub(crate) async fn set_stock(
         };
         match (PoolData::decode(&data), stock) {
             (Some(Stock::Permits(_)), Stock::Permits(_)) | (Some(Stock::Slots(_)), Stock::Slots(_)) => {}
-            (Some(found), _) => return Ok(Stocked::OtherKind(found)),
+            (Some(found), _) => {
+                let (found, at) = (found.into(), queue.subject().to_owned());
+                return Ok(Stocked::OtherKind(OtherKind { found, at }));
+            }
             (None, _) => return Ok(Stocked::Foreign),
         }
         // It is written even if it is there already: this server may be behind.

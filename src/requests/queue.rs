@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zklock_recipe::{Event, Place};
 use zookeeper_client::{Client, Error};
 
-use super::foreign::live_suspect;
+use super::foreign::stranger;
 use super::read::{Node, READ_CHUNK, read};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
@@ -13,9 +13,9 @@ use crate::settings::Settings;
 /// Lists the lock's directory.
 pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
     match client.list_children(lock.path.as_str()).await {
-        Ok(children) => match live_suspect(&client, &lock, &children).await {
+        Ok(children) => match stranger(&client, &lock, &children).await {
             Ok(None) => Event::Listed(children),
-            Ok(Some(foreign)) => Event::Foreign(foreign),
+            Ok(Some(stranger)) => Event::Foreign(stranger),
             Err(error) => failure(error),
         },
         Err(Error::NoNode) => Event::NoDirectory,

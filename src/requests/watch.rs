@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{pending, ready};
-use zklock_recipe::{Event, Own, Place, SessionEnd};
+use zklock_recipe::{Event, OtherKind, Own, PathKind, Place, SessionEnd, Stranger};
 use zookeeper_client::{Client, Error, EventType, OneshotWatcher, WatchedEvent};
 
 use super::foreign::{judge, lookalike};
 use super::read::{is, is_hidden, is_there};
 use super::reply::{Reply, end, failure};
+use crate::node::NodeData;
 use crate::settings::Settings;
 
 /// Watches the predecessor's node for its end, and for how it ends, by two watches. Both are sent in one poll.
@@ -38,13 +39,16 @@ pub(crate) async fn watch_predecessor(
         return match is_there(&client, &lock.path.contender(own.place), own).await {
             Ok(false) => Event::OwnTouched,
             // Our node still exists, so somebody created the other node by hand with that number.
-            Ok(true) => Event::Foreign(lookalike(&predecessor.name(), &stat)),
+            Ok(true) => Event::Foreign(Stranger::Client(lookalike(&predecessor.name(), &stat))),
             Err(failure) => failure,
         }
         .into();
     }
     if let Some(foreign) = judge(&predecessor.name(), Some((&bytes, &stat))) {
-        return Event::Foreign(foreign).into();
+        return Event::Foreign(Stranger::Client(foreign)).into();
+    }
+    if let Some(other) = other_kind(&lock, &bytes) {
+        return Event::Foreign(Stranger::Kind(other)).into();
     }
     let watch = match children.await {
         Ok((_, _, children)) => end_of(data, children).boxed(),
@@ -53,6 +57,13 @@ pub(crate) async fn watch_predecessor(
         Err(error) => return failure(error).into(),
     };
     Reply { watch: Some(watch), ..Event::PredecessorWatched(true).into() }
+}
+
+/// Whether the predecessor, by its data, contends for something else than we do.
+fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
+    let found = NodeData::decode(data)?.kind;
+    let at = if found == PathKind::Lock { Some(lock.path.as_str()) } else { lock.path.parent() };
+    (found != lock.kind).then(|| OtherKind { found, at: at.unwrap_or("/").to_owned() })
 }
 
 /// Resolves once the predecessor's node is gone. A write to the node fires the watch of its data. Its deletion fires

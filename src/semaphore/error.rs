@@ -1,6 +1,6 @@
 //! Errors of semaphores and slots: why no permit, and no slot, was acquired.
 
-use zklock_recipe::{Stock, Wish};
+use zklock_recipe::{OtherKind, Stock, Wish};
 
 use crate::lock::error::AcquireError;
 use crate::settings::Settings;
@@ -41,16 +41,6 @@ pub enum SemaphoreError {
         stated: u32,
         /// The number of slots that are there.
         found: u32,
-    },
-    /// The path belongs to a semaphore and was used for slots, or the other way round.
-    #[error("{found} at {path}, and it was used for {wanted}; use another path, or the other call")]
-    OtherKind {
-        /// The path.
-        path: String,
-        /// What is there: `a semaphore is` or `slots are`.
-        found: &'static str,
-        /// What the call wanted: `a semaphore` or `slots`.
-        wanted: &'static str,
     },
     /// The weight is zero, or more than the semaphore has. It would never be granted.
     #[error(
@@ -111,11 +101,9 @@ impl SemaphoreError {
         match (found, stated) {
             (Stock::Permits(found), Stock::Permits(stated)) => Self::Capacity { path, stated, found },
             (Stock::Slots(found), Stock::Slots(stated)) => Self::Count { path, stated, found },
-            (Stock::Permits(_), Stock::Slots(_)) => {
-                Self::OtherKind { path, found: "a semaphore is", wanted: "slots" }
-            }
-            (Stock::Slots(_), Stock::Permits(_)) => {
-                Self::OtherKind { path, found: "slots are", wanted: "a semaphore" }
+            (Stock::Permits(_), Stock::Slots(_)) | (Stock::Slots(_), Stock::Permits(_)) => {
+                let other = OtherKind { found: found.into(), at: path.clone() };
+                AcquireError::other_kind(path, stated.into(), other).into()
             }
         }
     }

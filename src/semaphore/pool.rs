@@ -47,7 +47,7 @@ impl Pool {
         let path = LockPath::parse(path, session.chroot())
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         let mut queue = options.clone().settings(&path.of_child(QUEUE), &session)?;
-        queue.owns_parent = true;
+        queue.kind = stated.into();
         // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.
         (queue.takeover_delay, queue.stop_margin) = (Duration::ZERO, Duration::ZERO);
         let mut permits = options.settings(&path.of_child(PERMITS), &session)?;
@@ -185,7 +185,9 @@ impl Pool {
         };
         match self.succession().patiently(set).await {
             Ok(Ok(Stocked::Done)) => Ok(()),
-            Ok(Ok(Stocked::OtherKind(found))) => Err(SemaphoreError::other(path(), found, stock)),
+            Ok(Ok(Stocked::OtherKind(other))) => {
+                Err(AcquireError::other_kind(path(), stock.into(), other).into())
+            }
             Ok(Ok(Stocked::Foreign)) => Err(SemaphoreError::foreign(self.permits())),
             Ok(Err(refused)) => Err(refused.into()),
             Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }.into()),

@@ -15,6 +15,7 @@ mod expiry;
 mod fencing;
 mod foreign;
 mod guard;
+mod kinds;
 mod lazy;
 mod leader;
 mod limits;

@@ -65,7 +65,8 @@ async fn what_is_not_there_is_refused() {
     let error = session.semaphore(PATH, 4).unwrap().acquire().await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "slots are at /workers, and it was used for a semaphore; use another path, or the other call"
+        "/workers is wanted as a semaphore, and /workers is in use as slots; a path has one kind: use another path for one of \
+         the two"
     );
     assert!(slots.set_count(0).await.is_err());
     until_nothing_is_left(&server).await;

@@ -70,14 +70,23 @@ impl fmt::Display for Address {
     }
 }
 
+/// The chroot of a connect string; `/` if it has none.
+pub(super) fn chroot(connect_string: &str) -> String {
+    let (_, chroot) = split(connect_string.rsplit(',').next().unwrap_or_default());
+    if chroot.is_empty() { "/".to_owned() } else { chroot.to_owned() }
+}
+
+/// Splits the last server of a connect string from the chroot. The slashes of a scheme are none.
+fn split(last: &str) -> (&str, &str) {
+    let scheme = last.find("://").map_or(0, |at| at + "://".len());
+    last.split_at(last[scheme..].find('/').map_or(last.len(), |slash| scheme + slash))
+}
+
 /// The servers that a connect string names.
 pub(super) fn parse(connect_string: &str) -> Result<Vec<Address>, Failure> {
     let mut servers = connect_string.split(',').collect::<Vec<_>>();
     if let Some(last) = servers.last_mut() {
-        // Cut off the chroot. The slashes of a scheme are none.
-        let scheme = last.find("://").map_or(0, |at| at + "://".len());
-        let end = last[scheme..].find('/').map_or(last.len(), |slash| scheme + slash);
-        *last = &last[..end];
+        *last = split(last).0;
     }
     servers.into_iter().map(Address::parse).collect::<Result<_, _>>().map_err(|problem| {
         Failure::usage(format_args!(
@@ -107,6 +116,15 @@ mod tests {
         assert_eq!(servers, expected);
         assert_eq!(servers[2].connect_string(), "tcp+tls://zk3:2181");
         assert_eq!(servers[3].connect_string(), "tcp://[::1]:2281");
+    }
+
+    #[test]
+    fn a_chroot_stands_behind_the_last_server() {
+        for (text, expected) in
+            [("zk1,zk2", "/"), ("tcp+tls://zk1", "/"), ("zk1,tcp://zk2:1/app/locks", "/app/locks")]
+        {
+            assert_eq!(chroot(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -28,7 +28,13 @@ pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure
         .map(|member| json!({ "id": member.id, "host": member.host, "votes": member.votes }));
     let locks = seen.locks.iter().map(|queue| {
         let foreign = queue.foreign.iter().map(Stranger::from).collect::<Vec<_>>();
-        json!({ "path": queue.path, "contenders": queue.contenders, "foreign": foreign })
+        json!({
+            "path": queue.path,
+            "exists": queue.missing.is_none(),
+            "contenders": queue.contenders,
+            "waiting": queue.holder.as_ref().map_or(0, |holder| holder.waiting),
+            "foreign": foreign,
+        })
     });
     json!({
         "servers": seen.servers.iter().map(server).collect::<Vec<_>>(),

@@ -21,17 +21,21 @@ use std::pin::pin;
 use std::process::ExitCode;
 
 use futures::future::{Either, join, join_all, select, try_join, try_join_all};
+use jiff::Timestamp;
 use zklock::{ForeignClient, Session};
 
 use crate::args::Doctor;
 use crate::closing;
 use crate::connection::Connection;
+use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::place::Place;
+use crate::queue::{entries, holders};
 use finding::Severity;
 use lease::Arithmetic;
-use seen::{Queue, Seen, Server, Wishes};
+use seen::{Holder, Queue, Seen, Server, Wishes};
 use server::Questioner;
 
 /// The default session timeout of the library.
@@ -41,7 +45,7 @@ const DEFAULT_SESSION_TIMEOUT: std::time::Duration = std::time::Duration::from_s
 type Looks = (Arithmetic, Vec<Queue>);
 
 /// Looks, and prints the report.
-pub(crate) async fn examine(doctor: Doctor, connection: &Connection) -> Outcome {
+pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Console) -> Outcome {
     let wishes = Wishes {
         session_timeout: connection.session_timeout.unwrap_or(DEFAULT_SESSION_TIMEOUT),
         exact: connection.session_timeout.is_some(),
@@ -58,6 +62,8 @@ pub(crate) async fn examine(doctor: Doctor, connection: &Connection) -> Outcome 
     let findings = finding::findings(&seen);
     if doctor.json {
         output::print_json(&json::report(&seen, &findings, failure.as_ref()))?;
+    } else if console.is_quiet() {
+        output::print(&report::problems(&findings))?;
     } else {
         output::print(&report::text(&seen, &findings))?;
     }
@@ -94,15 +100,27 @@ fn nobody(connection: &Connection) -> Failure {
 async fn session(connection: &Connection, locks: &[String]) -> Result<Looks, Failure> {
     let session = connection.session_as_granted().await?;
     let lengths = Arithmetic::of(&session);
-    let queues = try_join_all(locks.iter().map(|path| queue(&session, path))).await;
+    let queues = try_join_all(locks.iter().map(|path| queue(connection, &session, path))).await;
     closing::session(&session).await;
     Ok((lengths, queues?))
 }
 
-async fn queue(session: &Session, path: &str) -> Result<Queue, Failure> {
+async fn queue(connection: &Connection, session: &Session, path: &str) -> Result<Queue, Failure> {
     let lock = session.lock(path)?;
     let (contenders, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
     // Nodes of other clients with names like zklock's are in both lists.
     let alike = foreign.iter().filter(|one| one.client == ForeignClient::Lookalike).count();
-    Ok(Queue { path: path.to_owned(), contenders: contenders.len().saturating_sub(alike), foreign })
+    let place = if contenders.is_empty() { Some(Place::of(connection, path).await?) } else { None };
+    let queue = entries(&contenders);
+    let holders = holders(&queue);
+    let holder = holders.first().map(|holder| Holder {
+        owner: holder.owner_text(),
+        came: holder.since_text(Timestamp::now()),
+        session: holder.session_text(),
+        waiting: queue.len() - holders.len(),
+    });
+    let contenders = contenders.len().saturating_sub(alike);
+    let missing =
+        place.and_then(|place| place.missing(connection, path).err()).map(|missing| missing.to_string());
+    Ok(Queue { path: path.to_owned(), missing, contenders, holder, foreign })
 }

@@ -31,6 +31,11 @@ pub(super) fn text(seen: &Seen, findings: &[Finding]) -> String {
     text
 }
 
+/// The findings that are worse than a note.
+pub(super) fn problems(findings: &[Finding]) -> String {
+    findings.iter().filter(|finding| finding.severity < Severity::Note).map(paragraph).collect()
+}
+
 fn servers(seen: &Seen) -> String {
     let header = ["SERVER", "MODE", "VERSION", "READ", "WRITE", "TICK", "LONGEST SESSION"];
     let mut text = table::aligned(header, seen.servers.iter().map(row));
@@ -38,8 +43,13 @@ fn servers(seen: &Seen) -> String {
     identities.sort();
     identities.dedup();
     if !identities.is_empty() {
+        let digest = identities.iter().any(|identity| identity.starts_with("digest:"));
+        // The name says nothing of the password.
+        let caveat =
+            if digest { " They take any password for a digest: only an ACL compares it." } else { "" };
         let identities = identities.into_iter().map(|identity| harmless(identity)).collect::<Vec<_>>();
-        let _infallible = writeln!(text, "\nThe servers know this client as {}.", identities.join(", "));
+        let identities = identities.join(", ");
+        let _infallible = writeln!(text, "\nThe servers know this client as {identities}.{caveat}");
     }
     text
 }

@@ -27,9 +27,22 @@ pub(super) struct Seen {
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) path: String,
+    /// Why the path has no queue, if it does not exist.
+    pub(super) missing: Option<String>,
     /// How many zklock contenders it has.
     pub(super) contenders: usize,
+    pub(super) holder: Option<Holder>,
     pub(super) foreign: Vec<ForeignContender>,
+}
+
+/// The first one that holds a lock, as text.
+#[derive(Clone, Debug)]
+pub(super) struct Holder {
+    pub(super) owner: String,
+    pub(super) came: String,
+    pub(super) session: String,
+    /// How many wait for it and for those that hold the lock beside it.
+    pub(super) waiting: usize,
 }
 
 /// The wishes in the options.

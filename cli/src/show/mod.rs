@@ -22,6 +22,7 @@ use crate::console::Console;
 use crate::election::Election;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
+use crate::place;
 use crate::pool::{Pool, Stock};
 use crate::queue::{self, Entry, Stranger};
 use crate::{output, table};
@@ -50,12 +51,12 @@ pub(crate) async fn show(show: Show, connection: &Connection, console: Console) 
         ));
     }
     let session = connection.session().await?;
-    let outcome = answer(&show, &session, console).await;
+    let outcome = answer(&show, connection, &session, console).await;
     closing::session(&session).await;
     outcome
 }
 
-async fn answer(show: &Show, session: &Session, console: Console) -> Outcome {
+async fn answer(show: &Show, connection: &Connection, session: &Session, console: Console) -> Outcome {
     let (lock, election) = lock(session, &show.path).await?;
     let pool = Pool::at(session, &show.path).await?;
     if show.watch
@@ -75,12 +76,21 @@ async fn answer(show: &Show, session: &Session, console: Console) -> Outcome {
     }
     let (queue, mut foreign) = look::seen(&lock).await?;
     foreign.extend(pool.iter().flat_map(|pool| pool.foreign.iter().cloned()));
+    let is_held = !queue.is_empty() || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty());
+    let once = slots::seen(session, &show.path).await?;
+    // Whatever is there, the path exists then.
+    let is_used = is_held || pool.is_some() || !foreign.is_empty() || !once.is_empty();
+    let unheld = if is_used {
+        Ok(format!("nobody holds {}", show.path))
+    } else {
+        place::unheld(connection, session, &show.path).await
+    };
     // With --exit-code the code is the answer, and a quiet user reads nothing else.
-    if !(show.exit_code && console.is_quiet()) {
-        let once = slots::seen(session, &show.path).await?;
-        print(show, election.as_ref(), pool.as_ref(), &queue, &foreign, &once)?;
+    if !(show.exit_code && console.is_quiet()) && (unheld.is_ok() || show.json) {
+        let unheld = unheld.as_deref().unwrap_or_default();
+        print(show, election.as_ref(), pool.as_ref(), &queue, &foreign, &once, unheld)?;
     }
-    let is_held = !queue.is_empty() || pool.is_some_and(|pool| !pool.holders.is_empty());
+    unheld?;
     match show.exit_code && !is_held {
         true => Ok(Code::No.into()),
         false => Ok(ExitCode::SUCCESS),
@@ -108,6 +118,7 @@ fn print(
     queue: &[Entry],
     foreign: &[Stranger],
     once: &[Slot],
+    unheld: &str,
 ) -> Result<(), Failure> {
     if show.json {
         return output::print_json(&Queue {
@@ -129,7 +140,7 @@ fn print(
     if queue.is_empty() && pool.is_some() {
         // The semaphore or the slots are all there is.
     } else if queue.is_empty() {
-        output::print(&format!("nobody holds {}\n", show.path))?;
+        output::print(&format!("{unheld}\n"))?;
     } else {
         output::print(&table(queue, Timestamp::now()))?;
     }

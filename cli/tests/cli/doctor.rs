@@ -22,11 +22,12 @@ fn modes(report: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn one_server_is_reported_and_warned_of() {
+async fn one_server_of_this_machine_is_reported() {
     let server = ZooKeeper::start().await.unwrap();
     let address = server.connect_string();
     let run = support::program::run(&["doctor", "--servers", &address]);
-    assert_eq!(run.code, Some(1), "{run:?}");
+    // A busy machine makes slow requests, and they are worth a warning.
+    assert!(matches!(run.code, Some(0 | 1)), "{run:?}");
     assert_eq!(run.stderr, "");
     assert!(!run.stdout.contains('\u{1b}'), "colours in a pipe: {run:?}");
     let lines =
@@ -40,7 +41,7 @@ async fn one_server_is_reported_and_warned_of() {
         "Tick reckoned with         2s",
         "A guard stays valid for    2.25s at least, 9.1s at most, once ZooKeeper falls silent",
         "A crash blocks others for  12s at most; if the server goes, too, until it is back and 12s more",
-        "WARNING  there is but one server",
+        "NOTE     there is but one server",
         "         -> run three",
     ] {
         assert!(run.stdout.contains(&format!("\n{line}")), "{line}: {run:?}");
@@ -51,7 +52,6 @@ async fn one_server_is_reported_and_warned_of() {
 async fn json_has_the_same() {
     let server = ZooKeeper::start().await.unwrap();
     let run = support::program::run(&["doctor", "--json", "-s", &server.connect_string()]);
-    assert_eq!(run.code, Some(1), "{run:?}");
     let report = run.json();
     assert_eq!(codes(&report), ["single-server"]);
     assert_eq!(report["error"], Value::Null);
@@ -289,8 +289,8 @@ async fn a_tick_that_is_not_told_is_learned_by_the_limits() {
     let server = reticent(Duration::from_secs(4)).start().await.unwrap();
     let servers = server.connect_string();
     let report = run(&["doctor", "--json", "-s", &servers]).json();
-    assert_eq!(codes(&report), ["single-server", "tick-unknown"]);
-    assert_eq!(report["findings"][1]["severity"], "note");
+    assert_eq!(codes(&report), ["tick-unknown", "single-server"]);
+    assert_eq!(report["findings"][0]["severity"], "note");
     assert_eq!(
         (&report["servers"][0]["tick_ms"], &report["session"]["tick_ms"]),
         (&Value::Null, &4000.0.into())
@@ -377,6 +377,6 @@ async fn a_closed_pipe_is_no_panic() {
         .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }

@@ -9,6 +9,7 @@ mod ls;
 mod manual;
 mod once;
 mod permits;
+mod places;
 mod readers;
 mod release;
 mod run;

@@ -182,6 +182,10 @@ async fn what_cannot_be_released() {
 
     let server = server().await;
     let servers = server.connect_string();
+    let missing = zklock(&servers, &RELEASE_UNASKED).await;
+    assert_eq!(missing.code, 66, "{missing:?}");
+    assert!(missing.stderr.contains("/lock/orders does not exist"), "{missing:?}");
+    make(&operator(&server).await, "/lock/orders").await;
     let free = zklock(&servers, &RELEASE_UNASKED).await;
     assert_eq!(free.code, 1, "{free:?}");
     assert!(free.stderr.contains("nobody holds /lock/orders"), "{free:?}");

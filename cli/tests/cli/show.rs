@@ -91,6 +91,8 @@ async fn json_has_all_of_it() {
 async fn a_lock_that_nobody_holds() {
     let server = server().await;
     let servers = server.connect_string();
+    // A directory without contenders is a free lock.
+    make(&operator(&server).await, "/lock/orders/notes").await;
     let shown = zklock(&servers, &["show", "/lock/orders"]).await;
     assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /lock/orders\n"));
     let shown = zklock(&servers, &["show", "/lock/orders", "--json"]).await;
@@ -98,10 +100,8 @@ async fn a_lock_that_nobody_holds() {
         shown.json(),
         json!({"path": "/lock/orders", "contenders": [], "foreign": [], "once": [], "election": null, "pool": null})
     );
-    // A directory without contenders is a free lock.
-    make(&operator(&server).await, "/lock/orders/notes").await;
-    assert_eq!(zklock(&servers, &["show", "/lock/orders"]).await.stdout, "nobody holds /lock/orders\n");
     // A look creates no node.
+    assert_eq!(zklock(&servers, &["show", "/lock/other"]).await.code, 66);
     assert!(operator(&server).await.check_stat("/lock/other").await.unwrap().is_none());
 }
 
@@ -111,6 +111,7 @@ async fn the_exit_code_can_be_the_answer() {
     const HELD: [&str; 3] = ["show", "--exit-code", "/lock/orders"];
     let server = server().await;
     let servers = server.connect_string();
+    make(&operator(&server).await, "/lock/orders").await;
     let free = zklock(&servers, &HELD).await;
     assert_eq!(
         (free.code, free.stdout.as_str(), free.stderr.as_str()),
@@ -118,7 +119,6 @@ async fn the_exit_code_can_be_the_answer() {
     );
     // A contender of another client does not hold it.
     let stranger = operator(&server).await;
-    make(&stranger, "/lock/orders").await;
     let node = contend_as_kazoo(&stranger, "/lock/orders").await;
     assert_eq!(zklock(&servers, &HELD).await.code, 1);
     stranger.delete(&node, None).await.unwrap();
@@ -171,7 +171,8 @@ async fn a_chroot_is_looked_at_from_inside() {
     let server = server().await;
     let inside = format!("{}/app", server.connect_string());
     let shown = zklock(&inside, &["show", "/orders"]).await;
-    assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /orders\n"));
+    assert_eq!((shown.code, shown.stdout.as_str()), (66, ""));
+    assert!(shown.stderr.contains("the chroot /app does not exist"), "{shown:?}");
     let session = Session::connect(&inside).await.unwrap();
     let guard = session.lock_with("/orders", owner("alpha")).unwrap().acquire().await.unwrap();
     let inside = zklock(&inside, &["show", "--json", "/orders"]).await.json();

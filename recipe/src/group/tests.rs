@@ -9,8 +9,9 @@ use crate::command::Command as C;
 use crate::contender::{Place, Sequence};
 use crate::event::Event as E;
 use crate::event::{Look, Refusal, SessionEnd};
-use crate::foreign::{Foreign, ForeignClient};
+use crate::foreign::Stranger;
 use crate::machine::{Arrival, Patience, Takeover};
+use crate::path_kind::{OtherKind, PathKind};
 
 mod leaving;
 mod whole;
@@ -99,8 +100,8 @@ fn releasing() -> Group {
     after(held(), vec![All(E::Release)])
 }
 
-fn stranger() -> Foreign {
-    Foreign { name: "x-1-0000000003".into(), client: ForeignClient::WriteLock, session: Some(1) }
+fn stranger() -> Stranger {
+    Stranger::Kind(OtherKind { found: PathKind::Election, at: "/feed".into() })
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::State::*;
 use super::{Command as C, Event as E, *};
 use crate::contender::LAST_SEQUENCE;
 use crate::event::{Refusal, SessionEnd};
-use crate::foreign::{Foreign, ForeignClient};
+use crate::foreign::{Foreign, ForeignClient, Stranger};
 
 mod behind_readers;
 mod exclusive;
@@ -42,8 +42,9 @@ fn only(nearest: Place) -> Ahead {
     Ahead { nearest, others: Others::All(vec![]) }
 }
 
-fn stranger() -> Foreign {
-    Foreign { name: "x-1-0000000003".to_owned(), client: ForeignClient::WriteLock, session: Some(1) }
+fn stranger() -> Stranger {
+    let name = "x-1-0000000003".to_owned();
+    Stranger::Client(Foreign { name, client: ForeignClient::WriteLock, session: Some(1) })
 }
 
 fn entered(sight: Sight) -> Event {

@@ -1,6 +1,6 @@
 //! What goes over the network, and how the server answers it.
 
-use zklock_recipe::{Event, Foreign, ForeignClient, Input, Look, Own, Place, Sequence, Sight};
+use zklock_recipe::{Event, Foreign, ForeignClient, Input, Look, Own, Place, Sequence, Sight, Stranger};
 
 use crate::findings::{Breach, Witness};
 use crate::follower::{Down, Effect, Up};
@@ -339,7 +339,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     /// The names of a contender's rivals; or the first of them that shows by its name that it is another client's.
-    fn children(&self, session: usize, queue: usize) -> Result<Vec<String>, Foreign> {
+    fn children(&self, session: usize, queue: usize) -> Result<Vec<String>, Stranger> {
         let queue = &self.world.server_of(session).queues[queue];
         let foreign = queue.nodes.iter().find(|node| node.make == Make::Foreign && !self.passes_over());
         foreign.map_or_else(|| Ok(queue.children()), |node| Err(foreign_contender(node)))
@@ -507,6 +507,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 }
 
-fn foreign_contender(node: &Node) -> Foreign {
-    Foreign { name: node.name(), client: ForeignClient::Unknown, session: None }
+fn foreign_contender(node: &Node) -> Stranger {
+    Stranger::Client(Foreign { name: node.name(), client: ForeignClient::Unknown, session: None })
 }

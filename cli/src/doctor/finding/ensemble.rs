@@ -1,6 +1,7 @@
 //! Findings about the servers: how many, which one leads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use super::found::Finding;
 use crate::doctor::seen::{Member, Mode, Seen, Server};
@@ -129,8 +130,12 @@ fn no_leader(seen: &Seen) -> Option<Finding> {
 
 fn single(seen: &Seen) -> Option<Finding> {
     let voters = known_voters(seen);
+    // A server of this very machine is one to try things with.
+    let hosts = seen.servers.iter().flat_map(|server| &server.hosts).collect::<Vec<_>>();
+    let is_local = !hosts.is_empty() && hosts.iter().all(|host| IpAddr::is_loopback(host));
+    let finding = if is_local { Finding::note } else { Finding::warning };
     (seen.is_alone() || voters == 1).then(|| {
-        Finding::warning(
+        finding(
             "single-server",
             "there is but one server: while it is down nobody acquires a lock, and if its disk is lost two may hold one",
             "run three, on three machines",

@@ -6,7 +6,26 @@ use super::found::Finding;
 use crate::doctor::seen::{Queue, Seen};
 
 pub(super) fn findings(seen: &Seen) -> impl Iterator<Item = Finding> {
-    seen.locks.iter().filter_map(foreign)
+    seen.locks.iter().flat_map(|queue| [foreign(queue), missing(queue), waiting(queue)]).flatten()
+}
+
+fn missing(queue: &Queue) -> Option<Finding> {
+    let advice = "if the lock is in use at all, compare the path, and the chroot of --servers, with those of the programs that lock";
+    queue.missing.as_ref().map(|missing| Finding::note("path-missing", missing, advice))
+}
+
+fn waiting(queue: &Queue) -> Option<Finding> {
+    let holder = queue.holder.as_ref().filter(|holder| holder.waiting > 0)?;
+    let (path, owner, came, session) = (&queue.path, &holder.owner, &holder.came, &holder.session);
+    let wait = if holder.waiting == 1 { "1 waits".to_owned() } else { format!("{} wait", holder.waiting) };
+    Some(Finding::note(
+        "lock-waited-for",
+        format!("{wait} at {path} for {owner}, who came at {came}, by session {session}"),
+        format!(
+            "a holder that hangs or is stopped keeps the lock for as long as its process has a session: end that process, or run \
+             `zklock release --force {path}`"
+        ),
+    ))
 }
 
 fn foreign(queue: &Queue) -> Option<Finding> {

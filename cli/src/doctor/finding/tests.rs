@@ -1,5 +1,6 @@
 //! A healthy ensemble, and the findings when something is wrong with it.
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use super::{Finding, Severity, findings};
@@ -253,6 +254,11 @@ fn standalone(id: u8) -> Server {
 #[test]
 fn one_server_is_few() {
     assert_found(|seen| seen.servers = vec![standalone(1)], &[(Warning, "single-server")]);
+    let local = |seen: &mut Seen| {
+        seen.servers = vec![standalone(1)];
+        seen.servers[0].hosts = vec![[127, 0, 0, 1].into(), Ipv6Addr::LOCALHOST.into()];
+    };
+    assert_found(local, &[(Note, "single-server")]);
 }
 
 #[test]

@@ -1,0 +1,188 @@
+//! What a path is to the servers, beyond locks: whether it is there, and whom its ACL admits.
+
+use futures::future::try_join;
+use zklock::Session;
+use zookeeper_client::{Acl, AuthUser, Client, Error, Permission};
+
+use crate::closing;
+use crate::connection::Connection;
+use crate::exit::Code;
+use crate::failure::Failure;
+use crate::text::harmless;
+
+/// Whether a path is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is there, and has so many children.
+    There { children: i32 },
+    /// It is not there.
+    Nothing,
+    /// Not even the chroot is there.
+    NoChroot,
+}
+
+impl Place {
+    /// Looks whether a path is there. No ACL hides that.
+    pub(crate) async fn of(connection: &Connection, path: &str) -> Result<Self, Failure> {
+        let client = connection.client().await?;
+        let seen = try_join(client.check_stat(path), client.check_stat("/")).await;
+        closing::client(client).await;
+        Ok(match seen? {
+            (Some(stat), _) => Self::There { children: stat.num_children },
+            (None, Some(_)) => Self::Nothing,
+            (None, None) => Self::NoChroot,
+        })
+    }
+
+    /// The failure of a question about a path that is not there.
+    pub(crate) fn missing(self, connection: &Connection, path: &str) -> Result<(), Failure> {
+        let path = harmless(path);
+        match self {
+            Self::There { .. } => Ok(()),
+            Self::Nothing => Err(Failure::new(
+                Code::Nothing,
+                format_args!(
+                    "{path} does not exist; check the spelling, unless nobody has used that lock for a minute or more: then \
+                     ZooKeeper has removed it"
+                ),
+            )
+            .expected()),
+            Self::NoChroot => {
+                let chroot = harmless(&connection.chroot());
+                Err(Failure::new(
+                    Code::Nothing,
+                    format_args!("the chroot {chroot} does not exist, so {path} does not; check --servers"),
+                )
+                .expected())
+            }
+        }
+    }
+}
+
+/// Says of a path that nobody holds it, and which locks below it somebody holds. It is a failure if the path does not exist.
+pub(crate) async fn unheld(
+    connection: &Connection,
+    session: &Session,
+    path: &str,
+) -> Result<String, Failure> {
+    let place = Place::of(connection, path).await?;
+    place.missing(connection, path)?;
+    let below = match place {
+        // What may not be listed is not counted.
+        Place::There { children: 1.. } => session.locks_below(path).await.ok(),
+        _ => None,
+    };
+    let held = below.map_or(0, |below| below.locks.len() + below.pools.len());
+    let path = harmless(path);
+    Ok(match held {
+        0 => format!("nobody holds {path}"),
+        1 => format!("nobody holds {path}; a lock below it is held: `zklock ls {path}` shows it"),
+        several => {
+            format!("nobody holds {path}; {several} locks below it are held: `zklock ls {path}` shows them")
+        }
+    })
+}
+
+/// Adds to a refusal by an ACL who this client is, and whom the ACL admits.
+pub(crate) async fn explained(failure: Failure, connection: &Connection) -> Failure {
+    let Some(path) = failure.forbidden_path() else { return failure };
+    match admitted(connection, path).await {
+        Some(admitted) => failure.with(admitted),
+        None => failure,
+    }
+}
+
+/// Says who this client is to the servers, and whom the ACL of a path admits. `None` if the servers do not say.
+async fn admitted(connection: &Connection, path: &str) -> Option<String> {
+    let client = connection.client().await.ok()?;
+    let (users, acl) = (client.list_auth_users().await, guard(&client, path).await);
+    closing::client(client).await;
+    // Servers before 3.7 do not say it.
+    let users = users.unwrap_or_default();
+    let (path, acl) = acl?;
+    Some(text(&users, &path, acl.as_deref()))
+}
+
+/// The nearest node at this path or above it, and its ACL. An ACL is hidden from those whom it grants nothing.
+async fn guard(client: &Client, path: &str) -> Option<(String, Option<Vec<Acl>>)> {
+    let mut path = path;
+    loop {
+        match client.get_acl(path).await {
+            Ok((acl, _)) => return Some((path.to_owned(), Some(acl))),
+            Err(Error::NoAuth) => return Some((path.to_owned(), None)),
+            Err(Error::NoNode) if path != "/" => {
+                path = path
+                    .rsplit_once('/')
+                    .map(|(parent, _)| parent)
+                    .filter(|parent| !parent.is_empty())
+                    .unwrap_or("/");
+            }
+            Err(_) => return None,
+        }
+    }
+}
+
+fn text(users: &[AuthUser], path: &str, acl: Option<&[Acl]>) -> String {
+    let users = users.iter().map(|user| format!("{}:{}", user.scheme(), user.user())).collect::<Vec<_>>();
+    let us = match users.is_empty() {
+        true => "the servers do not say who this client is".to_owned(),
+        false => format!("the servers know this client as {}", harmless(&users.join(" and "))),
+    };
+    let path = harmless(path);
+    let digest = users.iter().find(|user| user.starts_with("digest:"));
+    let caveat = digest.map_or_else(String::new, |user| {
+        format!("; servers take any password for {}, and only an ACL compares it", harmless(user))
+    });
+    let Some(acl) = acl else { return format!("{us}, and the ACL of {path} is hidden from it{caveat}") };
+    let granted = acl.iter().map(|acl| format!("{} {}", name(acl), permissions(acl.permission())));
+    let granted = harmless(&granted.collect::<Vec<_>>().join(", "));
+    format!("{us}, and the ACL of {path} grants {granted}{caveat}")
+}
+
+/// An identity of an ACL, without the hash of its password.
+fn name(acl: &Acl) -> String {
+    let id = if acl.scheme() == "digest" { acl.id().split(':').next().unwrap_or_default() } else { acl.id() };
+    format!("{}:{id}", acl.scheme())
+}
+
+fn permissions(granted: Permission) -> String {
+    let all = [
+        (Permission::READ, "READ"),
+        (Permission::WRITE, "WRITE"),
+        (Permission::CREATE, "CREATE"),
+        (Permission::DELETE, "DELETE"),
+        (Permission::ADMIN, "ADMIN"),
+    ];
+    if granted.has(Permission::ALL) {
+        return "everything".to_owned();
+    }
+    let names = all.iter().filter(|(one, _)| granted.has(*one)).map(|(_, name)| *name).collect::<Vec<_>>();
+    if names.is_empty() { "nothing".to_owned() } else { names.join("+") }
+}
+
+#[cfg(test)]
+mod tests {
+    use zookeeper_client::AuthId;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_both_sides() {
+        let users = [AuthUser::new("ip", "127.0.0.1"), AuthUser::new("digest", "alice")];
+        let granting = |permission| [Acl::new(permission, AuthId::new("digest", "bob:x"))];
+        let us = "the servers know this client as ip:127.0.0.1 and digest:alice";
+        let caveat = "servers take any password for digest:alice, and only an ACL compares it";
+        let said = |acl: Option<&[Acl]>| text(&users, "/lock", acl);
+        assert_eq!(
+            said(Some(&granting(Permission::ALL))),
+            format!("{us}, and the ACL of /lock grants digest:bob everything; {caveat}")
+        );
+        let some = granting(Permission::READ | Permission::CREATE);
+        assert!(said(Some(&some)).contains("grants digest:bob READ+CREATE"));
+        assert_eq!(said(None), format!("{us}, and the ACL of /lock is hidden from it; {caveat}"));
+        assert_eq!(
+            text(&[], "/lock", None),
+            "the servers do not say who this client is, and the ACL of /lock is hidden from it"
+        );
+    }
+}

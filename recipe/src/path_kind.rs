@@ -1,0 +1,154 @@
+//! What a path is used for, and what shows it.
+//!
+//! ```text
+//! kind       where its contenders queue   what else it keeps there
+//! lock       /P                           -
+//! election   /P/queue                     /P/leader, while somebody leads
+//! pool       /P/queue                     /P/permits, with its stock as data
+//! ```
+//!
+//! A path has one kind. Locks of different kinds at one path would not see each other's contenders, and each would be
+//! granted beside the others.
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::contender::Place;
+use crate::permits::Stock;
+
+/// What a path is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathKind {
+    /// A lock, a read-write lock, one of several locks, or slots that run once. These exclude each other.
+    Lock,
+    /// An election.
+    Election,
+    /// A semaphore.
+    Semaphore,
+    /// Slots.
+    Slots,
+}
+
+impl PathKind {
+    /// The names of the nodes that an election or a pool keeps at its path: its queue, its announcement, its permits.
+    pub const INNER: [&'static str; 3] = ["queue", "leader", "permits"];
+}
+
+impl From<Stock> for PathKind {
+    fn from(stock: Stock) -> Self {
+        match stock {
+            Stock::Permits(_) => Self::Semaphore,
+            Stock::Slots(_) => Self::Slots,
+        }
+    }
+}
+
+/// Says it after `as`.
+impl fmt::Display for PathKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lock => "a lock",
+            Self::Election => "an election",
+            Self::Semaphore => "a semaphore",
+            Self::Slots => "slots",
+        })
+    }
+}
+
+/// A path is used for something else than a contender wants it for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OtherKind {
+    /// What the path is used for.
+    pub found: PathKind,
+    /// That path: the contender's own, or the one above it.
+    pub at: String,
+}
+
+/// What a look at a path shows of its kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signs {
+    /// Whether one of its children has a contender's name.
+    pub contended: bool,
+    /// Whether a leader has announced itself.
+    pub announced: bool,
+    /// What the pool has.
+    pub stock: Option<Stock>,
+    /// What the first contender in its inner queue says that it contends for.
+    pub queued: Option<PathKind>,
+}
+
+impl Signs {
+    /// Takes in the names of the path's children.
+    pub fn of_children<S: AsRef<str>>(children: &[S]) -> Self {
+        let contended = children.iter().any(|name| Place::parse(name.as_ref()).is_some());
+        Self { contended, ..Self::default() }
+    }
+
+    /// Returns another kind than the expected one that the path shows. `None` if it shows none: nobody uses it, or all
+    /// use it for the same.
+    pub fn other_than(self, expected: PathKind) -> Option<PathKind> {
+        let signs = [
+            self.stock.map(PathKind::from),
+            self.announced.then_some(PathKind::Election),
+            // A lock at `/P/queue` is that path's, and says nothing of `/P`.
+            self.queued.filter(|kind| *kind != PathKind::Lock),
+            self.contended.then_some(PathKind::Lock),
+        ];
+        signs.into_iter().flatten().find(|found| *found != expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PathKind::*;
+    use super::*;
+
+    const KINDS: [PathKind; 4] = [Lock, Election, Semaphore, Slots];
+
+    fn sign_of(kind: PathKind) -> Signs {
+        match kind {
+            Lock => Signs::of_children(&["lock-0000000007"]),
+            Election => Signs { announced: true, ..Signs::default() },
+            Semaphore => Signs { stock: Some(Stock::Permits(3)), ..Signs::default() },
+            Slots => Signs { stock: Some(Stock::Slots(3)), ..Signs::default() },
+        }
+    }
+
+    #[test]
+    fn each_kind_shows_itself_to_each_other_and_to_none_of_its_own() {
+        for found in KINDS {
+            for expected in KINDS {
+                let other = (found != expected).then_some(found);
+                assert_eq!(sign_of(found).other_than(expected), other, "{expected} where {found} is");
+            }
+        }
+    }
+
+    #[test]
+    fn candidates_show_an_election_that_nobody_leads() {
+        let queued = |kind| Signs { queued: Some(kind), ..Signs::default() };
+        for found in [Election, Semaphore, Slots] {
+            for expected in KINDS {
+                let other = (found != expected).then_some(found);
+                assert_eq!(queued(found).other_than(expected), other);
+            }
+        }
+        for expected in KINDS {
+            assert_eq!(queued(Lock).other_than(expected), None, "a lock at the path below");
+        }
+    }
+
+    #[test]
+    fn a_path_with_other_children_shows_nothing() {
+        for children in [&["orders", "queue", "permits", "leader"][..], &["permit-1-0000000000"], &[]] {
+            for expected in KINDS {
+                assert_eq!(Signs::of_children(children).other_than(expected), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_reader_shows_a_lock() {
+        assert_eq!(Signs::of_children(&["x", "rlock-0000000007"]).other_than(Semaphore), Some(Lock));
+    }
+}

@@ -1,0 +1,81 @@
+//! Looks at what a path is used for, by the nodes that its kind keeps there.
+//!
+//! A contender looks behind its create, so of two that come at once, one sees the other at least. It looks at its own
+//! directory if its listing has a name that an election or a pool would use. It looks at the path above if its own
+//! directory has such a name: the queue of an election or of a pool always has. That look goes out with the first entry
+//! of a lock in a process, and after the directory was made. Later entries rely on it.
+
+use zklock_recipe::{OtherKind, PathKind, Place, Signs};
+use zookeeper_client::{Client, Error, MultiReadResult};
+
+use crate::node::{LeaderData, NodeData, PoolData};
+use crate::settings::Settings;
+
+/// Whether the path above a lock's directory is of another kind. It sends nothing if that is known, or if no kind but a
+/// lock would use a directory of this name.
+pub(super) async fn above(client: &Client, lock: &Settings) -> Result<Option<OtherKind>, Error> {
+    let Some(above) = lock.path.inner_of().filter(|_| !lock.hints.fits()) else { return Ok(None) };
+    // Who contends in this very directory is seen by those who wait there.
+    let (signs, _) = signs(client, above).await?;
+    Ok(found(signs, lock.kind, above))
+}
+
+/// Whether the directory of a lock is a path of another kind, by the names of its children. It sends nothing if no name is
+/// that of a node which another kind keeps.
+pub(super) async fn around(
+    client: &Client,
+    lock: &Settings,
+    children: &[String],
+) -> Result<Option<OtherKind>, Error> {
+    match children.iter().any(|name| PathKind::INNER.contains(&name.as_str())) {
+        true if lock.kind == PathKind::Lock => other_kind(client, lock.path.as_str(), lock.kind).await,
+        _ => Ok(None),
+    }
+}
+
+/// Whether a path is used for something else than this. Nodes that this session may not read show nothing.
+pub(super) async fn other_kind(
+    client: &Client,
+    path: &str,
+    expected: PathKind,
+) -> Result<Option<OtherKind>, Error> {
+    let (mut signs, queued) = signs(client, path).await?;
+    if let (Some(first), None) = (queued, signs.other_than(expected)) {
+        signs.queued = match client.get_data(&first).await {
+            Ok((data, _)) => NodeData::decode(&data).map(|data| data.kind),
+            Err(Error::NoNode | Error::NoAuth) => None,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(found(signs, expected, path))
+}
+
+fn found(signs: Signs, expected: PathKind, path: &str) -> Option<OtherKind> {
+    signs.other_than(expected).map(|found| OtherKind { found, at: path.to_owned() })
+}
+
+/// What one request shows of a path. Also returns the path of the first contender in its inner queue.
+async fn signs(client: &Client, path: &str) -> Result<(Signs, Option<String>), Error> {
+    let [queue, leader, permits] = PathKind::INNER.map(|name| format!("{path}/{name}"));
+    let mut reader = client.new_multi_reader();
+    reader.add_get_children(path)?;
+    reader.add_get_children(&queue)?;
+    reader.add_get_data(&leader)?;
+    reader.add_get_data(&permits)?;
+    let mut results = reader.commit().await?.into_iter();
+    let mut listed = || match results.next() {
+        Some(MultiReadResult::Children { children }) => children,
+        _ => Vec::new(),
+    };
+    let (mut signs, queued) = (Signs::of_children(&listed()), listed());
+    if let Some(MultiReadResult::Data { data, stat }) = results.next() {
+        let is_ephemeral = zklock_recipe::session(stat.ephemeral_owner).is_some();
+        signs.announced = is_ephemeral && LeaderData::decode(&data).is_some();
+    }
+    if let Some(MultiReadResult::Data { data, .. }) = results.next() {
+        signs.stock = PoolData::decode(&data);
+    }
+    // The first one there says what all of them contend for.
+    let first = queued.iter().filter_map(|name| Place::parse(name)).min();
+    Ok((signs, first.map(|first| format!("{queue}/{first}"))))
+}
