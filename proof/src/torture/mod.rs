@@ -40,6 +40,7 @@ mod faults;
 mod finale;
 mod heard;
 mod history;
+mod journal;
 mod mode;
 mod occasion;
 mod part;
@@ -70,11 +71,12 @@ use args::{Mode, Recipe};
 use checker::Verdict;
 use client::Order;
 pub(crate) use client::run as run_client;
-use clients::{Client, Journal};
+use clients::Client;
 use faults::Injector;
 use finale::Finale;
 use heard::Heard;
 use history::{Builder, Fault, History, Remains};
+use journal::Journal;
 use mode::rules;
 pub(crate) use part::Part;
 use part::Setup;
@@ -106,11 +108,14 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     let rules = rules(torture.mode);
     let locks = rules.locks();
     let seed = torture.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
-    eprintln!(
-        "torture: mode {:?}, seed {seed}, {} clients, {} s of faults",
-        torture.mode, torture.clients, torture.seconds
-    );
     let journal = Journal::open(torture.journal.as_deref())?;
+    eprintln!(
+        "torture: mode {:?}, seed {seed}, {} clients, {} s of faults, journal {}",
+        torture.mode,
+        torture.clients,
+        torture.seconds,
+        journal.path().display()
+    );
     let length = Duration::from_secs(torture.seconds);
     let mut plan = schedule::plan(seed, length);
     if torture.lock == Recipe::ZookeeperClient {
@@ -165,7 +170,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     let End { starved, finale, remains, logs } = aftermath(&servers, &clients, &scene, torture.mode).await?;
 
     drop(clients);
-    let builder = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
+    let (builder, mut journal) = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
     let ledgers = registers.iter().map(Register::ledger).collect();
     let mut history = History { ledgers, starved, remains, logs, ..builder.finish(Instant::now()) };
     if let Some(finale) = finale {
@@ -178,7 +183,12 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     if let Some(path) = &torture.report {
         picture::draw(path, &history, &report, times)?;
     }
-    Ok(report.verdict.passed())
+    let passed = report.verdict.passed();
+    journal.write(&report);
+    if passed {
+        journal.discard();
+    }
+    Ok(passed)
 }
 
 /// Follows what the clients say and what is done to them, until all of them have ended.
@@ -186,8 +196,8 @@ async fn listen(
     mut hearing: mpsc::UnboundedReceiver<Heard>,
     mut doing: mpsc::UnboundedReceiver<Fault>,
     scene: Arc<Scene>,
-    journal: Journal,
-) -> Builder {
+    mut journal: Journal,
+) -> (Builder, Journal) {
     let mut builder = Builder::default();
     loop {
         tokio::select! {
@@ -200,7 +210,7 @@ async fn listen(
                 journal.write(&fault);
                 builder.add(fault);
             }
-            else => return builder,
+            else => return (builder, journal),
         }
     }
 }
