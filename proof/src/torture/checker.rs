@@ -6,9 +6,10 @@ use serde::Serialize;
 use zklock::FencingToken;
 
 use super::args::Mode;
-use super::history::{History, Outcome};
+use super::history::{History, Left, Outcome, Remains};
 use super::mode::rules;
 use super::record::Who;
+use super::servers::SERVERS;
 use super::taken::Taken;
 use super::wish::{Claim, conflict};
 use crate::harness::overlaps;
@@ -31,6 +32,8 @@ pub(crate) struct Verdict {
     pub(crate) lost_updates: u64,
     /// Nodes and watches that nobody owned, when all was over.
     pub(crate) orphans: u64,
+    /// Nodes that some of the servers had then, and others had not.
+    pub(crate) divided: u64,
     /// Announcements and ends of announcements that observers were told of, and should not have been.
     pub(crate) misled: u64,
     /// Observers that were not told the present state, when all was over.
@@ -72,8 +75,8 @@ impl Verdict {
 
     pub(crate) fn passed(&self) -> bool {
         let Self { overlaps, partial, out_of_order, lost_updates, .. } = self;
-        let Self { orphans, misled, uninformed, broken, unfinished, crashes, unproven, .. } = self;
-        let of_guards = [overlaps, partial, out_of_order, lost_updates, orphans, unfinished];
+        let Self { orphans, divided, misled, uninformed, broken, unfinished, crashes, unproven, .. } = self;
+        let of_guards = [overlaps, partial, out_of_order, lost_updates, orphans, divided, unfinished];
         let mut wrong = of_guards.into_iter().chain([misled, uninformed, broken, crashes, unproven]);
         wrong.all(|number| *number == 0)
     }
@@ -181,10 +184,19 @@ impl Verdict {
     }
 
     fn remains(&mut self, history: &History) {
-        let remains = &history.remains;
-        self.orphans = remains.nodes.len() as u64 + remains.watches + remains.ephemerals;
-        if self.orphans > 0 {
-            self.tell(1, format!("orphans: {remains:?}"));
+        let Remains { nodes, watches, ephemerals } = &history.remains;
+        for left in nodes {
+            let (number, what) = match left.servers.len() {
+                SERVERS => (&mut self.orphans, "orphan"),
+                _ => (&mut self.divided, "divided"),
+            };
+            *number += 1;
+            let (number, servers) = (*number, &left.servers);
+            self.tell(number, format!("{what}: {} on the servers {servers:?}", owned(left, history)));
+        }
+        self.orphans += watches + ephemerals;
+        if watches + ephemerals > 0 {
+            self.tell(1, format!("orphans: {watches} watches, {ephemerals} nodes without a client"));
         }
     }
 
@@ -217,6 +229,20 @@ impl Verdict {
     }
 }
 
+/// A node, and whether its client knows of the session that it belongs to. In the end, every contender has held in the
+/// session that its client believes in.
+fn owned(left: &Left, history: &History) -> String {
+    let Left { path, session, who, .. } = left;
+    let Some(who) = who else { return format!("{path}, session {session:#x}") };
+    let held = || history.holds.iter().rev().filter(|hold| hold.who.client == who.client);
+    let known = match (held().next(), held().any(|hold| hold.session == *session)) {
+        (Some(last), _) if last.session == *session => "in which its client has held last",
+        (_, true) => "which its client has left",
+        (_, false) => "in which its client has never held",
+    };
+    format!("{path} of {who}, session {session:#x}, {known},")
+}
+
 fn text(claims: &[Claim]) -> String {
     claims.iter().map(Claim::to_string).collect::<Vec<_>>().join(" and ")
 }
@@ -242,7 +268,7 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{Attempt, End, Fault, Hold, Remains};
+    use super::super::history::{Attempt, End, Fault, Hold};
     use super::super::record::How;
     use super::super::schedule::Kind;
     use super::*;
@@ -399,10 +425,27 @@ mod tests {
 
     #[test]
     fn what_is_left_is_an_orphan() {
-        let found = verdict(|it| {
-            it.remains = Remains { nodes: vec!["lock-0000000007".to_owned()], watches: 2, ephemerals: 0 };
-        });
+        let nodes = vec![Left::sample(&[0, 1, 2])];
+        let found = verdict(|it| it.remains = Remains { nodes, watches: 2, ephemerals: 0 });
         assert_eq!(found, Verdict { orphans: 3, ..Verdict::default() });
+    }
+
+    #[test]
+    fn what_only_some_servers_have_is_no_orphan_but_their_fault() {
+        let nodes = vec![Left::sample(&[1])];
+        let found = verdict(|it| it.remains = Remains { nodes, ..Remains::default() });
+        assert_eq!(found, Verdict { divided: 1, ..Verdict::default() });
+        assert!(!found.passed());
+    }
+
+    #[test]
+    fn what_is_left_names_its_session_by_what_its_client_knows_of_it() {
+        let mut history = history();
+        history.holds[2].session = 7;
+        let of = |session| owned(&Left { session, ..Left::sample(&[0]) }, &history);
+        assert_eq!(of(7), "lock-0000000007 of c1.1, session 0x7, in which its client has held last,");
+        assert_eq!(of(1), "lock-0000000007 of c1.1, session 0x1, which its client has left,");
+        assert_eq!(of(9), "lock-0000000007 of c1.1, session 0x9, in which its client has never held,");
     }
 
     #[test]

@@ -1,8 +1,5 @@
 //! The client processes, the links between them and the servers, and what can be done to both.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -191,24 +188,5 @@ async fn listen(client: u16, mut voice: Voice, heard: UnboundedSender<Heard>, en
     }
     if !ending.load(Ordering::SeqCst) {
         let _ = heard.send(Heard::Crashed { client, at: Instant::now() });
-    }
-}
-
-/// The file that keeps everything that is heard and done, if one was asked for.
-#[derive(Clone, Default)]
-pub(crate) struct Journal(Option<Arc<Mutex<File>>>);
-
-impl Journal {
-    pub(crate) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
-        let file = path.map(File::create).transpose().context("cannot create the journal")?;
-        Ok(Self(file.map(|file| Arc::new(Mutex::new(file)))))
-    }
-
-    pub(crate) fn write(&self, entry: &impl serde::Serialize) {
-        if let (Some(file), Ok(line)) = (&self.0, serde_json::to_string(entry)) {
-            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            // The verdict does not need the file.
-            let _ = writeln!(file, "{line}");
-        }
     }
 }

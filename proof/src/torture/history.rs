@@ -143,10 +143,31 @@ pub(crate) struct Fault {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Remains {
     /// Contenders' nodes and an announcement, while all contenders were idle.
-    pub(crate) nodes: Vec<String>,
+    pub(crate) nodes: Vec<Left>,
     pub(crate) watches: u64,
     /// Ephemeral nodes, after all clients were gone.
     pub(crate) ephemerals: u64,
+}
+
+/// A node that was left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Left {
+    /// With its directory.
+    pub(crate) path: String,
+    pub(crate) session: i64,
+    /// Whose it is, unless its data was overwritten.
+    pub(crate) who: Option<Who>,
+    /// The servers that have it.
+    pub(crate) servers: Vec<usize>,
+}
+
+impl Left {
+    /// One of the first contender, for tests.
+    #[cfg(test)]
+    pub(crate) fn sample(servers: &[usize]) -> Self {
+        let who = Some(Who { client: 1, task: 1 });
+        Self { path: "lock-0000000007".to_owned(), session: 1, who, servers: servers.to_vec() }
+    }
 }
 
 /// Builds the history, record by record.

@@ -356,6 +356,7 @@ impl fmt::Display for Report {
             ("grants, writes or reads out of token order", verdict.out_of_order),
             ("lost updates", verdict.lost_updates),
             ("orphan nodes and watches", verdict.orphans),
+            ("nodes that only some of the servers have", verdict.divided),
             ("things that observers should not have been told", verdict.misled),
             ("observers that were not told the end", verdict.uninformed),
             ("other things that the mode forbids", verdict.broken),

@@ -1,7 +1,6 @@
 //! The servers: who leads, who is in trouble, and what an operator may ask and do.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,6 +10,7 @@ use tokio::time::timeout;
 use zklock_testcontainers::Ensemble;
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
+use super::history::Left;
 use super::record::{Entry, Who};
 use super::runs::Kept;
 use super::wish::{ANNOUNCEMENT, LOGS, PERMITS, RECORDS, is_shared, log, path};
@@ -59,16 +59,6 @@ pub(crate) struct Node {
     pub(crate) age: Duration,
 }
 
-impl fmt::Display for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, session, who, .. } = self;
-        match who {
-            Some(who) => write!(f, "{path} of {who}, session {session:#x}"),
-            None => write!(f, "{path}, session {session:#x}"),
-        }
-    }
-}
-
 impl Servers {
     pub(crate) async fn start(tick: Duration) -> anyhow::Result<Arc<Self>> {
         let ensemble = Ensemble::builder(SERVERS)
@@ -114,9 +104,13 @@ impl Servers {
 
     /// An operator's own session.
     pub(crate) async fn operator(&self) -> anyhow::Result<Client> {
-        let connector = Client::connector().with_session_timeout(OPERATOR_TIMEOUT);
-        let connected = timeout(PATIENCE, connector.connect(&self.ensemble.connect_string())).await;
-        connected.context("no session for an operator")?.context("no session for an operator")
+        operator_of(&self.ensemble.connect_string()).await
+    }
+
+    /// An operator for each server, which asks that server only.
+    pub(crate) async fn operators(&self) -> anyhow::Result<Vec<Client>> {
+        let addresses = (0..SERVERS).map(|server| self.ensemble.address(server));
+        try_join_all(addresses.map(async |address| operator_of(&address).await)).await
     }
 
     /// How many watches the servers have in all.
@@ -150,6 +144,37 @@ impl Drop for Trouble {
     }
 }
 
+async fn operator_of(servers: &str) -> anyhow::Result<Client> {
+    let connector = Client::connector().with_session_timeout(OPERATOR_TIMEOUT);
+    let connected = timeout(PATIENCE, connector.connect(servers)).await;
+    connected.context("no session for an operator")?.context("no session for an operator")
+}
+
+/// What contenders have on the servers, and which servers have it. The operators are those of the servers, in order.
+pub(crate) async fn left(operators: &[Client], locks: usize) -> Result<Vec<Left>, Error> {
+    Ok(compared(try_join_all(operators.iter().map(|operator| view(operator, locks))).await?))
+}
+
+/// What an operator sees that contenders have.
+async fn view(operator: &Client, locks: usize) -> Result<Vec<Node>, Error> {
+    let mut nodes = queues(operator, locks).await?.concat();
+    nodes.extend(permits(operator).await?);
+    nodes.extend(node(operator, ANNOUNCEMENT.to_owned()).await?);
+    Ok(nodes)
+}
+
+/// The nodes that some server shows, each once, with the servers that show it.
+fn compared(views: Vec<Vec<Node>>) -> Vec<Left> {
+    let mut left = BTreeMap::<(String, i64), Left>::new();
+    for (server, nodes) in views.into_iter().enumerate() {
+        for Node { path, session, czxid, who, .. } in nodes {
+            let new = Left { path: path.clone(), session, who, servers: Vec::new() };
+            left.entry((path, czxid)).or_insert(new).servers.push(server);
+        }
+    }
+    left.into_values().collect()
+}
+
 /// The queue of each lock, the first one in front.
 pub(crate) async fn queues(operator: &Client, locks: usize) -> Result<Vec<Vec<Node>>, Error> {
     try_join_all((0..locks).map(|lock| queue(operator, path(lock)))).await
@@ -158,12 +183,6 @@ pub(crate) async fn queues(operator: &Client, locks: usize) -> Result<Vec<Vec<No
 /// The permits or slots that are there, the oldest first.
 pub(crate) async fn permits(operator: &Client) -> Result<Vec<Node>, Error> {
     queue(operator, PERMITS.to_owned()).await
-}
-
-/// The path of the election's announcement, if there is one.
-pub(crate) async fn announcement(operator: &Client) -> Result<Option<String>, Error> {
-    let found = operator.check_stat(ANNOUNCEMENT).await?;
-    Ok(found.map(|_| ANNOUNCEMENT.to_owned()))
 }
 
 /// Makes the logs of the locks.
@@ -215,20 +234,25 @@ async fn queue(operator: &Client, directory: String) -> Result<Vec<Node>, Error>
     };
     let mut nodes = Vec::new();
     for name in names {
-        let path = format!("{directory}/{name}");
-        match operator.get_data(&path).await {
-            Err(Error::NoNode) => {}
-            read => {
-                let (data, stat) = read?;
-                let (session, who, shared) = (stat.ephemeral_owner, owner(&data), is_shared(&name));
-                let (czxid, age) = (stat.czxid, age(stat.ctime));
-                nodes.push(Node { path, shared, session, czxid, who, age });
-            }
-        }
+        nodes.extend(node(operator, format!("{directory}/{name}")).await?);
     }
     // The last ten digits are the number, whatever stands before.
     nodes.sort_by(|one, other| number(&one.path).cmp(number(&other.path)));
     Ok(nodes)
+}
+
+/// The node with this path, if it is there.
+async fn node(operator: &Client, path: String) -> Result<Option<Node>, Error> {
+    match operator.get_data(&path).await {
+        Err(Error::NoNode) => Ok(None),
+        read => {
+            let (data, stat) = read?;
+            let shared = path.rsplit('/').next().is_some_and(is_shared);
+            let (session, who, czxid, age) =
+                (stat.ephemeral_owner, owner(&data), stat.czxid, age(stat.ctime));
+            Ok(Some(Node { path, shared, session, czxid, who, age }))
+        }
+    }
 }
 
 /// What both recipes say of a contender.
@@ -245,4 +269,22 @@ fn age(created: i64) -> Duration {
 
 fn number(name: &str) -> &str {
     name.get(name.len().saturating_sub(10)..).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(path: &str, czxid: i64) -> Node {
+        let (path, age) = (path.to_owned(), Duration::ZERO);
+        Node { path, shared: false, session: 1, czxid, who: None, age }
+    }
+
+    #[test]
+    fn a_node_is_left_on_the_servers_that_show_it() {
+        let (all, one, again) = (node("/a", 1), node("/b", 2), node("/b", 3));
+        let left = compared(vec![vec![all.clone()], vec![all.clone(), one], vec![all, again]]);
+        let left: Vec<_> = left.iter().map(|left| (left.path.as_str(), left.servers.as_slice())).collect();
+        assert_eq!(left, [("/a", &[0, 1, 2][..]), ("/b", &[1]), ("/b", &[2])]);
+    }
 }

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
-    use crate::torture::history::{End, Fault, Remains};
+    use crate::torture::history::{End, Fault, Left, Remains};
     use crate::torture::schedule::Kind;
     use crate::torture::wish::{ANNOUNCEMENT, Claim};
 
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn an_announcement_that_is_left_is_an_orphan() {
-        let nodes = vec![ANNOUNCEMENT.to_owned()];
+        let nodes = vec![Left { path: ANNOUNCEMENT.to_owned(), ..Left::sample(&[0, 1, 2]) }];
         let found = verdict(|it| it.remains = Remains { nodes, ..Remains::default() });
         assert_eq!(found, Verdict { orphans: 1, ..Verdict::default() });
     }

@@ -92,7 +92,7 @@ mod tests {
     use crate::harness::Instant;
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
-    use crate::torture::history::Remains;
+    use crate::torture::history::{Left, Remains};
     use crate::torture::record::Who;
 
     const ONE: Who = Who { client: 1, task: 1 };
@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn a_node_left_in_any_queue_is_an_orphan() {
-        let nodes = vec!["/lock/torture/queue-4/lock-0000000003".to_owned()];
+        let path = "/lock/torture/queue-4/lock-0000000003".to_owned();
+        let nodes = vec![Left { path, ..Left::sample(&[0, 1, 2]) }];
         let found = verdict(|it| it.remains = Remains { nodes, ..Remains::default() });
         assert_eq!(found, Verdict { orphans: 1, ..Verdict::default() });
     }
