@@ -435,7 +435,7 @@ impl Driver {
             }
             (Command::Recover, None) => {
                 let (id, searches) = (self.id, self.session.searches().clone());
-                let search = if member.lost { Search::Together } else { Search::Alone };
+                let search = if member.lost { Search::Present } else { Search::After };
                 self.request_of(index, None, move |client| {
                     requests::find(client, lock, id, searches, search)
                 });
