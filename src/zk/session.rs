@@ -16,6 +16,7 @@ use super::background::{self, Background};
 use super::confirmation::Confirmation;
 use super::connections::{Closing, Connections};
 use super::dialer::{Dialer, Established};
+use super::entrance::Entrance;
 use super::guards::{self, Guards, Holder};
 use super::late_creates::{self, LateCreates};
 use super::link::{Link, Requester};
@@ -32,6 +33,7 @@ pub(crate) struct ZkSession {
     chroot: String,
     runtime: Handle,
     requester: Requester,
+    entrance: Arc<Entrance>,
     lease: Arc<SharedLease>,
     over: watch::Receiver<Option<Closing>>,
     background: Background,
@@ -85,11 +87,13 @@ impl ZkSession {
         over: watch::Receiver<Option<Closing>>,
         background: Background,
     ) -> Self {
+        let requester = Requester::new(link);
         Self {
             id,
             chroot,
             runtime,
-            requester: Requester::new(link),
+            entrance: Entrance::new(requester.clone(), background.clone()),
+            requester,
             lease,
             over,
             guards: Guards::new(background.clone()),
@@ -119,6 +123,11 @@ impl ZkSession {
     /// Sends requests to the servers.
     pub(crate) fn requester(&self) -> &Requester {
         &self.requester
+    }
+
+    /// The entrance, which the entries pass.
+    pub(crate) fn entrance(&self) -> &Arc<Entrance> {
+        &self.entrance
     }
 
     /// What the contenders know of their nodes, and their searches for nodes of lost creates.
