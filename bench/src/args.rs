@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Line(Line),
     /// Time until the last of many observers is told who leads an election.
     Elect(Elect),
+    /// What an acquisition costs beside what its session holds, and what a burst of acquisitions costs the guards.
+    Carry(Carry),
 }
 
 #[derive(Debug, Args)]
@@ -96,7 +98,29 @@ pub(crate) struct Elect {
     pub(crate) common: Common,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize)]
+pub(crate) struct Carry {
+    /// How many guards there are beside an acquisition.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) guards: u32,
+    /// How many observers there are beside an acquisition.
+    #[arg(long, value_name = "N", default_value_t = 4_000)]
+    pub(crate) observers: u32,
+    /// How many keys are acquired at once.
+    #[arg(long, value_name = "N", default_value_t = 5_000)]
+    pub(crate) keys: u32,
+    /// How many locks are acquired at once beside a hundred guards.
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) burst: u32,
+    /// As `burst`, while the connection breaks.
+    #[arg(long, value_name = "N", default_value_t = 40_000)]
+    pub(crate) broken: u32,
+    #[serde(skip)]
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Common {
     /// Measure on this server, `host:port`, instead of one started for the purpose.
     #[arg(long, value_name = "SERVER", value_parser = one_server)]

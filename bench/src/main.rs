@@ -7,9 +7,11 @@
 //! ```
 //!
 //! `compare` has the peers take turns, slice by slice, so that whatever disturbs the machine disturbs them all alike.
-//! `memory` says what a waiting acquisition costs, `line` what tasks in line for a key cost, and `elect` how long it takes to tell observers who leads.
+//! `memory` says what a waiting acquisition costs, `line` what tasks in line for a key cost, `elect` how long it takes to tell observers who leads, and
+//! `carry` what one session carries.
 
 mod args;
+mod carry;
 mod compare;
 mod elect;
 mod line;
@@ -43,5 +45,6 @@ async fn run(arguments: Arguments) -> anyhow::Result<bool> {
         Command::Memory(memory) => memory::run(&memory).await,
         Command::Line(line) => line::run(&line).await,
         Command::Elect(elect) => elect::run(&elect).await.map(|()| true),
+        Command::Carry(carry) => carry::run(&carry).await.map(|()| true),
     }
 }

@@ -84,7 +84,7 @@ pub enum Event {
     /// Reply to `CreateDirectory`: the directory exists now.
     DirectoryReady,
     /// Reply to `Enter`, `CreateDirectory`, `Confirm` or `Release`: it was not sent, or had no effect, because of another
-    /// member of the contender's group.
+    /// member of the contender's group. Or the caller gave up before `Enter` was sent.
     Withheld,
     /// Reply to `Recover`: our node, if it exists.
     Recovered(Option<Own>),

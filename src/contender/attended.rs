@@ -6,6 +6,22 @@
 //! polled for half a session timeout, it is abandoned: an acquisition gives up its place, and a release goes on in the
 //! background.
 //!
+//! # A runtime that is behind
+//!
+//! After a lost connection, thousands of works may ask to be polled at once. The runtime then needs a while to reach the
+//! last of them, and the task that looks may come earlier: a runtime of several threads has several queues. Work whose
+//! turn has not come is not neglected.
+//!
+//! The work itself shows that: if callers have polled other work of the session late since the last look, by a whole look
+//! or more, this look counts for nobody. A runtime polls tasks about in the order in which they ask. So while it is
+//! behind, it keeps reaching work that has waited for long, and work that it has not reached has hardly waited longer.
+//! Once it has caught up, no work is polled late, and looks count again.
+//!
+//! One caller who polls late, again and again, looks like such a runtime. So neglected work is abandoned after two session
+//! timeouts at the latest.
+//!
+//! # A waiter that hears nothing
+//!
 //! A waiter that hears nothing for a long time looks again: if an ACL has taken the permission to read a node from a
 //! session since the session watched it, the server withholds the node's end.
 
@@ -19,11 +35,14 @@ use futures::task::AtomicWaker;
 use tracing::warn;
 
 use super::driver::{Driver, Outcome};
-use crate::zk::{LOOKS, Looked, ZkSession};
+use crate::zk::{LOOKS, Looked, Service, ZkSession};
 
 /// The number of looks after which work that asks to be polled is overdue: half a session timeout. The session
 /// counts looks and not time, because a blocked runtime polls nobody.
 const LOOKS_UNTIL_OVERDUE: u32 = LOOKS / 2;
+
+/// The number of looks after which such work is overdue even if they did not count: two session timeouts.
+const LOOKS_AT_MOST: u32 = LOOKS * 2;
 
 /// The number of looks without news after which a waiter looks at its predecessor again: ten session timeouts.
 const LOOKS_UNTIL_STALE: u32 = LOOKS * 10;
@@ -72,6 +91,7 @@ impl Work for Driver {
 /// else to the work, and what that came to.
 pub(crate) struct Attended<W: Work> {
     shared: Arc<Shared<W>>,
+    service: Arc<Service>,
 }
 
 struct Shared<W> {
@@ -88,6 +108,8 @@ struct Alarm {
     caller: AtomicWaker,
     /// Zero if it has not asked since its last poll. Otherwise one, and one more for each look since it asked.
     looks: AtomicU32,
+    /// How many of these looks do not count.
+    uncounted: AtomicU32,
 }
 
 impl<W: Work> Attended<W> {
@@ -96,8 +118,8 @@ impl<W: Work> Attended<W> {
         let (work, quiet) = (Mutex::new(Some(work)), AtomicU32::new(0));
         let shared = Arc::new(Shared { work, alarm: Arc::default(), quiet });
         let weak = Arc::downgrade(&shared);
-        session.look_after(weak);
-        Self { shared }
+        let service = session.look_after(weak);
+        Self { shared, service }
     }
 }
 
@@ -109,7 +131,9 @@ impl<W: Work> Future for Attended<W> {
         alarm.register(cx);
         let mut slot = self.shared.work();
         let Some(work) = slot.as_mut() else { return Poll::Ready(None) };
-        alarm.calm();
+        if alarm.calm() {
+            self.service.was_late();
+        }
         quiet.store(fastrand::u32(..SPREAD), Ordering::Relaxed);
         let waker = alarm.clone().into();
         let output = std::task::ready!(work.poll(&mut Context::from_waker(&waker)));
@@ -136,8 +160,8 @@ impl<W: Work> Shared<W> {
 }
 
 impl<W: Work> Looked for Shared<W> {
-    fn look(&self) -> bool {
-        let asked = self.alarm.look();
+    fn look(&self, late: bool) -> bool {
+        let asked = self.alarm.look(late);
         let mut slot = self.work();
         // A poll takes this mutex, too. So a poll has either gone on by now, or will find no work.
         if self.alarm.is_overdue() {
@@ -173,22 +197,29 @@ impl Alarm {
         self.caller.register(cx.waker());
     }
 
-    /// Forgets that the work has asked to be polled: it is polled now. From here on it may ask again.
-    fn calm(&self) {
-        self.looks.store(0, Ordering::Relaxed);
+    /// Forgets that the work has asked to be polled: it is polled now. From here on it may ask again. Returns whether it
+    /// is polled late: it has waited from one look to the next.
+    fn calm(&self) -> bool {
+        self.uncounted.store(0, Ordering::Relaxed);
+        self.looks.swap(0, Ordering::Relaxed) > 2
     }
 
-    /// Counts a look. A look counts only if the work asked before it. Returns whether it did.
-    fn look(&self) -> bool {
+    /// Counts a look if the work asked before it; if callers are `late`, as one that does not count. Returns whether it
+    /// asked.
+    fn look(&self, late: bool) -> bool {
         let counted = self.looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looks| {
             (looks > 0).then(|| looks.saturating_add(1))
         });
+        if late && counted.is_ok() {
+            self.uncounted.fetch_add(1, Ordering::Relaxed);
+        }
         counted.is_ok()
     }
 
     /// Whether the work should have been polled long ago.
     fn is_overdue(&self) -> bool {
-        self.looks.load(Ordering::Relaxed) > LOOKS_UNTIL_OVERDUE
+        let (looks, uncounted) = (self.looks.load(Ordering::Relaxed), self.uncounted.load(Ordering::Relaxed));
+        looks.saturating_sub(uncounted) > LOOKS_UNTIL_OVERDUE || looks > LOOKS_AT_MOST
     }
 
     /// Wakes the caller's task.

@@ -18,7 +18,7 @@ use super::retract::retract;
 use crate::node::NodeData;
 use crate::requests::{self, Certainty, OwnNode, Reply, Search};
 use crate::settings::{Entry, Settings, paths};
-use crate::zk::{Answer, Sent, Wire, ZkSession};
+use crate::zk::{Answer, Sent, Ticket, Wire, ZkSession};
 
 /// The contenders of one acquisition under way. They have no task of their own: their owner polls them. An owner that
 /// drops them early gives them to the session's background task with [`Driver::abandon`].
@@ -30,6 +30,8 @@ pub(crate) struct Driver {
     id: Uuid,
     /// The reply to a request for all members.
     joint: Option<BoxFuture<'static, JointHeard>>,
+    /// Whether the last entry was sent, if there was one.
+    ticket: Option<Arc<Ticket>>,
     tries: Tries,
     /// The lease's term at the last `Confirmed`.
     term: Option<Term>,
@@ -76,6 +78,7 @@ impl Driver {
             members: entries.iter().cloned().map(Member::new).collect(),
             id: Uuid::nil(),
             joint: None,
+            ticket: None,
             tries: Tries::default(),
             term: None,
         }
@@ -92,6 +95,7 @@ impl Driver {
             members: vec![member],
             id: Uuid::nil(),
             joint: None,
+            ticket: None,
             tries: Tries::default(),
             term: None,
         }
@@ -268,6 +272,9 @@ impl Driver {
         if let Some(Outcome::Ended(..)) = self.handle(event) {
             return;
         }
+        if self.ticket.take().is_some_and(|ticket| ticket.withdraw()) {
+            self.handle(Event::Withheld);
+        }
         if !self.group.is_ended() {
             let (session, paths) = (self.session.clone(), self.paths());
             let finish = self.ended().map(move |end| match end {
@@ -386,11 +393,11 @@ impl Driver {
                 let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref());
                 let data = data.contending_for(lock.kind).encode();
                 let entries = self.entries();
-                self.request(None, move |client| requests::enter(client, entries, data, look));
+                self.request_entry(move |client| requests::enter(client, entries, data, look));
             }
             Command::CreateDirectory => {
                 let entries = self.entries();
-                self.request(None, |client| requests::create_directories(client, entries));
+                self.request_entry(|client| requests::create_directories(client, entries));
             }
             // The lock is granted at once if the lease is valid for some time and our nodes are certain. Otherwise a
             // quorum is asked first: about the lease, or about our nodes, too.
@@ -436,7 +443,7 @@ impl Driver {
             }
             (Command::Recover, None) => {
                 let (id, searches) = (self.id, self.session.searches().clone());
-                let search = if member.lost { Search::Together } else { Search::Alone };
+                let search = if member.lost { Search::Present } else { Search::After };
                 self.request_of(index, None, move |client| {
                     requests::find(client, lock, id, searches, search)
                 });
@@ -512,6 +519,21 @@ impl Driver {
     {
         let request = |wire: Wire| request(wire.client);
         let answer = self.session.requester().request_where(connection, request);
+        self.await_answer(answer);
+    }
+
+    /// As [`request`](Self::request), for a request that passes the session's entrance.
+    fn request_entry<F>(&mut self, request: impl FnOnce(Arc<Client>) -> F + Send + 'static)
+    where
+        F: Future<Output = Input> + Send + 'static,
+    {
+        let answer = self.session.requester().request(|wire: Wire| request(wire.client));
+        let ticket = Arc::<Ticket>::default();
+        self.ticket = Some(ticket.clone());
+        self.await_answer(self.session.entrance().clone().pass(ticket, answer));
+    }
+
+    fn await_answer(&mut self, answer: impl Future<Output = Answer<Input>> + Send + 'static) {
         let pause = self.pause();
         let heard = async move {
             pause.await;

@@ -1,17 +1,22 @@
 //! Looks for nodes whose create was not answered, and for nodes that may be gone.
+//!
+//! A session searches for all lost creates at once: a quorum write, the list of the session's nodes, and then their ids.
+//! A server handles one session's requests in order. So the list has every create that was sent before the search on this
+//! connection, or on an earlier one, and that ever takes effect; as to the exception, see `zk::late_creates`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
-use futures::future::join;
+use futures::future::{join, try_join_all};
 use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::{Event, Own, Place, Refusal};
 use zookeeper_client::Client;
 
 use super::own::{Certainty, HELD_VERSION, check, delete};
-use super::read::{Node, READ_CHUNK, Seen, is_there, read};
+use super::read::{READ_CHUNK, Seen, is_there, read_paths};
 use super::reply::{Reply, failure};
 use crate::joint::{Joint, WeakJoint};
 use crate::settings::Settings;
@@ -39,149 +44,191 @@ pub(crate) async fn find(
     searches: Arc<Searches>,
     search: Search,
 ) -> Reply {
-    let found = match search {
-        Search::Alone => searches.run(client, lock).await,
-        Search::Together => searches.join(client, &lock).await,
-    };
-    match found {
-        Ok(found) => match (found.by_id.get(&id), &found.unclear) {
-            (Some(own), _) => Event::Recovered(Some(*own)),
+    match searches.join(client, search).await {
+        Ok(found) => match found.node(&lock, id) {
+            Ok(own) => Event::Recovered(own),
             // That node may be ours. A second node of ours would wait behind it for ever.
-            (None, Some(refusal)) => Event::Refused(refusal.clone()),
-            (None, None) => Event::Recovered(None),
+            Err(refusal) => Event::Refused(refusal),
         },
         Err(event) => event,
     }
     .into()
 }
 
-/// Deletes nodes with one of these ids: their creates took effect after zklock had looked for them. Returns the ids of
-/// the nodes that are gone now; `None` if it could not look. The error is a reason why it cannot tell.
+/// A create whose reply was lost: the lock, and the id in its node's data.
+pub(crate) type LostCreate = (Arc<Settings>, Uuid);
+
+/// Deletes the nodes of these creates, which took effect after zklock had looked for them. Returns, for each of them,
+/// whether its node is gone now; `None` if it could not look. The error is a path, and the reason why it cannot tell
+/// whose a node there is.
 pub(crate) async fn sweep(
     client: Arc<Client>,
-    lock: Arc<Settings>,
-    ids: Vec<Uuid>,
+    creates: Vec<LostCreate>,
     searches: Arc<Searches>,
-) -> Result<Option<Vec<Uuid>>, Refusal> {
-    let Ok(found) = searches.run(client.clone(), lock.clone()).await else { return Ok(None) };
-    if let Some(refusal) = &found.unclear {
-        return Err(refusal.clone());
-    }
-    let mut gone = Vec::new();
-    for (id, own) in ids.into_iter().filter_map(|id| Some((id, *found.by_id.get(&id)?))) {
-        warn!(path = %lock.path, "the servers have carried out a create after zklock looked for its node in vain; zklock deletes the node");
-        if delete(client.clone(), lock.clone(), own, Certainty::Unsure).await.event == Event::Deleted {
-            gone.push(id);
-        }
+) -> Result<Option<Vec<bool>>, (String, Refusal)> {
+    let Ok(found) = searches.join(client.clone(), Search::After).await else { return Ok(None) };
+    let mut gone = Vec::with_capacity(creates.len());
+    for (lock, id) in creates {
+        let own = found.node(&lock, id).map_err(|refusal| (lock.path.to_string(), refusal))?;
+        gone.push(match own {
+            Some(own) => {
+                warn!(path = %lock.path, "the servers have carried out a create after zklock looked for its node in vain; zklock deletes the node");
+                delete(client.clone(), lock, own, Certainty::Unsure).await.event == Event::Deleted
+            }
+            None => false,
+        });
     }
     Ok(Some(gone))
 }
 
-/// This session's nodes in one directory.
+/// The nodes of one session that may be contenders'.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    by_id: HashMap<Uuid, Own>,
-    /// Why a node of this session may be any contender's, if there is such a node: nobody can read its id.
-    unclear: Option<Refusal>,
+    /// By the id in their data. The nodes of several locks that are acquired at once have one id.
+    by_id: HashMap<Uuid, Vec<(String, i64)>>,
+    /// The nodes that may be any contender's, with the reason: nobody can read their ids.
+    unclear: Vec<(String, Refusal)>,
+}
+
+impl Found {
+    /// The node with this id in the lock's directory, if it is there. The error is a reason why nobody can tell.
+    fn node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
+        let place = |path: &str| lock.place(lock.path.child(path)?);
+        let nodes = self.by_id.get(&id).into_iter().flatten();
+        if let Some(own) =
+            nodes.filter_map(|(path, czxid)| Some(Own { place: place(path)?, czxid: *czxid })).next()
+        {
+            return Ok(Some(own));
+        }
+        let unclear = self.unclear.iter().find(|(path, _)| place(path).is_some());
+        unclear.map_or(Ok(None), |(_, refusal)| Err(refusal.clone()))
+    }
 }
 
 /// The result of a search.
 type Searched = Result<Arc<Found>, Event>;
 
-/// How a contender searches.
+/// Which search shows a lost create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// Alone: the create was sent on this very connection, perhaps after another search began.
-    Alone,
-    /// Together with contenders that already search there: the create was sent on an earlier connection.
-    Together,
+    /// One that begins from now on: the create was sent on this very connection.
+    After,
+    /// Any on this connection, also one under way: the create was sent on an earlier connection.
+    Present,
 }
 
-/// What the contenders of one session know of their nodes, and their searches for others.
+/// What the contenders of one session know of their nodes, and the search for others.
 #[derive(Default)]
 pub(crate) struct Searches {
-    /// The nodes that contenders know, by directory and place, with their `czxid`.
-    known: Mutex<HashMap<(String, Place), i64>>,
-    /// The searches under way, by directory. After a lost connection, all contenders that were about to enter search
-    /// at once, and n searches would read n nodes each.
-    running: Mutex<HashMap<String, WeakJoint<Searched>>>,
+    /// The paths of the nodes that contenders know, with their `czxid`.
+    known: Mutex<HashMap<String, i64>>,
+    /// The latest search. After a lost connection, all contenders that were about to enter search at once, and n searches
+    /// would read n nodes each.
+    latest: Mutex<Option<Latest>>,
+}
+
+/// A search, and whether it has begun.
+struct Latest {
+    search: WeakJoint<Searched>,
+    begun: Arc<AtomicBool>,
 }
 
 /// A node that its contender knows. A search need not read the id of such a node.
 pub(crate) struct Known {
     searches: Arc<Searches>,
-    key: (String, Place),
+    path: String,
     czxid: i64,
 }
 
 impl Searches {
     /// Remembers a contender's node until the returned value is dropped.
     pub(crate) fn know(self: &Arc<Self>, lock: &Settings, own: Own) -> Known {
-        let key = (lock.path.to_string(), own.place);
-        lock_of(&self.known).insert(key.clone(), own.czxid);
-        Known { searches: self.clone(), key, czxid: own.czxid }
+        let path = lock.path.contender(own.place);
+        lock_of(&self.known).insert(path.clone(), own.czxid);
+        Known { searches: self.clone(), path, czxid: own.czxid }
     }
 
-    /// Whether a contender knows this node. The `czxid` of a node that may not be read is not known.
-    fn knows(&self, lock: &Settings, place: Place, czxid: Option<i64>) -> bool {
-        let known = lock_of(&self.known).get(&(lock.path.to_string(), place)).copied();
+    /// Whether a contender knows the node with this path and this `czxid`. The `czxid` of a node that may not be read is
+    /// not known.
+    fn knows(&self, path: &str, czxid: Option<i64>) -> bool {
+        let known = lock_of(&self.known).get(path).copied();
         known.is_some_and(|known| czxid.is_none_or(|czxid| czxid == known))
     }
 
-    /// Joins the search that is under way, or begins another one. Only the contenders that await a search hold it, so no
-    /// search outlives its connection.
-    fn join(self: &Arc<Self>, client: Arc<Client>, lock: &Arc<Settings>) -> Joint<Searched> {
-        let mut running = lock_of(&self.running);
-        running.retain(|_, search| search.upgrade().is_some());
-        running.get(lock.path.as_str()).and_then(WeakJoint::upgrade).unwrap_or_else(|| {
-            let search = Joint::new(self.clone().run(client, lock.clone()).boxed());
-            running.insert(lock.path.to_string(), search.downgrade());
-            search
-        })
+    /// Joins the latest search, or makes the next one, which begins once the latest one is over. Only those who await a
+    /// search hold it, so no search outlives its connection.
+    fn join(self: &Arc<Self>, client: Arc<Client>, which: Search) -> Joint<Searched> {
+        let mut latest = lock_of(&self.latest);
+        let running =
+            latest.as_ref().and_then(|latest| Some((latest.search.upgrade()?, latest.begun.clone())));
+        let before = match running {
+            // If it begins right now, it begins after this call did.
+            Some((search, begun)) if which == Search::Present || !begun.load(Ordering::Acquire) => {
+                return search;
+            }
+            Some((search, _)) => Some(search),
+            None => None,
+        };
+        let (searches, begun) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let begins = begun.clone();
+        let search = async move {
+            if let Some(before) = before {
+                let _done = before.await;
+            }
+            begins.store(true, Ordering::Release);
+            searches.run(client).await
+        };
+        let search = Joint::new(search.boxed());
+        *latest = Some(Latest { search: search.downgrade(), begun });
+        search
     }
 
-    /// Lists this session's nodes in the lock's directory, after a write as in [`recover`].
-    async fn run(self: Arc<Self>, client: Arc<Client>, lock: Arc<Settings>) -> Searched {
-        let (checked, listed) = join(check(&client, "/"), client.list_ephemerals(lock.path.as_str())).await;
-        let paths = match checked {
+    /// Lists this session's nodes, after a write as in [`recover`], and reads them.
+    async fn run(self: Arc<Self>, client: Arc<Client>) -> Searched {
+        let (checked, listed) = join(check(&client, "/"), client.list_ephemerals("/")).await;
+        let mut paths = match checked {
             Event::Confirmed | Event::OwnTouched => listed.map_err(failure)?,
             unknown => return Err(unknown),
         };
-        let contenders = paths.iter().filter_map(|path| lock.place(lock.path.child(path)?));
-        let contenders = contenders.collect::<Vec<_>>();
+        paths.retain(|path| is_contender(path));
+        // A contender may leave before its node was read, and after that.
+        let known = paths.iter().filter(|path| self.knows(path, None)).cloned().collect::<HashSet<_>>();
+        let reads = paths.chunks(READ_CHUNK).map(|chunk| read_paths(&client, chunk));
+        let reads = try_join_all(reads).await.map_err(failure)?;
         let mut found = Found::default();
-        for chunk in contenders.chunks(READ_CHUNK) {
-            // A contender may leave before its node was read, and after that.
-            let known = chunk.iter().filter(|place| self.knows(&lock, **place, None));
-            let known = known.copied().collect::<BTreeSet<_>>();
-            for Node { place, seen } in read(&client, &lock, chunk).await.map_err(failure)? {
-                match seen {
-                    Some(Seen { czxid, version: HELD_VERSION, data: Some(data), .. }) => {
-                        found.by_id.insert(data.id, Own { place, czxid });
-                    }
-                    // Whoever wrote to a node has overwritten its id.
-                    Some(Seen { czxid, .. })
-                        if !known.contains(&place) && !self.knows(&lock, place, Some(czxid)) =>
-                    {
-                        found.unclear =
-                            Some(Refusal::Other(format!("somebody has written to {}", place.name())));
-                    }
-                    None if !known.contains(&place) && !self.knows(&lock, place, None) => {
-                        found.unclear = Some(Refusal::NotAuthorized)
-                    }
-                    Some(_) | None => {}
+        for (path, seen) in paths.into_iter().zip(reads.into_iter().flatten()) {
+            let (czxid, refusal) = match seen {
+                None => continue,
+                Some(Some(Seen { czxid, version: HELD_VERSION, data: Some(data), .. })) => {
+                    found.by_id.entry(data.id).or_default().push((path, czxid));
+                    continue;
                 }
+                // Somebody who wrote to a node has overwritten its id.
+                Some(Some(Seen { czxid, .. })) => {
+                    (Some(czxid), Refusal::Other(format!("somebody has written to {path}")))
+                }
+                Some(None) => (None, Refusal::NotAuthorized),
+            };
+            if !known.contains(&path) && !self.knows(&path, czxid) {
+                found.unclear.push((path, refusal));
             }
         }
         Ok(Arc::new(found))
     }
 }
 
+/// Whether a node with this path may be a contender's, or a permit's.
+fn is_contender(path: &str) -> bool {
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    Place::parse(name).or_else(|| Place::parse_permit(name)).is_some()
+}
+
 impl Drop for Known {
     fn drop(&mut self) {
         let mut known = lock_of(&self.searches.known);
         // If the directory was made again, another node has the name by now.
-        if known.get(&self.key) == Some(&self.czxid) {
-            known.remove(&self.key);
+        if known.get(&self.path) == Some(&self.czxid) {
+            known.remove(&self.path);
         }
     }
 }

@@ -257,7 +257,7 @@ pub(crate) async fn settle(
 ) -> Result<Settlement, Event> {
     let (lock, own) = turnstile;
     let node = lock.path.contender(own.place);
-    let search = find(client.clone(), pool, id, searches, Search::Alone);
+    let search = find(client.clone(), pool, id, searches, Search::After);
     let (read, found) = join(client.get_data(&node), search).await;
     match found.event {
         Event::Recovered(Some(permit)) => return Ok(Settlement::Admitted(permit)),

@@ -40,20 +40,29 @@ pub(super) const READ_CHUNK: usize = 128;
 
 /// Reads the nodes of some contenders, in one request. Nodes that are gone are left out.
 pub(super) async fn read(client: &Client, lock: &Settings, contenders: &[Place]) -> Result<Vec<Node>, Error> {
+    let paths = contenders.iter().map(|place| lock.path.contender(*place)).collect::<Vec<_>>();
+    let seen = read_paths(client, &paths).await?;
+    let nodes =
+        contenders.iter().zip(seen).filter_map(|(place, seen)| Some(Node { place: *place, seen: seen? }));
+    Ok(nodes.collect())
+}
+
+/// Reads nodes in one request. `None` stands for a node that is gone, and `Some(None)` for one that this session may not
+/// read.
+pub(super) async fn read_paths(
+    client: &Client,
+    paths: &[impl AsRef<str>],
+) -> Result<Vec<Option<Option<Seen>>>, Error> {
     let mut reader = client.new_multi_reader();
-    for place in contenders {
-        reader.add_get_data(&lock.path.contender(*place))?;
+    for path in paths {
+        reader.add_get_data(path.as_ref())?;
     }
-    let mut nodes = Vec::with_capacity(contenders.len());
-    for (place, result) in contenders.iter().zip(reader.commit().await?) {
-        let seen = match result {
-            MultiReadResult::Data { data, stat } => Some(Seen::new(&data, &stat)),
-            MultiReadResult::Error { err: Error::NoAuth } => None,
-            _ => continue,
-        };
-        nodes.push(Node { place: *place, seen });
-    }
-    Ok(nodes)
+    let seen = reader.commit().await?.into_iter().map(|result| match result {
+        MultiReadResult::Data { data, stat } => Some(Some(Seen::new(&data, &stat))),
+        MultiReadResult::Error { err: Error::NoAuth } => Some(None),
+        _ => None,
+    });
+    Ok(seen.collect())
 }
 
 /// Reads these nodes, each given with the transaction that created it, in one request. Returns for each whether the node of

@@ -6,7 +6,6 @@
 //! way. Behind it is a request to resume the session there, which the client has given up. Both arrive after the
 //! session has moved, and the leader carries the create out.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use zklock_recipe::SessionEnd;
 
 use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
-use crate::requests::{self, Searches};
+use crate::requests::{self, LostCreate, Searches};
 use crate::settings::Settings;
 
 /// How long after a search in vain a create may still take effect. A leader drops a server that it does not hear of for
@@ -27,16 +26,8 @@ const LATEST: Duration = Duration::from_secs(60);
 /// A create that was not answered, and whose node was not found.
 #[derive(Clone)]
 struct Stray {
-    lock: Arc<Settings>,
-    id: Uuid,
+    create: LostCreate,
     since: Instant,
-}
-
-impl Stray {
-    /// Tells this create from every other one.
-    fn key(&self) -> (Uuid, String) {
-        (self.id, self.lock.path.to_string())
-    }
 }
 
 /// The late creates of one session.
@@ -47,7 +38,7 @@ impl LateCreates {
     /// Adds a create. Returns true if it is the only one, so that the caller must run [`sweep`].
     pub(crate) fn insert(&self, lock: Arc<Settings>, id: Uuid) -> bool {
         let mut strays = self.lock();
-        strays.push(Stray { lock, id, since: Instant::now() });
+        strays.push(Stray { create: (lock, id), since: Instant::now() });
         strays.len() == 1
     }
 
@@ -69,42 +60,29 @@ pub(crate) async fn sweep(
         // The background task awaits this, inside its runtime.
         let _either = timeout(lease.lengths().timeout, requester.changed()).await;
         let Some(strays) = late.upgrade().map(|late| late.lock().clone()) else { return };
-        let mut directories = HashMap::<_, (Arc<Settings>, Vec<Stray>)>::new();
-        for stray in strays {
-            let lock = stray.lock.clone();
-            directories.entry(lock.path.to_string()).or_insert_with(|| (lock, Vec::new())).1.push(stray);
-        }
         let began = Instant::now();
-        let mut done = HashSet::new();
-        for (lock, strays) in directories.into_values() {
-            let ids = strays.iter().map(|stray| stray.id).collect();
-            if late.strong_count() == 0 {
-                return;
+        let creates = strays.iter().map(|stray| stray.create.clone()).collect();
+        let searches = searches.clone();
+        let swept = requester.request(|wire| requests::sweep(wire.client, creates, searches));
+        let gone = match swept.await {
+            Answer::Given(Ok(Some(gone)), _) => gone,
+            Answer::Given(Ok(None), _) | Answer::Lost => continue,
+            // It may be the node of one of these creates.
+            Answer::Given(Err((path, refusal)), _) => {
+                warn!(
+                    path, %refusal,
+                    "zklock cannot tell whose a node of this session is; it gives up the ZooKeeper session, so that the node goes with it"
+                );
+                return lease.ended(SessionEnd::Closed);
             }
-            let (path, searches) = (lock.path.to_string(), searches.clone());
-            let swept = requester.request(|wire| requests::sweep(wire.client, lock, ids, searches));
-            match swept.await {
-                Answer::Given(Ok(Some(gone)), _) => {
-                    // zklock does not look for a node that is created after this look. The creates of a multi-lock have
-                    // one id, and each has a directory of its own.
-                    let is_done = |stray: &&Stray| began - stray.since >= LATEST || gone.contains(&stray.id);
-                    done.extend(strays.iter().filter(is_done).map(Stray::key));
-                }
-                Answer::Given(Ok(None), _) | Answer::Lost => {}
-                // It may be the node of one of these creates.
-                Answer::Given(Err(refusal), _) => {
-                    warn!(
-                        path, %refusal,
-                        "zklock cannot tell whose a node of this session is; it gives up the ZooKeeper session, so that the node goes with it"
-                    );
-                    return lease.ended(SessionEnd::Closed);
-                }
-                Answer::Over(_) => return,
-            }
-        }
+            Answer::Over(_) => return,
+        };
         let Some(late) = late.upgrade() else { return };
         let mut strays = late.lock();
-        strays.retain(|stray| !done.contains(&stray.key()));
+        // Those that came meanwhile are behind those that were swept. zklock does not look for a node that is created
+        // after its last look.
+        let mut gone = gone.into_iter();
+        strays.retain(|stray| !gone.next().is_some_and(|gone| gone || began - stray.since >= LATEST));
         if strays.is_empty() {
             return;
         }

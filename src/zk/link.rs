@@ -54,6 +54,11 @@ impl Requester {
         self.0.mark_unchanged();
     }
 
+    /// Whether the session has a connection.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(&*self.0.borrow(), Link::Up(_))
+    }
+
     /// Makes a request. It waits for a connection if the session has none. It is sent at its first poll.
     pub(crate) fn request<T, F>(
         &self,

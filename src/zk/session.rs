@@ -16,10 +16,11 @@ use super::background::{self, Background};
 use super::confirmation::Confirmation;
 use super::connections::{Closing, Connections};
 use super::dialer::{Dialer, Established};
+use super::entrance::Entrance;
 use super::guards::{self, Guards, Holder};
 use super::late_creates::{self, LateCreates};
 use super::link::{Link, Requester};
-use super::polled::{self, Looked, Polled};
+use super::polled::{self, Looked, Polled, Service};
 use super::shared_lease::SharedLease;
 use crate::clock;
 use crate::requests::Searches;
@@ -32,6 +33,7 @@ pub(crate) struct ZkSession {
     chroot: String,
     runtime: Handle,
     requester: Requester,
+    entrance: Arc<Entrance>,
     lease: Arc<SharedLease>,
     over: watch::Receiver<Option<Closing>>,
     background: Background,
@@ -85,11 +87,13 @@ impl ZkSession {
         over: watch::Receiver<Option<Closing>>,
         background: Background,
     ) -> Self {
+        let requester = Requester::new(link);
         Self {
             id,
             chroot,
             runtime,
-            requester: Requester::new(link),
+            entrance: Entrance::new(requester.clone(), background.clone()),
+            requester,
             lease,
             over,
             guards: Guards::new(background.clone()),
@@ -119,6 +123,11 @@ impl ZkSession {
     /// Sends requests to the servers.
     pub(crate) fn requester(&self) -> &Requester {
         &self.requester
+    }
+
+    /// The entrance, which the entries pass.
+    pub(crate) fn entrance(&self) -> &Arc<Entrance> {
+        &self.entrance
     }
 
     /// What the contenders know of their nodes, and their searches for nodes of lost creates.
@@ -200,9 +209,10 @@ impl ZkSession {
         }
     }
 
-    /// Makes the session look at work now and then, until the work has ended.
-    pub(crate) fn look_after(&self, work: Weak<dyn Looked>) {
-        self.polled.insert(work);
+    /// Makes the session look at work now and then, until the work has ended. The work reports there
+    /// that it was polled late.
+    pub(crate) fn look_after(&self, work: Weak<dyn Looked>) -> Arc<Service> {
+        self.polled.insert(work)
     }
 
     /// Takes in a create that was not answered, and whose node was not found. For as long as that create may still take

@@ -1,5 +1,17 @@
 //! The lease of one ZooKeeper session. Connections, requests and heartbeats bring evidence for it; guards and drivers
 //! rely on it.
+//!
+//! # Who is woken
+//!
+//! Thousands of guards wait for the end of one lease, and each answered request may put that end off. So nobody is woken
+//! because a lease has grown. A waiter sleeps until the end that it last saw, looks again, and sleeps on.
+//!
+//! 1. Evidence never brings the end of a valid lease nearer, ends its term, or changes its connection. So the sleep of
+//!    each waiter is over at the end, or before it.
+//! 2. Everything else wakes all: a connection that comes or goes, a request to resume the session, the session's end.
+//! 3. Timers stand still while the machine is suspended and the clocks of the lease go on, so a waiter may sleep on after
+//!    its end. So evidence for a lease that has lapsed wakes all. A guard whose node was not seen since a connection was
+//!    lost ends earlier than the lease. So until the last such end is over, heartbeats wake all, too.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -36,34 +48,55 @@ impl SharedLease {
         Self { lease: watch::Sender::new(lease), lost: Mutex::default(), heard }
     }
 
-    /// Takes in that the leader has answered a request that was sent then.
+    /// Takes in that the leader has answered a heartbeat's sync that was sent then.
     pub(crate) fn synced(&self, sent: Sent) {
-        self.lease.send_modify(|lease| lease.synced(sent.connection, sent.at, clock::now()));
-        self.hear(sent);
+        let unsettled = self.is_unsettled();
+        self.prove(unsettled, |lease, now| lease.synced(sent.connection, sent.at, now));
+        self.hear(sent, true);
     }
 
     /// Takes in that a quorum has acknowledged a write that was sent then.
     pub(crate) fn confirmed(&self, sent: Sent) {
-        self.lease.send_modify(|lease| {
-            lease.confirmed(sent.connection, sent.at, clock::now());
+        self.prove(false, |lease, now| {
+            lease.confirmed(sent.connection, sent.at, now);
         });
-        self.hear(sent);
+        self.hear(sent, false);
     }
 
-    /// Answers may come late, so an earlier connection or an earlier request changes nothing.
-    fn hear(&self, sent: Sent) {
+    /// Takes in evidence of the session's life.
+    fn prove(&self, wakes: bool, evidence: impl FnOnce(&mut Lease, Moment)) {
+        self.lease.send_if_modified(|lease| {
+            let now = clock::now();
+            let lapsed = lease.remaining(now).is_zero();
+            evidence(lease, now);
+            wakes || lapsed
+        });
+    }
+
+    /// Whether a guard may have ended, since the last call, before the lease does.
+    fn is_unsettled(&self) -> bool {
+        let (mut lost, now) = (self.lost.lock().unwrap_or_else(PoisonError::into_inner), clock::now());
+        let unsettled = !lost.is_empty();
+        lost.retain(|(_, end)| !now.until(*end).is_zero());
+        unsettled
+    }
+
+    /// Answers may come late, so an earlier connection or an earlier request changes nothing. Only heartbeats wake the
+    /// observers: a session may have thousands of those, and as many acquisitions a second.
+    fn hear(&self, sent: Sent, wakes: bool) {
         self.heard.send_if_modified(|heard| {
             let newer = sent.connection > heard.connection
                 || sent.connection == heard.connection && heard.at.until(sent.at) > Duration::ZERO;
             if newer {
                 *heard = sent;
             }
-            newer
+            wakes
         });
     }
 
     /// Returns a receiver of the latest request that only a leader answers, and that was answered: a sync or a quorum
-    /// write. The server of that connection had by then what the leader had done before the request was sent.
+    /// write. The server of that connection had by then what the leader had done before the request was sent. Each
+    /// heartbeat wakes the receivers.
     pub(crate) fn heard(&self) -> watch::Receiver<Sent> {
         self.heard.subscribe()
     }
@@ -173,8 +206,55 @@ impl SharedLease {
         self.lease.borrow().end()
     }
 
-    /// Returns a receiver that sees each change of the lease.
+    /// Returns a receiver that sees each change of the lease, except that the lease grows.
     pub(crate) fn changes(&self) -> watch::Receiver<Lease> {
         self.lease.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zklock_recipe::Reckoning;
+
+    use super::*;
+
+    fn lease(asked: Moment) -> SharedLease {
+        let reckoning = Reckoning { tick: Duration::from_millis(100), drift_ppm: 0 };
+        let lease = Lease::established(reckoning, Duration::from_secs(10), asked);
+        SharedLease::new(lease.unwrap_or_else(|short| panic!("{short:?}")), asked)
+    }
+
+    fn now(connection: u64) -> Sent {
+        Sent { connection, at: clock::now() }
+    }
+
+    #[test]
+    fn evidence_for_a_valid_lease_wakes_nobody() {
+        let lease = lease(clock::now());
+        let (mut changes, heard) = (lease.changes(), lease.heard());
+        lease.confirmed(now(0));
+        assert!(!heard.has_changed().unwrap());
+        lease.synced(now(0));
+        assert!(heard.has_changed().unwrap(), "observers know the age of what they say by heartbeats");
+        assert!(!changes.has_changed().unwrap());
+        lease.disconnected();
+        lease.attempting(Duration::from_secs(5));
+        lease.resumed(Duration::from_secs(10)).unwrap();
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        lease.confirmed(now(1));
+        assert!(!changes.has_changed().unwrap());
+        lease.synced(now(1));
+        assert!(changes.has_changed().unwrap(), "a guard may end whose node was not seen on this connection");
+    }
+
+    #[test]
+    fn evidence_for_a_lapsed_lease_wakes_all() {
+        // The machine has run for longer than the session timeout.
+        let lease = lease(Moment::default());
+        assert!(lease.remaining().is_zero());
+        let changes = lease.changes();
+        lease.confirmed(now(0));
+        assert!(changes.has_changed().unwrap());
     }
 }

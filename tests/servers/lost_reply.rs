@@ -300,7 +300,7 @@ async fn a_create_is_sought_though_another_node_of_its_session_was_written_to() 
 
 #[tokio::test]
 async fn creates_that_were_lost_together_are_searched_for_together() {
-    const CONTENDERS: u64 = 300;
+    const CONTENDERS: u64 = 250;
     let server = server().await;
     let (link, session) = linked(&server, Duration::from_secs(40)).await;
     let lock = session.lock("/lock/orders").unwrap();
