@@ -48,6 +48,12 @@ impl<T> Joint<T> {
     }
 }
 
+impl<T> Clone for Joint<T> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), key: None }
+    }
+}
+
 impl<T> WeakJoint<T> {
     /// Another handle, if the future is still awaited and has no result yet.
     pub(crate) fn upgrade(&self) -> Option<Joint<T>> {
@@ -137,7 +143,7 @@ mod tests {
     #[test]
     fn all_get_the_result_and_the_last_one_takes_the_future_along() {
         let (one, kept) = (Joint::new(async { 7 }.boxed()), Arc::new(()));
-        let two = one.downgrade().upgrade().unwrap();
+        let two = one.clone();
         assert_eq!((one.now_or_never(), two.now_or_never()), (Some(7), Some(7)));
         let held = kept.clone();
         let joint = Joint::new(
@@ -172,7 +178,7 @@ mod tests {
             Poll::Pending
         });
         let mut first = Joint::new(future.boxed());
-        let mut second = first.downgrade().upgrade().unwrap_or_else(|| unreachable!());
+        let mut second = first.clone();
         let woken = Arc::new(Flag(AtomicBool::new(false)));
         let waker = woken.clone().into();
         let other = std::thread::spawn(move || {

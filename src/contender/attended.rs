@@ -3,8 +3,8 @@
 //! A driver has no task of its own, so a reply wakes the caller directly. The price: a caller may keep the future and
 //! not poll it. Then the driver does not go on, while the session's heartbeats keep its node alive, and nobody else
 //! would acquire the lock. So the session looks at such work now and then. If work has asked to be polled, and was not
-//! polled for half a session timeout, it is abandoned: an acquisition gives up its place, and a release goes on in the
-//! background.
+//! polled for half a session timeout, it is abandoned: an acquisition gives up its place and what it has acquired, and a
+//! release goes on in the background.
 //!
 //! # A runtime that is behind
 //!

@@ -8,20 +8,26 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::attended::Work;
+use super::attended::{Attended, Work};
+use crate::joint::Joint;
 use crate::zk::ZkSession;
 
-/// The stages of an acquisition, as work with a caller. Each stage gives back what it holds when it is dropped.
-pub(crate) struct Stages<T> {
+/// Awaits what an acquisition does under the guard that it has: `future` owns the guard, and gives back what it holds when it is
+/// dropped. `None` if the caller did not poll it when it should have: then it was dropped, as if the caller had gone.
+pub(crate) async fn attend<T: 'static>(
+    session: &ZkSession,
+    path: String,
+    future: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let stages = Stages { future: future.boxed(), path };
+    Attended::new(session, stages).await.map(|(_, output)| output)
+}
+
+/// The stages of an acquisition, as work with a caller.
+struct Stages<T> {
     future: BoxFuture<'static, T>,
     /// For messages.
     path: String,
-}
-
-impl<T> Stages<T> {
-    pub(crate) fn new(path: String, future: impl Future<Output = T> + Send + 'static) -> Self {
-        Self { future: future.boxed(), path }
-    }
 }
 
 impl<T: 'static> Work for Stages<T> {
@@ -39,6 +45,16 @@ impl<T: 'static> Work for Stages<T> {
     fn paths(&self) -> String {
         self.path.clone()
     }
+}
+
+/// Has the session finish this in its background, whether or not anybody awaits what comes of it.
+pub(crate) fn finish<T: Clone + Send + 'static>(
+    session: &ZkSession,
+    future: impl Future<Output = T> + Send + 'static,
+) -> Joint<T> {
+    let joint = Joint::new(future.boxed());
+    session.finish(joint.clone().map(drop).boxed());
+    joint
 }
 
 /// A future that goes on in the session's background if its caller drops it. The session drops its output there.

@@ -10,13 +10,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use error::{AnnounceError, CampaignError, ProclaimError};
+use error::{CampaignError, ProclaimError};
 use keeper::{Announcer, LONGEST_VALUE};
 use leader::{Announcements, Leader};
 use leadership::Leadership;
 
 use crate::guard::Guard;
 use crate::lock::Lock;
+use crate::lock::acquire::{Passage, Wait};
 use crate::lock::contender::Contender;
 use crate::lock::error::{AcquireError, InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
@@ -96,7 +97,9 @@ impl Election {
     /// The wait goes on while ZooKeeper is away, as [`Lock::acquire`](crate::Lock::acquire) does. If the leadership is lost
     /// before the announcement is confirmed, the candidate queues again, at the end.
     ///
-    /// Poll the future, or drop it; see [`Lock::acquire`](crate::Lock::acquire).
+    /// Poll the future, or drop it; see [`Lock::acquire`](crate::Lock::acquire). The same holds for a candidate that leads and
+    /// waits for its announcement: if it has asked to be polled, and is not polled for half a session timeout, it resigns. It
+    /// queues again at its next poll.
     ///
     /// # Errors
     ///
@@ -107,12 +110,10 @@ impl Election {
     /// Safe. You may drop the future at any point; zklock then removes the candidate's node and its announcement in the
     /// background. The place in the queue is lost, and so is the leadership if the future had just won it.
     pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership, CampaignError> {
-        let value = self.checked(value.into())?;
-        loop {
-            let guard = self.lock.acquire().await?;
-            if let Some(leadership) = self.announce(guard, value.clone()).await? {
-                return Ok(leadership);
-            }
+        match self.lead(value.into(), Wait::FOR_EVER).await? {
+            Some(leadership) => Ok(leadership),
+            // Only those that do not want to wait find the queue busy.
+            None => Err(AcquireError::NodeDeleted { path: self.queue() }.into()),
         }
     }
 
@@ -127,18 +128,9 @@ impl Election {
     ///
     /// As [`campaign`](Self::campaign).
     pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, CampaignError> {
-        let value = self.checked(value.into())?;
-        let campaign = async {
-            loop {
-                let Some(guard) = self.lock.try_acquire().await? else { return Ok(None) };
-                if let Some(leadership) = self.announce(guard, value.clone()).await? {
-                    return Ok(Some(leadership));
-                }
-            }
-        };
-        match self.lock.succession().patiently(campaign).await {
+        match self.lock.succession().patiently(self.lead(value.into(), Wait::Never)).await {
             Ok(outcome) => outcome,
-            Err(waited) => Err(AcquireError::Unanswered { path: self.lock.path().to_owned(), waited }.into()),
+            Err(waited) => Err(AcquireError::Unanswered { path: self.queue(), waited }.into()),
         }
     }
 
@@ -217,19 +209,21 @@ impl Election {
         self.lock.contenders().await
     }
 
-    /// Announces a value under this guard. Returns `None` if the guard was lost before the announcement was confirmed.
-    async fn announce(&self, guard: Guard, value: String) -> Result<Option<Leadership>, CampaignError> {
-        let announcer = Announcer::start(self.lock.settings(), self.announcement(), guard.hold(), value);
-        match announcer.announced().await {
-            Ok(()) => Ok(Some(Leadership::new(guard, announcer))),
-            Err(ProclaimError::Lost(_)) => Ok(None),
-            Err(ProclaimError::Announce(error)) => Err(error.into()),
-        }
-    }
-
-    fn checked(&self, value: String) -> Result<String, AnnounceError> {
+    /// Acquires the lock, and announces this value under it.
+    async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, CampaignError> {
         keeper::check(&self.announcement(), &value)?;
-        Ok(value)
+        let announce = |guard: Guard, _| {
+            let hold = guard.hold();
+            let announcer = Announcer::start(self.lock.settings(), self.announcement(), hold, value.clone());
+            async move {
+                match announcer.announced().await {
+                    Ok(()) => Ok(Passage::Passed(Leadership::new(guard, announcer))),
+                    Err(ProclaimError::Lost(_)) => Ok(Passage::Displaced),
+                    Err(ProclaimError::Announce(error)) => Err(error.into()),
+                }
+            }
+        };
+        self.lock.acquirer().pass(wait, announce).await
     }
 }
 

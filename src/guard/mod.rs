@@ -373,6 +373,11 @@ impl<K> Guard<K> {
         Self::of(self.turn.clone())
     }
 
+    /// Returns a guard of the same turn that does not count: the hold ends without it.
+    pub(crate) fn uncounted(&self) -> Self {
+        Self { turn: self.turn.clone(), share: Share::NotLast, holds: PhantomData }
+    }
+
     /// Stops counting this guard. Returns true if it was the last one of its turn.
     fn leave(&mut self) -> bool {
         if self.share == Share::Counted {

@@ -1,14 +1,15 @@
-//! Acquires locks: what every primitive's `acquire` stands on.
+//! Acquires locks: what every primitive's `acquire` stands on, and the stages that follow the grant in some.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::warn;
 use zklock_recipe::{Arrival, End, Event, Look, Patience, Stranger};
 
 use super::error::AcquireError;
-use crate::contender::{Attended, Driver, Outcome};
+use crate::contender::{Attended, Driver, Outcome, attend};
 use crate::guard::Guard;
 use crate::settings::{Entry, Settings, paths};
 use crate::zk::{Over, Succession};
@@ -29,17 +30,13 @@ impl Acquirer {
 
     /// See [`Lock::acquire`](crate::Lock::acquire).
     pub(super) async fn acquire<K>(&self) -> Result<Guard<K>, AcquireError> {
-        self.contend(Patience::Wait).await.map_err(|unsuccessful| self.error(unsuccessful))
+        let contended = self.contend(Patience::Wait, Arrival::New).await;
+        contended.map(|(guard, _)| guard).map_err(|unsuccessful| self.error(unsuccessful))
     }
 
     /// See [`Lock::try_acquire`](crate::Lock::try_acquire).
     pub(super) async fn try_acquire<K>(&self) -> Result<Option<Guard<K>>, AcquireError> {
-        match self.succession.patiently(self.contend(Patience::Try)).await {
-            Ok(Ok(guard)) => Ok(Some(guard)),
-            Ok(Err(Unsuccessful::Ended(_, End::Busy))) => Ok(None),
-            Ok(Err(unsuccessful)) => Err(self.error(unsuccessful)),
-            Err(waited) => Err(AcquireError::Unanswered { path: self.paths(), waited }),
-        }
+        self.acquire_as(Wait::Never, Arrival::New).await.map(|granted| granted.map(|(guard, _)| guard))
     }
 
     /// See [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
@@ -47,18 +44,57 @@ impl Acquirer {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Guard<K>>, AcquireError>> + Send + '_ {
-        let deadline = tokio::time::Instant::now().checked_add(timeout);
+        let deadline = Instant::now().checked_add(timeout);
         async move { self.succession.by(deadline, self.acquire()).await }
     }
 
-    /// Contends until every lock is granted or the acquisition ends, in one ZooKeeper session after the other.
-    async fn contend<K>(&self, patience: Patience) -> Result<Guard<K>, Unsuccessful> {
-        self.contend_as(patience, Arrival::New).await.map(|(guard, _)| guard)
+    /// Acquires the locks, and then passes the further stages that need them. `stages` makes these of the guard, and of how its
+    /// contender stood at the grant. If they lose their place, or nobody polls them, it queues again. `None` if it would have
+    /// to wait for longer than the caller wants to.
+    pub(crate) async fn pass<K, T, E, F>(
+        &self,
+        wait: Wait,
+        mut stages: impl FnMut(Guard<K>, Arrival) -> F + Send,
+    ) -> Result<Option<T>, E>
+    where
+        T: 'static,
+        E: From<AcquireError> + 'static,
+        F: Future<Output = Result<Passage<T>, E>> + Send + 'static,
+    {
+        let mut arrival = Arrival::New;
+        loop {
+            let Some((guard, arrived)) = self.acquire_as(wait, arrival).await? else { return Ok(None) };
+            let session = guard.hold().session().clone();
+            match attend(&session, self.paths(), stages(guard, arrived)).await.transpose()? {
+                Some(Passage::Passed(passed)) => return Ok(Some(passed)),
+                Some(Passage::Busy) => return Ok(None),
+                Some(Passage::Displaced) | None => arrival = Arrival::Queued,
+            }
+        }
     }
 
-    /// Contends as one that arrives like this. Also returns how the contender stands at its grant: whether a holder may
-    /// have vanished since the first one came.
-    pub(crate) async fn contend_as<K>(
+    /// Acquires the locks as one that arrives like this. `None` if it would have to wait for longer than that.
+    async fn acquire_as<K>(
+        &self,
+        wait: Wait,
+        arrival: Arrival,
+    ) -> Result<Option<(Guard<K>, Arrival)>, AcquireError> {
+        let granted = match wait {
+            Wait::Until(deadline) => {
+                self.succession.by(deadline, self.contend(Patience::Wait, arrival)).await
+            }
+            Wait::Never => match self.succession.patiently(self.contend(Patience::Try, arrival)).await {
+                Ok(Err(Unsuccessful::Ended(_, End::Busy))) => Ok(None),
+                Ok(contended) => contended.map(Some),
+                Err(waited) => return Err(AcquireError::Unanswered { path: self.paths(), waited }),
+            },
+        };
+        granted.map_err(|unsuccessful| self.error(unsuccessful))
+    }
+
+    /// Contends until every lock is granted or the acquisition ends, in one ZooKeeper session after the other. It arrives like
+    /// this. Also returns how the contender stands at its grant: whether a holder may have vanished since the first one came.
+    async fn contend<K>(
         &self,
         patience: Patience,
         mut arrival: Arrival,
@@ -99,7 +135,7 @@ impl Acquirer {
         paths(self.locks())
     }
 
-    pub(crate) fn error(&self, unsuccessful: Unsuccessful) -> AcquireError {
+    fn error(&self, unsuccessful: Unsuccessful) -> AcquireError {
         let (lock, end) = match unsuccessful {
             Unsuccessful::Over(over) => return AcquireError::over(self.paths(), over),
             // A group has as many members as there are entries.
@@ -122,8 +158,30 @@ impl Acquirer {
     }
 }
 
+/// How long an acquisition waits for other contenders.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait {
+    /// Until this instant; `None` for as long as it takes.
+    Until(Option<Instant>),
+    Never,
+}
+
+impl Wait {
+    pub(crate) const FOR_EVER: Self = Self::Until(None);
+}
+
+/// How an acquisition passed the stages after its grant.
+pub(crate) enum Passage<T> {
+    /// It has what it was for.
+    Passed(T),
+    /// It would have to wait, and the caller does not want to.
+    Busy,
+    /// It has lost its place.
+    Displaced,
+}
+
 /// Why an acquisition has no guard.
-pub(crate) enum Unsuccessful {
+enum Unsuccessful {
     /// The contender of the lock with this index ended like this.
     Ended(usize, End),
     Over(Over),

@@ -83,6 +83,11 @@ impl Lock {
         &self.acquirer.succession
     }
 
+    /// What acquires this lock.
+    pub(crate) fn acquirer(&self) -> &Acquirer {
+        &self.acquirer
+    }
+
     /// Returns the path of the lock's directory, relative to the connect string's chroot.
     pub fn path(&self) -> &str {
         self.settings.path.as_str()

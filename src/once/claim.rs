@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+use tracing::warn;
 use zklock_recipe::Refusal;
 
 use super::ask::{Unread, ask};
@@ -15,6 +17,7 @@ use crate::guard::Guard;
 use crate::guard::lost::Lost;
 use crate::guard::operation::NodeOptions;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
+use crate::lock::acquire::Passage;
 use crate::lock::error::AcquireError;
 use crate::requests::{self, Kept, Page};
 use crate::settings::Settings;
@@ -82,14 +85,32 @@ enum Verdict {
 
 impl Ledger {
     /// Claims a slot under this guard: begins its run if it may run, or releases the lock. `unstarted` are the tokens of
-    /// guards that this claim had before and has lost. Under none of them anything ran.
+    /// guards that this claim had before. Under none of them anything ran.
     pub(super) async fn claim(
-        &self,
+        self: Arc<Self>,
+        guard: Guard,
+        slot: Slot,
+        unstarted: Vec<FencingToken>,
+    ) -> Result<Passage<Result<Claim, ClaimError>>, AcquireError> {
+        Ok(match self.begin_or_find(guard, &slot, &unstarted).await {
+            Ok(claim) => Passage::Passed(Ok(claim)),
+            Err(NotBegun::For(error)) => Passage::Passed(Err(error)),
+            Err(NotBegun::Lost) => {
+                let (path, slot) = (self.lock.path.as_str(), slot.as_str());
+                warn!(path, slot, "the lock was lost before a run began");
+                Passage::Displaced
+            }
+        })
+    }
+
+    async fn begin_or_find(
+        self: &Arc<Self>,
         guard: Guard,
         slot: &Slot,
         unstarted: &[FencingToken],
     ) -> Result<Claim, NotBegun> {
         let token = guard.token();
+        let mut untaken = None;
         for _ in 0..TRIES {
             let Some(page) = self.page(&guard, slot).await? else {
                 self.create_directory(&guard).await?;
@@ -104,6 +125,7 @@ impl Ledger {
                 Verdict::Ours { attempt } => {
                     let version = page.record.map_or(0, |kept| kept.stat.version);
                     let begun = self.begun(token, attempt);
+                    untaken.iter_mut().for_each(Untaken::taken);
                     return Ok(Claim::Turn(Turn::new(guard, &self.directory, slot.as_str(), begun, version)));
                 }
                 Verdict::Done(record) => {
@@ -120,9 +142,14 @@ impl Ledger {
             let dropped = self.surplus(&guard, slot, &page).await?;
             dropped.iter().for_each(|kept| forgotten.add(&kept.name));
             let begun = self.begun(token, attempt);
+            let untaken =
+                untaken.get_or_insert_with(|| self.untaken(&guard, slot, page.record.as_ref(), unstarted));
             match self.begin(&guard, slot, &page, &forgotten, dropped, &begun).await {
                 // The record is a new node, whose version is zero.
-                Ok(()) => return Ok(Claim::Turn(Turn::new(guard, &self.directory, slot.as_str(), begun, 0))),
+                Ok(()) => {
+                    untaken.taken();
+                    return Ok(Claim::Turn(Turn::new(guard, &self.directory, slot.as_str(), begun, 0)));
+                }
                 Err(TransactionError::Lost(_)) => return Err(NotBegun::Lost),
                 // The next look shows what became of it. It must come after a quorum's answer.
                 Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {
@@ -167,6 +194,22 @@ impl Ledger {
         }
         let options = NodeOptions::new().acl(self.lock.acl.clone());
         transaction.create_with(self.path(slot.as_str()), begun.encode(), options).commit().await.map(drop)
+    }
+
+    /// The begin of a run that is about to be written in place of this record.
+    fn untaken(
+        self: &Arc<Self>,
+        guard: &Guard,
+        slot: &Slot,
+        record: Option<&Kept>,
+        unstarted: &[FencingToken],
+    ) -> Untaken {
+        let record = record.filter(|kept| {
+            let record = Record::decode(&self.directory, kept);
+            record.is_some_and(|record| !unstarted.contains(&record.token))
+        });
+        let before = record.map(|kept| kept.data.clone());
+        Untaken { ledger: self.clone(), slot: slot.clone(), before, guard: Some(guard.share()) }
     }
 
     fn begun(&self, token: FencingToken, attempt: u32) -> RecordData {
@@ -237,6 +280,62 @@ impl Ledger {
             Refusal::Other(cause) => ClaimError::refused(&self.directory, cause),
             // The rest keeps the lock from being acquired, too.
             refusal => AcquireError::refused(self.lock.path.to_string(), refusal).into(),
+        }
+    }
+}
+
+/// The begin of a run that was sent, while nobody has the turn. Dropped, it is taken back in the background: the caller has
+/// gone, or did not poll, so nothing runs. The lock is released after that.
+struct Untaken {
+    ledger: Arc<Ledger>,
+    slot: Slot,
+    /// The data of the record of an earlier attempt, whose place the begin takes.
+    before: Option<Vec<u8>>,
+    /// `None` once the caller has the turn.
+    guard: Option<Guard>,
+}
+
+impl Untaken {
+    fn taken(&mut self) {
+        self.guard = None;
+    }
+}
+
+impl Drop for Untaken {
+    fn drop(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            let (ledger, slot, before) = (self.ledger.clone(), self.slot.clone(), self.before.take());
+            let session = guard.hold().session().clone();
+            session.finish(async move { ledger.take_back(guard, slot, before).await }.boxed());
+        }
+    }
+}
+
+impl Ledger {
+    /// Takes the begin of a run back, if this guard has written it.
+    async fn take_back(&self, guard: Guard, slot: Slot, before: Option<Vec<u8>>) {
+        for _ in 0..TRIES {
+            // After a quorum's answer the begin is written, or is never written.
+            let page = match guard.verify().await {
+                Ok(()) => self.page(&guard, &slot).await,
+                Err(_) => return,
+            };
+            let Ok(Some(Page { record: Some(kept), .. })) = page else { return };
+            let record = Record::decode(&self.directory, &kept);
+            let is_ours =
+                |record: Record| record.state == RecordState::Begun && record.token == guard.token();
+            if !record.is_some_and(is_ours) {
+                return;
+            }
+            let (path, version) = (self.path(slot.as_str()), Some(kept.stat.version));
+            let transaction = match before.clone() {
+                Some(data) => guard.transaction().set(path, data, version),
+                None => guard.transaction().delete(path, version),
+            };
+            match transaction.commit().await {
+                Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {}
+                Ok(_) | Err(_) => return,
+            }
         }
     }
 }

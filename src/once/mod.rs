@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::warn;
 use zklock_recipe::Event;
 
-use claim::{Claim, Ledger, NotBegun};
+use claim::{Claim, Ledger};
 use error::{ClaimError, InvalidOnce, RunError};
 use options::{MOST_KEPT, OnceOptions};
 use record::Record;
@@ -27,6 +27,7 @@ use turn::Turn;
 
 use crate::guard::Guard;
 use crate::lock::Lock;
+use crate::lock::acquire::Wait;
 use crate::lock::error::{AcquireError, QueryError};
 use crate::lock::query::query;
 use crate::requests;
@@ -95,14 +96,6 @@ pub enum Ran<T> {
     Before(Record),
 }
 
-/// How long a claim waits for the lock.
-#[derive(Clone, Copy)]
-enum Wait {
-    ForEver,
-    Until(Instant),
-    Never,
-}
-
 impl Once {
     pub(crate) fn new(
         succession: Arc<Succession>,
@@ -138,15 +131,18 @@ impl Once {
     /// If the lock is lost before the begin is confirmed, the claim acquires it again. It never returns a turn whose record
     /// is not confirmed.
     ///
+    /// Poll the future, or drop it; see [`Lock::acquire`]. A claim that has asked to be polled, and is not polled for half a
+    /// session timeout, gives up its place or the lock, as if you had dropped it. It queues again at its next poll.
+    ///
     /// # Errors
     ///
     /// See [`ClaimError`]. The slot's name has 1 to 128 characters: ASCII letters, digits, `.`, `_`, `:`, `+` and `-`.
     ///
     /// # Cancel safety
     ///
-    /// The lock is as safe as with [`Lock::acquire`]. If you drop the future in the instant in which the begin is written,
-    /// the record may say that the slot has begun though nothing ran. Without [`OnceOptions::retry`] the slot does not run
-    /// then. To give up waiting for the lock without that risk, use [`claim_timeout`](Self::claim_timeout).
+    /// Safe, as with [`Lock::acquire`]. If you drop the future in the instant in which the begin is written, zklock takes the
+    /// begin back in the background, and then releases the lock. Only if the lock is lost at that very moment, the record says
+    /// that the slot has begun though nothing ran. Without [`OnceOptions::retry`] the slot does not run then.
     ///
     /// ```no_run
     /// # async fn report() -> bool { true }
@@ -164,10 +160,10 @@ impl Once {
     /// # }
     /// ```
     pub async fn claim(&self, slot: &str) -> Result<Claim, ClaimError> {
-        loop {
-            if let Some(claim) = self.claim_by(slot, Wait::ForEver).await? {
-                return Ok(claim);
-            }
+        match self.claim_by(slot, Wait::FOR_EVER).await? {
+            Some(claim) => Ok(claim),
+            // Only those that do not want to wait find the queue busy.
+            None => Err(AcquireError::NodeDeleted { path: self.path().to_owned() }.into()),
         }
     }
 
@@ -202,8 +198,7 @@ impl Once {
         slot: &str,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Claim>, ClaimError>> + Send {
-        let wait = Instant::now().checked_add(timeout).map_or(Wait::ForEver, Wait::Until);
-        self.claim_by(slot, wait)
+        self.claim_by(slot, Wait::Until(Instant::now().checked_add(timeout)))
     }
 
     /// Claims a slot, does the work if this caller runs it, and records how the work ended. If the lock is lost, the work is
@@ -212,14 +207,17 @@ impl Once {
     /// If `work` returns an error, that is recorded as a failure. Then the result is that error, also if its record was not
     /// confirmed.
     ///
+    /// While the work runs, the future holds the lock, whether or not you poll it. Before and after that it is as
+    /// [`claim`](Self::claim) and [`Turn::complete`].
+    ///
     /// # Errors
     ///
     /// See [`RunError`].
     ///
     /// # Cancel safety
     ///
-    /// As [`claim`](Self::claim) until the work begins, and as the work from then on. If you drop the future later than that,
-    /// the slot has begun, and its run has no end.
+    /// As [`claim`](Self::claim) until the work begins, and as the work from then on. If you drop the future while the work
+    /// runs, the slot has begun, and its run has no end. Once the work has ended, the end is recorded all the same.
     pub async fn run<T, E, W>(&self, slot: &str, work: W) -> Result<Ran<T>, RunError<E>>
     where
         W: AsyncFnOnce(&Turn) -> Result<T, E>,
@@ -343,40 +341,20 @@ impl Once {
         async move {
             let slot = parsed?;
             let mut unstarted = Vec::new();
-            loop {
-                let guard = match once.acquire(wait).await {
-                    Ok(Some(guard)) => guard,
-                    // A record may say that the slot has begun, though nothing ran.
-                    Ok(None) | Err(_) if !unstarted.is_empty() => {
-                        return Err(ClaimError::Unconfirmed { path: once.ledger.path(slot.as_str()) });
-                    }
-                    Ok(None) => return Ok(None),
-                    Err(error) => return Err(error.into()),
-                };
-                let token = guard.token();
-                match once.ledger.claim(guard, &slot, &unstarted).await {
-                    Ok(claim) => return Ok(Some(claim)),
-                    Err(NotBegun::For(error)) => return Err(error),
-                    Err(NotBegun::Lost) => {
-                        warn!(
-                            path = once.path(),
-                            slot = slot.as_str(),
-                            "the lock was lost before a run began"
-                        );
-                        unstarted.push(token);
-                    }
+            let claim = |guard: Guard, _| {
+                let (ledger, before, token) = (once.ledger.clone(), unstarted.clone(), guard.token());
+                // If this ends without a turn, a record may say that the slot has begun, though nothing ran.
+                unstarted.push(token);
+                ledger.claim(guard, slot.clone(), before)
+            };
+            match once.lock.acquirer().pass(wait, claim).await {
+                Ok(Some(claimed)) => claimed.map(Some),
+                Ok(None) | Err(_) if !unstarted.is_empty() => {
+                    Err(ClaimError::Unconfirmed { path: once.ledger.path(slot.as_str()) })
                 }
+                Ok(None) => Ok(None),
+                Err(error) => Err(AcquireError::into(error)),
             }
-        }
-    }
-
-    async fn acquire(&self, wait: Wait) -> Result<Option<Guard>, AcquireError> {
-        match wait {
-            Wait::ForEver => self.lock.acquire().await.map(Some),
-            Wait::Until(deadline) => {
-                self.lock.acquire_timeout(deadline.saturating_duration_since(Instant::now())).await
-            }
-            Wait::Never => self.lock.try_acquire().await,
         }
     }
 

@@ -1,17 +1,21 @@
 //! A [`Turn`]: a slot that runs now.
 
 use std::fmt;
+use std::sync::Arc;
 
+use futures::FutureExt;
 use tracing::warn;
 use zklock_recipe::Refusal;
 
 use super::ask::{Unread, ask};
 use super::error::TurnError;
 use super::record::{Record, RecordData, RecordState};
+use crate::contender::{attend, finish};
 use crate::guard::Guard;
 use crate::guard::lost::Lost;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::requests;
+use crate::zk::ZkSession;
 
 /// How often the end of a run is written, if nobody answers.
 const TRIES: u32 = 8;
@@ -74,14 +78,17 @@ impl Turn {
     /// ends. If the record is confirmed and the release is not, the result is `Ok`, and the release goes on in the
     /// background.
     ///
+    /// From the first poll on, zklock does both in the background, whether or not you poll the future. A future that is
+    /// polled late says what became of the record.
+    ///
     /// # Errors
     ///
     /// [`TurnError`] if the record was not confirmed. The run is over all the same, and the lock is released or lost.
     ///
     /// # Cancel safety
     ///
-    /// Not safe. If you drop the future, the lock is released in the background, and the record says that the run has begun
-    /// or that it has succeeded.
+    /// If you drop the future after its first poll, the success is recorded all the same, and you do not learn whether that
+    /// was confirmed. If you drop it before, you drop the turn.
     pub async fn complete(self) -> Result<(), TurnError> {
         self.end(RunEnd::Succeeded).await
     }
@@ -102,6 +109,10 @@ impl Turn {
     /// As [`complete`](Self::complete) or [`fail`](Self::fail), but it returns the guard and does not release it. It takes
     /// one round trip.
     ///
+    /// If the future could go on, and you do not poll it for half a session timeout, the lock is released. A later poll then
+    /// returns what became of the record, and if that is confirmed, a guard that is lost
+    /// ([`LostReason::Released`](crate::LostReason::Released)).
+    ///
     /// # Errors
     ///
     /// As [`complete`](Self::complete). After an error the lock is released in the background.
@@ -110,8 +121,14 @@ impl Turn {
     ///
     /// As [`complete`](Self::complete).
     pub async fn record(self, end: RunEnd) -> Result<Guard, TurnError> {
-        self.write(end).await?;
-        Ok(self.guard)
+        let (guard, uncounted) = (self.guard.share(), self.guard.uncounted());
+        let (session, path) = (self.session(), self.guard.path().to_owned());
+        let written = finish(&session, async move { self.write(end).await });
+        let recorded = written.clone().map(|written| written.map(|()| guard));
+        match attend(&session, path, recorded).await {
+            Some(recorded) => recorded,
+            None => written.await.map(|()| uncounted),
+        }
     }
 
     /// Gives the turn up, and returns the guard. The record stays as it is: the run has begun and has not ended.
@@ -120,11 +137,19 @@ impl Turn {
     }
 
     async fn end(self, end: RunEnd) -> Result<(), TurnError> {
-        let guard = self.record(end).await?;
-        if let Err(error) = guard.release().await {
-            warn!(%error, "the end of a run is recorded, and the release of its lock is not confirmed");
-        }
-        Ok(())
+        let session = self.session();
+        let ended = async move {
+            self.write(end).await?;
+            if let Err(error) = self.guard.release().await {
+                warn!(%error, "the end of a run is recorded, and the release of its lock is not confirmed");
+            }
+            Ok(())
+        };
+        finish(&session, ended).await
+    }
+
+    fn session(&self) -> Arc<ZkSession> {
+        self.guard.hold().session().clone()
     }
 
     /// Writes the end of the run to the record, and returns once that is confirmed.

@@ -10,7 +10,7 @@
 //! unless ZooKeeper removes the empty turnstile and another contender gets the node's name. So the session looks out for a
 //! permit that is created late, as it does for contenders.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -25,9 +25,10 @@ use zklock_recipe::{Arrival, End, Event, Kind, Look, Misfit, Own, Patience, Refu
 use super::error::SemaphoreError;
 use super::statement::Statement;
 use crate::backoff;
-use crate::contender::{Attended, Driver, Finishing, Outcome};
+use crate::contender::{Driver, Finishing, Outcome};
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
+use crate::lock::acquire::Passage;
 use crate::lock::error::AcquireError;
 use crate::node::{NodeData, PoolData};
 use crate::requests::{self, Admission, OwnNode, PoolSeen, PoolWatched, Settlement, Standing};
@@ -40,16 +41,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// After so many session timeouts without news, an acquisition that waits for room looks again. If an ACL takes the
 /// permission to read the permits from it, the server withholds their end.
 const STALE: u32 = 10;
-
-/// How an acquisition passed the turnstile.
-pub(super) enum Passage<K> {
-    /// It holds the permit.
-    Granted(Guard<K>),
-    /// It would have to wait, and the caller does not want to.
-    Busy,
-    /// It has lost its place in the turnstile: with its session, or by somebody who deleted its node or wrote to it.
-    Displaced,
-}
 
 /// An acquisition that holds the turnstile.
 pub(super) struct Admitting {
@@ -110,12 +101,12 @@ impl Admitting {
     }
 
     /// Waits for room, and passes.
-    pub(super) async fn run<K: 'static>(mut self) -> Result<Passage<K>, SemaphoreError> {
+    pub(super) async fn run<K: 'static>(mut self) -> Result<Passage<Guard<K>>, SemaphoreError> {
         let passed = match self.pass().await {
             Err(Stop::Vanished) => self.settle().await,
             passed => passed,
         };
-        let admitted = match passed {
+        let mut admitted = match passed {
             Ok(admitted) => admitted,
             Err(Stop::Displaced | Stop::Vanished) => return Ok(Passage::Displaced),
             Err(Stop::Busy) => {
@@ -127,18 +118,14 @@ impl Admitting {
             }
             Err(Stop::Failed(error)) => return Err(error),
         };
-        let Some(mut driver) = admitted.take() else { return Ok(Passage::Displaced) };
-        let finished = match driver.handle(Event::Begin(Look::Count)) {
-            Some(outcome) => Some((driver, outcome)),
-            None => Attended::new(&self.session, driver).await,
-        };
-        match finished {
-            Some((driver, Outcome::Granted(nodes, term))) => {
-                Ok(Passage::Granted(Guard::new(driver, nodes, term)))
-            }
-            Some((_, Outcome::Ended(_, End::Refused(refusal)))) => Err(self.refused(refusal).into()),
-            // Somebody has deleted the permit before it was granted, or the session is over, or nobody polled it.
-            Some((_, Outcome::Ended(..) | Outcome::Lost)) | None => Ok(Passage::Displaced),
+        match admitted.begun().await {
+            Outcome::Granted(nodes, term) => Ok(match admitted.take() {
+                Some(driver) => Passage::Passed(Guard::new(driver, nodes, term)),
+                None => Passage::Displaced,
+            }),
+            Outcome::Ended(_, End::Refused(refusal)) => Err(self.refused(refusal).into()),
+            // Somebody has deleted the permit before it was granted, or the session is over.
+            Outcome::Ended(..) | Outcome::Lost => Ok(Passage::Displaced),
         }
     }
 
@@ -370,7 +357,7 @@ struct Watches {
 impl Watches {
     /// Resolves once one of them fires, or is lost with its connection.
     async fn fired(&mut self) {
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             let mut fired = false;
             for watch in [&mut self.children, &mut self.data] {
                 if let Some(stands) = watch
@@ -389,6 +376,15 @@ impl Watches {
 struct Admitted(Option<Driver>);
 
 impl Admitted {
+    /// Resolves once the permit is granted, or has ended.
+    async fn begun(&mut self) -> Outcome {
+        let Some(driver) = &mut self.0 else { return Outcome::Lost };
+        match driver.handle(Event::Begin(Look::Count)) {
+            Some(outcome) => outcome,
+            None => poll_fn(|cx| driver.poll(cx)).await,
+        }
+    }
+
     fn take(mut self) -> Option<Driver> {
         self.0.take()
     }

@@ -4,14 +4,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::{Arrival, End, Event, Kind, Patience, Stock, Wish};
+use zklock_recipe::{Event, Kind, Patience, Stock, Wish};
 
-use super::admission::{Admitting, Passage};
+use super::admission::Admitting;
 use super::error::SemaphoreError;
 use super::statement::Statement;
-use crate::contender::{Attended, Stages};
 use crate::guard::Guard;
-use crate::lock::acquire::{Acquirer, Unsuccessful};
+use crate::lock::acquire::{Acquirer, Wait};
 use crate::lock::contender::Contender;
 use crate::lock::error::{AcquireError, InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
@@ -86,7 +85,7 @@ impl Pool {
         self: &Arc<Self>,
         wish: Wish,
     ) -> Result<Guard<K>, SemaphoreError> {
-        match self.contend(wish, Patience::Wait).await? {
+        match self.contend(wish, Wait::FOR_EVER).await? {
             Some(guard) => Ok(guard),
             // Only those that do not want to wait find the pool busy.
             None => Err(AcquireError::NodeDeleted { path: self.path().to_owned() }.into()),
@@ -98,7 +97,7 @@ impl Pool {
         self: &Arc<Self>,
         wish: Wish,
     ) -> Result<Option<Guard<K>>, SemaphoreError> {
-        match self.succession().patiently(self.contend(wish, Patience::Try)).await {
+        match self.succession().patiently(self.contend(wish, Wait::Never)).await {
             Ok(outcome) => outcome,
             Err(waited) => Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }.into()),
         }
@@ -114,32 +113,13 @@ impl Pool {
         async move { pool.succession().by(deadline, pool.acquire(wish)).await }
     }
 
-    /// Contends until the permit is granted or the acquisition ends, in one ZooKeeper session after the other. First the
-    /// turnstile is acquired, as any lock is, and then the permit.
-    async fn contend<K: 'static>(
-        self: &Arc<Self>,
-        wish: Wish,
-        patience: Patience,
-    ) -> Result<Option<Guard<K>>, SemaphoreError> {
-        let mut arrival = Arrival::New;
-        loop {
-            let (turnstile, arrived) = match self.turnstile.contend_as(patience, arrival).await {
-                Ok(granted) => granted,
-                Err(Unsuccessful::Ended(_, End::Busy)) => return Ok(None),
-                Err(unsuccessful) => return Err(self.turnstile.error(unsuccessful).into()),
-            };
-            let session = turnstile.hold().session().clone();
-            let admitting = Admitting::new(self.statement.clone(), turnstile, arrived, wish, patience);
-            let path = self.path().to_owned();
-            match Attended::new(&session, Stages::new(path, admitting.run())).await.map(|(_, passed)| passed)
-            {
-                Some(Ok(Passage::Granted(guard))) => return Ok(Some(guard)),
-                Some(Ok(Passage::Busy)) => return Ok(None),
-                Some(Err(error)) => return Err(error),
-                // It has no place in the turnstile any more, or nobody polled it.
-                Some(Ok(Passage::Displaced)) | None => arrival = Arrival::Queued,
-            }
-        }
+    /// Acquires the turnstile, as any lock is, and then the permit.
+    async fn contend<K: 'static>(&self, wish: Wish, wait: Wait) -> Result<Option<Guard<K>>, SemaphoreError> {
+        let patience = if matches!(wait, Wait::Never) { Patience::Try } else { Patience::Wait };
+        let admit = |turnstile, arrived| {
+            Admitting::new(self.statement.clone(), turnstile, arrived, wish, patience).run()
+        };
+        self.turnstile.pass(wait, admit).await
     }
 
     /// Writes to the pool how much it has. From then on this process states that, too.

@@ -331,54 +331,6 @@ async fn dropped_with_a_reply_on_its_way_it_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_polled_while_it_waits_for_room_does_not_block_the_turnstile() {
-    let server = server().await;
-    let builder = patient(server.connect_string(), TIMEOUT);
-    let (lazy, other) = (builder.connect().await.unwrap(), session(&server).await);
-    let (theirs, ours) = (used(&lazy, PATH).await, other.semaphore(PATH, 2).unwrap());
-    let all = ours.acquire_many(2).await.unwrap();
-    let mut forgotten = Steps::new(theirs.acquire());
-    eventually("its watches", async || {
-        assert!(forgotten.poll().is_pending());
-        server.admin("wchp").await.unwrap().lines().any(|line| line == "/pool/permits")
-    })
-    .await;
-    let next = enqueue(&other, &ours, 1).await;
-    all.release().await.unwrap();
-    let permit = granted(next).await;
-    assert!(matches!(forgotten.poll(), Poll::Pending), "it queues again");
-    let late = within("the late one", forgotten.finished()).await.unwrap();
-    assert_eq!((lazy.requeued(), held(&ours).await), (1, vec![1, 1]));
-    drop((late, permit));
-    all_is_free(&server, &other, PATH).await;
-}
-
-/// The servers have admitted it, and it does not look at the reply.
-#[tokio::test]
-async fn one_that_is_not_polled_keeps_no_permit() {
-    let server = server().await;
-    let builder = patient(server.connect_string(), TIMEOUT);
-    let (lazy, other) = (builder.connect().await.unwrap(), session(&server).await);
-    let (theirs, ours) = (used(&lazy, PATH).await, other.semaphore(PATH, 2).unwrap());
-    let mut forgotten = Steps::new(theirs.acquire_many(2));
-    while held(&ours).await.is_empty() {
-        if let Poll::Ready(permit) = forgotten.poll() {
-            // The reply came between two looks at the permits. Once more.
-            permit.unwrap().release().await.unwrap();
-            forgotten = Steps::new(theirs.acquire_many(2));
-        }
-        forgotten.woken_within(Duration::from_millis(20)).await;
-    }
-    let permit = within("the permit", ours.acquire_many(2)).await.unwrap();
-    assert!(forgotten.poll().is_pending());
-    permit.release().await.unwrap();
-    let late = within("the late one", forgotten.finished()).await.unwrap();
-    assert_eq!((late.weight(), lazy.requeued()), (2, 1));
-    drop(late);
-    all_is_free(&server, &other, PATH).await;
-}
-
-#[tokio::test]
 async fn one_that_waits_queues_again_in_the_next_session() {
     let server = server().await;
     let (ours, other) = (session(&server).await, session(&server).await);
