@@ -28,7 +28,7 @@ impl Rules for SlotsThatRunOnce {
             _ => rng.u64(..4),
         };
         let number = (Instant::now().0 / PERIOD).saturating_sub(age);
-        Wish::Run(SlotName { number, fails: rng.u32(..3) == 0 })
+        Wish::Run(SlotName { number, fails: rng.bool() })
     }
 
     fn last_turns(&self) -> u32 {
