@@ -205,7 +205,7 @@ pub(crate) struct Run {
 
     /// With --every of whole days, the slot is a date in this time zone: Europe/Helsinki, or local for this machine's. Give
     /// the zone by which cron counts
-    #[arg(long, value_name = "ZONE", requires = "every", value_parser = civil::parse_zone)]
+    #[arg(long, value_name = "ZONE", requires = "every", conflicts_with = "once", value_parser = civil::parse_zone)]
     pub(crate) time_zone: Option<TimeZone>,
 
     /// Run the slot again if its last run failed, or vanished before its end [default: a slot begins at most once]

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zklock::{Claim, ClaimError, FencingToken, LockOptions, OnceOptions, Session, Turn};
+use zklock::{Claim, FencingToken, LockOptions, OnceOptions, Turn};
 
-use super::contest::{Acquired, Hold, Patience};
-use super::zklock::leaving;
+use super::contest::{Acquired, Hold};
 use crate::torture::record::Leaving;
-use crate::torture::wish::{SlotName, path};
+use crate::torture::wish::SlotName;
 
 /// How many records are kept. Slots that are older than the last ones are forgotten in each run.
-const KEEP: u16 = 40;
+const KEEP: u16 = 10;
 
 struct Turned {
     turn: Turn,
@@ -21,23 +20,14 @@ struct Turned {
     fails: bool,
 }
 
-/// Claims a slot.
-pub(super) async fn claim(
-    session: &Session,
-    slot: SlotName,
-    lock: LockOptions,
-    patience: Patience,
-    without: Leaving,
-) -> Acquired {
-    let options = OnceOptions::new().lock(lock).keep(KEEP).retry(slot.retries());
-    let once = session.once_with(&path(0), options).map_err(|error| Leaving::Failed(error.to_string()))?;
-    let name = slot.to_string();
-    let claimed = match patience {
-        Patience::Endless => once.claim(&name).await.map(Some),
-        Patience::Within(limit) => once.claim_timeout(&name, limit).await,
-        Patience::None => once.try_claim(&name).await,
-    };
-    match claimed.map_err(not_claimed)?.ok_or(without)? {
+/// The options under which a slot is claimed.
+pub(super) fn options(slot: SlotName, lock: LockOptions) -> OnceOptions {
+    OnceOptions::new().lock(lock).keep(KEEP).retry(slot.retries())
+}
+
+/// What a claim of this slot returned.
+pub(super) fn held(claim: Claim, slot: SlotName) -> Acquired {
+    match claim {
         Claim::Turn(turn) => {
             let session = turn.guard().sequencer().map_or(0, |claim| claim.session());
             Ok(Box::new(Turned { turn, session, fails: slot.fails }))
@@ -46,16 +36,6 @@ pub(super) async fn claim(
             let (state, token) = (record.state.to_string(), record.token.zxid());
             Err(Leaving::Done { state, token, attempt: record.attempt })
         }
-    }
-}
-
-fn not_claimed(error: ClaimError) -> Leaving {
-    match error {
-        ClaimError::Acquire(error) => leaving(error),
-        ClaimError::SlotForgotten { .. } => Leaving::Forgotten,
-        // Without its path, so that they are counted together.
-        ClaimError::Unconfirmed { .. } => Leaving::Failed("the begin of a run was not confirmed".to_owned()),
-        error => Leaving::Failed(error.to_string()),
     }
 }
 

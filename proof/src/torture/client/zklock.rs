@@ -9,9 +9,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{sleep, timeout};
 use zklock::{
-    Access, AcquireError, CampaignError, ConnectError, FencingToken, Guard, InvalidLock, Leader, Leadership,
-    LockOptions, Locks, LocksOptions, MultiGuard, Observer, OneLock, SemaphoreError, Sequencer, Session,
-    SessionState,
+    Access, AcquireError, CampaignError, ClaimError, ConnectError, FencingToken, Guard, InvalidLock, Leader,
+    Leadership, LockOptions, Locks, LocksOptions, MultiGuard, Observer, OneLock, SemaphoreError, Sequencer,
+    Session, SessionState,
 };
 
 use super::alone::Alone;
@@ -168,7 +168,17 @@ impl Contest for Zklock {
                     let slot = claimed.map_err(not_admitted)?.ok_or(without)?;
                     Ok(Box::new(Pooled::slot(slot, session.id())) as Box<dyn Hold>)
                 }
-                Wish::Run(slot) => turned::claim(session, *slot, options, patience, without).await,
+                Wish::Run(slot) => {
+                    let once = session.once_with(&path(0), turned::options(*slot, options));
+                    let once = once.map_err(|error| Leaving::Failed(error.to_string()))?;
+                    let name = slot.to_string();
+                    let claimed = match patience {
+                        Patience::Endless => once.claim(&name).await.map(Some),
+                        Patience::Within(limit) => once.claim_timeout(&name, limit).await,
+                        Patience::None => once.try_claim(&name).await,
+                    };
+                    turned::held(claimed.map_err(not_claimed)?.ok_or(without)?, *slot)
+                }
                 Wish::Lead(value) => {
                     let election = session.election_with(ELECTION, options).map_err(invalid)?;
                     let led = match patience {
@@ -271,7 +281,7 @@ fn invalid(error: InvalidLock) -> Leaving {
     Leaving::Failed(error.to_string())
 }
 
-pub(super) fn leaving(error: AcquireError) -> Leaving {
+fn leaving(error: AcquireError) -> Leaving {
     match error {
         AcquireError::NodeDeleted { .. } => Leaving::Deleted,
         error => Leaving::Failed(error.to_string()),
@@ -281,6 +291,16 @@ pub(super) fn leaving(error: AcquireError) -> Leaving {
 fn not_admitted(error: SemaphoreError) -> Leaving {
     match error {
         SemaphoreError::Acquire(error) => leaving(error),
+        error => Leaving::Failed(error.to_string()),
+    }
+}
+
+fn not_claimed(error: ClaimError) -> Leaving {
+    match error {
+        ClaimError::Acquire(error) => leaving(error),
+        ClaimError::SlotForgotten { .. } => Leaving::Forgotten,
+        // Without its path, so that they are counted together.
+        ClaimError::Unconfirmed { .. } => Leaving::Failed("the begin of a run was not confirmed".to_owned()),
         error => Leaving::Failed(error.to_string()),
     }
 }

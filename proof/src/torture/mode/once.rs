@@ -11,7 +11,7 @@ use crate::torture::runs::{Kept, Run, RunEnd, Runs};
 use crate::torture::wish::{SlotName, Wish};
 
 /// Another slot comes so often, in nanoseconds.
-const PERIOD: u64 = 100_000_000;
+const PERIOD: u64 = 1_000_000_000;
 
 pub(super) struct SlotsThatRunOnce;
 
@@ -24,15 +24,15 @@ impl Rules for SlotsThatRunOnce {
     fn wish(&self, rng: &mut Rng) -> Wish {
         let age = match rng.u32(..20) {
             0 => return Wish::Lock(0),
-            1 => rng.u64(..200),
-            _ => rng.u64(..5),
+            1 | 2 => rng.u64(10..60),
+            _ => rng.u64(..4),
         };
         let number = (Instant::now().0 / PERIOD).saturating_sub(age);
-        Wish::Run(SlotName { number, fails: rng.u32(..3) == 0 })
+        Wish::Run(SlotName { number, fails: rng.bool() })
     }
 
     fn last_turns(&self) -> u32 {
-        2
+        1
     }
 
     fn broken(&self, history: &History) -> Vec<String> {
