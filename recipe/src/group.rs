@@ -20,7 +20,10 @@
 //!    group ends.
 //! 3. If a member leaves its queue or ends before the grant, the others give up at once, and the group ends as that
 //!    member did.
-//! 4. If a joint transaction fails because of one member's node, it had no effect on the others. They remove their nodes
+//! 4. One transaction creates all nodes, and it may take effect between two members' searches after a lost reply. So if one
+//!    member finds its node, and another one does not, that one searches again. Only then it is certain that somebody
+//!    has deleted its node.
+//! 5. If a joint transaction fails because of one member's node, it had no effect on the others. They remove their nodes
 //!    one by one. So an operator who deletes one node leaves no other behind.
 
 use alloc::vec::Vec;
@@ -44,6 +47,8 @@ pub struct Group {
 struct Member {
     machine: Machine,
     parked: Option<Parked>,
+    /// Whether the last search for the member's node began after another member's node was found.
+    searched_again: bool,
 }
 
 /// A command that one member has given, and that waits for the others.
@@ -100,7 +105,7 @@ pub enum Output {
 impl Group {
     /// Makes the group of these contenders, which have not begun.
     pub fn new(machines: impl IntoIterator<Item = Machine>) -> Self {
-        let member = |machine| Member { machine, parked: None };
+        let member = |machine| Member { machine, parked: None, searched_again: false };
         Self { members: machines.into_iter().map(member).collect(), phase: Phase::Contending, end: None }
     }
 
@@ -139,6 +144,8 @@ impl Group {
             Input::One(index, event) => self.one(index, event).into_iter().collect(),
         };
         self.take_in(commands, &mut outputs);
+        let searches = self.search_again();
+        self.take_in(searches, &mut outputs);
         if self.is_broken() {
             let commands = self.give_up();
             // What these members have asked for just now is not sent.
@@ -199,16 +206,30 @@ impl Group {
         commands.collect()
     }
 
-    /// Whether the group can no longer be granted: a member leaves, or somebody has deleted the node of one. One
-    /// transaction creates all nodes or none. So if one member finds its node after a lost reply, and another one does
-    /// not, somebody has deleted that node.
+    /// Makes each member search again that did not find its node, though another one did. Returns the commands that follow.
+    fn search_again(&mut self) -> Vec<(usize, Command)> {
+        if !matches!(self.phase, Phase::Contending) || !self.knows_a_node() {
+            return Vec::new();
+        }
+        let members = self.members.iter_mut().enumerate();
+        let missing = members.filter(|(_, member)| member.is_entering() && !member.searched_again);
+        let commands = missing.filter_map(|(index, member)| {
+            (member.parked, member.searched_again) = (None, true);
+            Some((index, member.machine.handle(Event::Unanswered)?))
+        });
+        commands.collect()
+    }
+
+    fn knows_a_node(&self) -> bool {
+        self.members.iter().any(|member| member.machine.own().is_some())
+    }
+
+    /// Whether the group can no longer be granted: a member leaves, or somebody has deleted the node of one.
     fn is_broken(&mut self) -> bool {
         if !matches!(self.phase, Phase::Contending | Phase::Confirming) {
             return false;
         }
-        let entering = |member: &Member| matches!(&member.parked, Some(parked) if matches!(parked.command, Command::Enter(_)));
-        let missing = self.members.iter().position(entering);
-        let missing = missing.filter(|_| self.members.iter().any(|member| member.machine.own().is_some()));
+        let missing = self.members.iter().position(Member::is_entering).filter(|_| self.knows_a_node());
         if let Some(missing) = missing {
             self.ends(missing, End::NodeDeleted);
         }
@@ -274,6 +295,13 @@ impl Group {
                 outputs.push(Output::One(index, Command::WatchOwn(own.place)));
             }
         }
+    }
+}
+
+impl Member {
+    /// Whether the member waits for a create. If another member's node exists by then, it has searched for its own in vain.
+    fn is_entering(&self) -> bool {
+        self.parked.as_ref().is_some_and(|parked| matches!(parked.command, Command::Enter(_)))
     }
 }
 

@@ -14,7 +14,7 @@
 //!    look is under way leads to another look, unless that change is the one that the look was sent for.
 //! 2. A watch ends with its connection. On the next connection a look sets another one.
 //! 3. The stamps of those who are told never go back. A lower stamp counts as nobody: the server that showed it is behind,
-//!    or somebody put an old node back.
+//!    or somebody put an old node back. A node that the observer may not read shows no stamp, and changes nothing of this.
 //! 4. If the same is seen again, nobody is told again.
 
 use alloc::{vec, vec::Vec};
@@ -37,8 +37,8 @@ impl Stamp {
 pub enum Observation<T> {
     /// Requests can be sent, or wait for a connection from here on.
     Connected,
-    /// Reply to `Look`: who leads, if anybody does. The watch stands.
-    Seen(Option<(Stamp, T)>),
+    /// Reply to `Look`: who leads, if anybody does, and the stamp, unless the observer may not read it. The watch stands.
+    Seen(Option<(Option<Stamp>, T)>),
     /// The watch reports a change, by the transaction with this zxid. Servers before 3.9 do not name it.
     Changed(Option<i64>),
     /// Nothing was heard for a long time. A server withholds events from a session that may no longer read the node.
@@ -167,7 +167,8 @@ impl<T: Clone + PartialEq> Observer<T> {
         vec![Instruction::Look(footing)]
     }
 
-    fn tell(&mut self, seen: Option<(Stamp, T)>) -> Vec<Instruction<T>> {
+    fn tell(&mut self, seen: Option<(Option<Stamp>, T)>) -> Vec<Instruction<T>> {
+        let seen = seen.map(|(stamp, what)| (stamp.unwrap_or(self.highest), what));
         let now = seen.filter(|(stamp, _)| !self.is_past(*stamp)).map(|(stamp, what)| {
             self.highest = stamp;
             what

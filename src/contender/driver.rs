@@ -200,7 +200,7 @@ impl Driver {
             Input::All(Event::Released(true) | Event::SessionOver(_))
                 | Input::One(_, Event::Released(true) | Event::Deleted)
         );
-        // A member that does not find its node, while another one does, has had it deleted.
+        // If another member finds its node, this one may have been deleted.
         let missing = matches!(input, Input::One(_, Event::Recovered(None)));
         let before = self.known();
         let outputs = self.group.handle(input);
@@ -235,12 +235,10 @@ impl Driver {
                 }
             }
             Input::One(index, event) => {
-                if *event == Event::Recovered(None) && self.group.own(*index).is_none() {
-                    self.session.expect_late(self.members[*index].entry.lock.clone(), self.id);
-                }
                 let member = &mut self.members[*index];
-                if let Event::Recovered(Some(own)) = event {
-                    member.know(&self.session, *own);
+                if let Event::Recovered(found) = event {
+                    member.may_come_late = found.is_none() && self.group.own(*index).is_none();
+                    found.iter().for_each(|own| member.know(&self.session, *own));
                 }
                 member.observe(event);
             }
@@ -366,8 +364,18 @@ impl Driver {
                 for member in &mut self.members {
                     (member.pending, member.watch) = (None, None);
                 }
+                self.expect_late();
                 self.retract();
                 Some(Outcome::Ended(member, end))
+            }
+        }
+    }
+
+    /// Gives up the nodes that were searched for in vain. Their creates may still take effect.
+    fn expect_late(&mut self) {
+        for member in &mut self.members {
+            if std::mem::take(&mut member.may_come_late) {
+                self.session.expect_late(member.entry.lock.clone(), self.id);
             }
         }
     }
@@ -388,6 +396,7 @@ impl Driver {
         match command {
             Command::Enter(look) => {
                 // Each create gets another id, because an earlier one may still take effect.
+                self.expect_late();
                 self.id = Uuid::new_v4();
                 let lock = self.locks().next()?;
                 let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref());

@@ -40,6 +40,8 @@ pub(super) struct Member {
     pub(super) lost: bool,
     /// Whether the contender is looking for its node, which may exist.
     pub(super) recovering: bool,
+    /// Whether the last create may still take effect, though its node was not found.
+    pub(super) may_come_late: bool,
     /// Whether a predecessor may have vanished since the contender came: it had one, or was without an answer.
     pub(super) waited: bool,
 }
@@ -99,6 +101,7 @@ impl Member {
             doubted: false,
             lost: false,
             recovering: false,
+            may_come_late: false,
             waited: false,
         }
     }

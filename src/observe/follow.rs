@@ -170,7 +170,8 @@ impl<S: Subject> Following<'_, S> {
         Some(match found {
             Ok(found) => {
                 self.unanswered = 0;
-                if found.as_ref().is_some_and(|(stamp, _)| self.machine.is_past(*stamp)) {
+                let stamp = found.as_ref().and_then(|(stamp, _)| *stamp);
+                if stamp.is_some_and(|stamp| self.machine.is_past(stamp)) {
                     warn!(
                         path = self.subject.path(),
                         "an observer sees a lower token than before, and tells of nobody; the server is behind, or the \

@@ -40,7 +40,9 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 /// # What it costs
 ///
 /// One watch, and one request for each change; two for each change of a lock's holder. Nothing else while nothing
-/// changes. A session that hears nothing for ten session timeouts looks once more: a server withholds events from a session
+/// changes. While the session may not read the holder's node, the observer tells of a
+/// [`Contender`](crate::Contender) without `owner` and `token`, and each contender that comes or goes costs three requests.
+/// A session that hears nothing for ten session timeouts looks once more: a server withholds events from a session
 /// that may no longer read the node. So for that long, `latest` may be wrong about a node that was hidden.
 ///
 /// An observer does not keep its session open. It ends after a final state of the session, or once you have dropped every
@@ -65,6 +67,9 @@ pub struct Latest<T> {
     /// the sending of the last request that only ZooKeeper's leader answers. A leader that is partitioned from its ensemble
     /// goes on answering such requests until it notices, after `syncLimit` ticks (10 s by default). So for that long, the
     /// answer may be that much older.
+    ///
+    /// If the session is connected to the leader itself, the answer may also be older by the time that the leader takes to
+    /// apply what it has committed. That is milliseconds mostly, and nothing bounds it.
     pub age: Option<Duration>,
     /// Whether the session is connected, as far as this process knows. If it is not, `who` may be outdated, and `age` grows.
     pub connected: bool,

@@ -8,16 +8,16 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
-use zklock_recipe::{Event, Stamp};
+use zklock_recipe::Event;
 use zookeeper_client::Client;
 
-use crate::requests::Sighting;
+use crate::requests::{Found, Sighting};
 use crate::zk::{Answer, Line, Revocable, Sent};
 
 /// The result of a look.
 pub(crate) enum Heard<T> {
     /// A server's answer, the watch that it left, and what was heard from the leader before the look was sent.
-    Given { found: Result<Option<(Stamp, T)>, Event>, watch: Option<Box<Standing>>, sent: Sent, before: Sent },
+    Given { found: Result<Found<T>, Event>, watch: Option<Box<Standing>>, sent: Sent, before: Sent },
     /// The connection was lost before the answer.
     Nothing,
     /// The session is over.

@@ -69,7 +69,7 @@ pub(crate) async fn watch_announcement(
     };
     // A watch stands even if this announcement may not be read. The next one may.
     let found = read.map_err(failure).map(|found| {
-        found.map(|announced| (Stamp { token: announced.data.token, zxid: announced.zxid }, announced))
+        found.map(|announced| (Some(Stamp { token: announced.data.token, zxid: announced.zxid }), announced))
     });
     Ok(Sighting { found, changes })
 }

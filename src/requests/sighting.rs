@@ -11,10 +11,13 @@ use futures::stream::{self, BoxStream};
 use zklock_recipe::{Event, Stamp};
 use zookeeper_client::{EventType, OneshotWatcher, PersistentWatcher, WatchedEvent};
 
+/// Who leads, if anybody does, and the stamp, unless this session may not read it.
+pub(crate) type Found<T> = Option<(Option<Stamp>, T)>;
+
 /// What a look shows.
 pub(crate) struct Sighting<T> {
-    /// Who leads, if anybody does; or why the server did not say so, though the watch may stand.
-    pub(crate) found: Result<Option<(Stamp, T)>, Event>,
+    /// Who leads; or why the server did not say so, though the watch may stand.
+    pub(crate) found: Result<Found<T>, Event>,
     /// The watch that the look has set; `None` if an earlier one stands.
     pub(crate) changes: Option<Changes>,
 }

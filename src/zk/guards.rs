@@ -193,8 +193,9 @@ mod tests {
         assert!(guards.next(0).is_empty());
         let holder: Weak<dyn Holder> = Weak::<Nobody>::new();
         for (number, nodes) in [(3, 3), (3 * LOOKS - 1, LOOKS)] {
-            for czxid in guards.held.lock().unwrap().len()..number {
-                guards.insert(format!("/lock/{czxid}"), czxid as i64, holder.clone());
+            let present = guards.held.lock().unwrap().len();
+            for number in present..number {
+                guards.insert(format!("/lock/{number}"), 7, holder.clone());
             }
             let (mut looked, mut seen) = (0, BTreeSet::new());
             for _ in 0..number.div_ceil(LOOKS) {

@@ -8,7 +8,7 @@ use support::{
     enqueue, eventually, granted, hide, linked, operator, patient, server, session, until_nothing_is_left,
     within,
 };
-use zklock::{Contender, Leader, Observer, QueryError, Session, SessionState};
+use zklock::{Acl, Contender, Leader, LockOptions, Observer, QueryError, Session, SessionState};
 use zklock_testcontainers::{Ensemble, RequestKind};
 use zookeeper_client::{Acls, CreateMode};
 
@@ -281,6 +281,32 @@ async fn an_observer_whose_node_was_hidden_looks_again() {
     // At once, or after ten session timeouts.
     assert_eq!(value(&mut leaders).await, None);
     assert_eq!(node(&mut holders).await, None);
+}
+
+#[tokio::test]
+async fn the_next_holder_behind_one_that_may_not_be_read() {
+    let server = server().await;
+    let team =
+        Session::builder(server.connect_string()).auth("digest", "team:secret").connect().await.unwrap();
+    let looking = session(&server).await;
+    support::make(&operator(&server).await, "/lock/orders").await;
+    let lock = team.lock_with("/lock/orders", LockOptions::new().acl(Acl::creator_only())).unwrap();
+    let watched = looking.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let mut holders = watched.holders();
+    let hidden = news(&mut holders).await.unwrap();
+    assert_eq!((&hidden.path, &hidden.owner, hidden.token), (&guard.node(), &None, None));
+    assert_eq!(watched.holder().await.unwrap(), Some(hidden));
+    // A contender that comes is no news.
+    let waiter = enqueue(&lock).await;
+    guard.release().await.unwrap();
+    let guard = granted(waiter).await;
+    assert_eq!(node(&mut holders).await, Some(guard.node()));
+    guard.release().await.unwrap();
+    assert_eq!(node(&mut holders).await, None);
+    let guard = watched.acquire().await.unwrap();
+    assert_eq!(news(&mut holders).await.unwrap().token, Some(guard.token()));
+    assert_eq!(holders.latest().refusal, None);
 }
 
 #[tokio::test]

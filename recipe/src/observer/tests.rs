@@ -15,7 +15,12 @@ fn looking(cause: Option<i64>, outdated: bool) -> State {
 }
 
 fn seen(stamp: Stamp, what: char) -> Observation<char> {
-    E::Seen(Some((stamp, what)))
+    E::Seen(Some((Some(stamp), what)))
+}
+
+/// A node that the observer may not read.
+fn hidden(what: char) -> Observation<char> {
+    E::Seen(Some((None, what)))
 }
 
 /// An observer after these events, that was told of the first leader.
@@ -77,6 +82,8 @@ fn looking_for_the_cause_of_a_change() {
             (E::Connected, looking(Some(25), false), vec![]),
             (seen(SECOND, 'b'), State::Watching, vec![Tell(Some('b'))]),
             (E::Seen(None), State::Watching, vec![Tell(None)]),
+            (hidden('b'), State::Watching, vec![Tell(Some('b'))]),
+            (hidden('a'), State::Watching, vec![]),
             // The same leader, who has announced the same again.
             (seen(Stamp { token: 10, zxid: 25 }, 'a'), State::Watching, vec![]),
             (seen(Stamp { token: 10, zxid: 25 }, 'A'), State::Watching, vec![Tell(Some('A'))]),
@@ -155,4 +162,18 @@ fn nothing_older_is_told_after_a_reconnection() {
     assert_eq!(observer.handle(seen(FIRST, 'a')), [Tell(None)]);
     observer.handle(E::Changed(None));
     assert_eq!(observer.handle(seen(SECOND, 'b')), [Tell(Some('b'))]);
+}
+
+#[test]
+fn a_hidden_one_neither_raises_nor_lowers_what_was_seen() {
+    let mut observer = after(&[E::Changed(None), seen(SECOND, 'b'), E::Changed(None)]);
+    assert_eq!(observer.handle(hidden('h')), [Tell(Some('h'))]);
+    observer.handle(E::Changed(None));
+    assert_eq!(observer.handle(seen(FIRST, 'a')), [Tell(None)]);
+    observer.handle(E::Changed(None));
+    assert_eq!(observer.handle(seen(SECOND, 'b')), [Tell(Some('b'))]);
+
+    let mut observer = Observer::new();
+    assert_eq!(observer.handle(E::Connected), [Look(Unwatched)]);
+    assert_eq!(observer.handle(hidden('h')), [Tell(Some('h'))]);
 }

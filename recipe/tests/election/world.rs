@@ -134,12 +134,12 @@ pub(crate) struct Announcement {
 
 impl Announcement {
     /// What an observer is to take it for.
-    pub(crate) fn read(self) -> Option<(zklock_recipe::Stamp, Told)> {
+    pub(crate) fn read(self) -> Option<(Option<zklock_recipe::Stamp>, Told)> {
         (self.version == 0 && self.maker.is_some()).then_some(self.taken())
     }
 
-    pub(crate) fn taken(self) -> (zklock_recipe::Stamp, Told) {
-        (zklock_recipe::Stamp { token: self.token, zxid: self.zxid }, (self.token, self.value))
+    pub(crate) fn taken(self) -> (Option<zklock_recipe::Stamp>, Told) {
+        (Some(zklock_recipe::Stamp { token: self.token, zxid: self.zxid }), (self.token, self.value))
     }
 }
 

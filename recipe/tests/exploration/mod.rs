@@ -65,6 +65,10 @@ fn bit(witness: impl Into<u8>) -> u64 {
 }
 
 impl<S: Setup> Contest<S> {
+    pub(crate) fn new(setup: S) -> Self {
+        Self { setup, witnessed: Arc::default() }
+    }
+
     /// What must hold in every state.
     pub(crate) fn always(name: &'static str, rule: fn(&Self, &S::World) -> bool) -> Property<Self> {
         Property::always(name, rule)
@@ -89,7 +93,7 @@ pub(crate) fn explore<S: Setup>(setup: S, states: usize, occurrences: &[S::Witne
 
 /// Explores until `property` fails, as it must.
 pub(crate) fn refute<S: Setup>(setup: S, property: &'static str) {
-    let checker = Contest { setup, witnessed: Arc::default() }
+    let checker = Contest::new(setup)
         .checker()
         .finish_when(HasDiscoveries::AnyOf([property].into()))
         .spawn_bfs()

@@ -22,6 +22,7 @@ pub(crate) const DELAYED: &str = "nobody in front of whom a guard has vanished i
 pub(crate) const IN_VAIN: &str = "nobody waits whom nobody blocks";
 pub(crate) const FIRST_IS_TOLD: &str = "a member that is first and without its node is told";
 pub(crate) const NOT_ANOTHERS: &str = "nobody removes another's node";
+pub(crate) const CAUSED: &str = "every end has its cause";
 pub(crate) const GRANTED: &str = "every waiter whose session lives is granted in the end";
 
 type Contest = exploration::Contest<Setup>;
@@ -177,7 +178,7 @@ impl exploration::Setup for Setup {
             Contest::always("only the first releases", |_, world| {
                 world.breach != Some(Breach::ReleaseBehindOthers)
             }),
-            Contest::always("every end has its cause", |_, world| {
+            Contest::always(CAUSED, |_, world| {
                 !matches!(world.breach, Some(Breach::UnexpectedEnd | Breach::UnfoundedLoss))
             }),
         ]);

@@ -65,13 +65,15 @@ pub(crate) enum Mutant {
     NamesNodesBlindly,
     /// When one member does not find its node after a lost reply, it enters again for all.
     TrustsOneMembersSearch,
+    /// When one member does not find its node, and another one does, it takes that for a deletion without another search.
+    SearchesOnce,
     /// When one member finds that somebody has deleted its node, the others go on waiting.
     IgnoresItsDeletedNode,
 }
 
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::TrustsDeletions,
         Self::TrustsAbsence,
         Self::Miscounts,
@@ -99,6 +101,7 @@ impl Mutant {
         Self::LeavesOthersBehind,
         Self::NamesNodesBlindly,
         Self::TrustsOneMembersSearch,
+        Self::SearchesOnce,
         Self::IgnoresItsDeletedNode,
     ];
 
@@ -165,6 +168,11 @@ impl Mutant {
                 group.handle(Input::All(Event::Confirmed))
             }
             (Self::CreatesAgain, Output::One(seat, Command::Recover)) if group.own(seat).is_none() => {
+                group.handle(Input::One(seat, Event::Recovered(None)))
+            }
+            (Self::SearchesOnce, Output::One(seat, Command::Recover))
+                if matches!(cause, Input::One(_, Event::Recovered(_))) && group.own(seat).is_none() =>
+            {
                 group.handle(Input::One(seat, Event::Recovered(None)))
             }
             (Self::RemovesAgain, Output::One(seat, Command::Recover)) if group.own(seat).is_some() => {

@@ -176,8 +176,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// What was sent on connections that the session has left is applied before its next write, or never.
     pub(crate) fn settle_strays(&mut self, session: usize) {
-        if self.setup.flaw != Some(Flaw::OldConnectionLingers) {
-            self.world.sessions[session].strays.clear();
+        let strays = &mut self.world.sessions[session].strays;
+        match self.setup.flaw {
+            Some(Flaw::OldConnectionLingers) => {}
+            Some(Flaw::CreatesComeLate) => strays.retain(|sent| matches!(sent.request, Request::Create(..))),
+            _ => strays.clear(),
         }
     }
 

@@ -116,6 +116,8 @@ pub(crate) enum Flaw {
     ReadsOvertakeTheBarrier,
     /// What was sent on a broken connection can be applied after a write on another one.
     OldConnectionLingers,
+    /// A create on a connection that the session has left may be applied late.
+    CreatesComeLate,
     /// The read that goes out with a create is answered from before it.
     ReadOvertakesCreate,
     /// A contender that looks for its node reads what its server has, instead of asking the quorum first.

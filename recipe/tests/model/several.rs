@@ -1,13 +1,15 @@
 //! Contenders that wait for several locks at once.
 
+use stateright::{Checker, Model};
 use zklock_recipe::{Look, Takeover};
 
-use crate::contest::{FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER};
-use crate::exploration::{explore, refute};
+use crate::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER};
+use crate::exploration::{Contest, explore, refute};
 use crate::findings::Witness::*;
 use crate::mutant::Mutant;
 use crate::setup::{
-    Faults, Seat, Setup, mutated, of, patient, reader, reaped, tries, waits, waits_for, with, writer,
+    Faults, Flaw, Seat, Setup, mutated, of, patient, reader, reaped, tries, waits, waits_for, weakened, with,
+    writer,
 };
 
 /// Two that wait for the same two locks, and name them in opposite order.
@@ -97,7 +99,7 @@ fn an_operator_deletes_the_node_of_a_member_that_is_first() {
     let setup = patient(of(vec![waits_for(0, &both()), waits(1)]));
     explore(
         with(Faults { deletions: 1, breaks: 1, ..faults() }, setup),
-        42_923,
+        43_646,
         &[FirstAmongWaiting, ToldBeforeTheGrant, ToldByMissingNode],
     );
 }
@@ -167,6 +169,16 @@ fn every_mutant_is_caught() {
     crate::broken::refute_each(mutants());
 }
 
+/// The leader may carry a create out between two members' searches, because it heard of a connection that was left.
+fn late_create() -> Setup {
+    weakened(Flaw::CreatesComeLate, with(Faults { breaks: 1, ..faults() }, lonely()))
+}
+
+#[test]
+fn a_create_that_comes_late_is_not_taken_for_a_deletion() {
+    Contest::new(late_create()).checker().spawn_bfs().join().assert_no_discovery(CAUSED);
+}
+
 /// Each fault that a group can have.
 pub(crate) fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
     let deletions = Faults { deletions: 1, ..faults() };
@@ -178,6 +190,7 @@ pub(crate) fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
         (Mutant::LeavesOthersBehind, with(deletions, settling), NO_ORPHAN),
         (Mutant::NamesNodesBlindly, uprooted(), NOT_ANOTHERS),
         (Mutant::TrustsOneMembersSearch, with(lost, lonely()), NO_ORPHAN),
+        (Mutant::SearchesOnce, late_create(), CAUSED),
         (Mutant::IgnoresItsDeletedNode, with(deletions, patient(among_plain())), FIRST_IS_TOLD),
     ]
 }
@@ -210,7 +223,7 @@ mod at_large {
         let setup = Setup { settling: true, ..patient(opposite()) };
         explore(
             with(Faults { breaks: 1, deletions: 1, ..faults() }, setup),
-            788_259,
+            797_583,
             &[HolderTold, ToldByMissingNode, ReleaseFindsNone, RecoveryFindsNode, RemovalFoundDone],
         );
     }

@@ -64,6 +64,22 @@ fn a_lost_create_is_found_by_each() {
     assert_eq!(in_vain.handle(One(0, E::Recovered(None))), [O::All(C::Enter(Look::Count))]);
 }
 
+/// The create takes effect between two searches.
+#[test]
+fn a_create_that_one_search_came_too_early_for_is_searched_for_again() {
+    let mut late = after(entering(), vec![All(E::Unanswered), One(0, E::Recovered(None))]);
+    assert_eq!(late.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, C::List), recover(0)]);
+    // No answer says nothing.
+    assert_eq!(late.handle(One(0, E::Unanswered)), [recover(0)]);
+    assert_eq!(late.handle(One(0, E::Recovered(Some(FIRST)))), [O::One(0, C::List)]);
+    assert_eq!((late.own(0), late.own(1)), (Some(FIRST), Some(SECOND)));
+
+    // Its search may have begun before the other one's node was found.
+    let mut overtaken = after(entering(), vec![All(E::Unanswered), One(1, E::Recovered(Some(SECOND)))]);
+    assert_eq!(overtaken.handle(One(0, E::Recovered(None))), [recover(0)]);
+    assert_eq!(overtaken.handle(One(0, E::Recovered(Some(FIRST)))), [O::One(0, C::List)]);
+}
+
 /// Somebody has deleted the node that is missing. The one that is there must not stay.
 #[test]
 fn a_create_of_which_a_part_is_missing_is_left() {
@@ -72,11 +88,13 @@ fn a_create_of_which_a_part_is_missing_is_left() {
 
     let mut missing_first = lost();
     assert_eq!(missing_first.handle(One(0, E::Recovered(None))), []);
-    assert_eq!(missing_first.handle(One(1, E::Recovered(Some(SECOND)))), [delete(1, SECOND)]);
+    assert_eq!(missing_first.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, C::List), recover(0)]);
+    assert_eq!(missing_first.handle(One(0, E::Recovered(None))), [delete(1, SECOND)]);
     assert_eq!(missing_first.handle(One(1, E::Deleted)), [end()]);
 
     let mut missing_last = lost();
     assert_eq!(missing_last.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, C::List)]);
+    assert_eq!(missing_last.handle(One(0, E::Recovered(None))), [recover(0)]);
     assert_eq!(missing_last.handle(One(0, E::Recovered(None))), [delete(1, SECOND)]);
     assert_eq!(missing_last.handle(One(1, E::Deleted)), [end()]);
 
@@ -84,6 +102,7 @@ fn a_create_of_which_a_part_is_missing_is_left() {
     let mut parked = after(lost(), vec![One(1, E::Recovered(Some(SECOND)))]);
     let listed = One(1, E::Listed(vec![SECOND.place.name()]));
     assert_eq!(parked.handle(listed), [watch_own(1, SECOND)]);
+    assert_eq!(parked.handle(One(0, E::Recovered(None))), [recover(0)]);
     assert_eq!(parked.handle(One(0, E::Recovered(None))), [release(1, SECOND)]);
     assert_eq!(parked.handle(One(1, E::Released(true))), [end()]);
 }
