@@ -330,7 +330,7 @@ pub(crate) struct Release {
 /// Look at the servers and at the settings, and report what makes locks fragile.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
-    /// Locks in which to look for contenders of other clients
+    /// Locks to look at: whether they exist, who is waited for, and contenders of other clients
     #[arg(value_name = "PATH")]
     pub(crate) locks: Vec<String>,
 
