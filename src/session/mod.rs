@@ -370,7 +370,8 @@ impl Session {
     }
 
     /// Returns how many times an acquisition had to join a queue again, at the end: because its ZooKeeper session ended
-    /// while it waited, or because its caller did not poll it (see [`Lock::acquire`]).
+    /// while it waited, because its caller did not poll it (see [`Lock::acquire`]), or because it lost the lock before its
+    /// caller had a [`Leadership`](crate::Leadership), a [`Turn`](crate::Turn) or a permit.
     pub fn requeued(&self) -> u64 {
         self.succession.requeued()
     }

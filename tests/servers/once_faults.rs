@@ -374,23 +374,29 @@ async fn drop_after<F: Future>(call: F, steps: usize) -> bool {
 async fn a_claim_is_dropped_at_every_await() {
     let server = server().await;
     let (session, other) = (session(&server).await, session(&server).await);
-    let mut steps = 0;
-    loop {
-        let path = format!("/lock/claim-{steps}");
-        let once = session.once_with(&path, OnceOptions::new()).unwrap();
-        let more = drop_after(once.claim(SLOT), steps).await;
-        // Nothing of it stays in the queue. The record says at most that the slot has begun.
-        let next = other.once_with(&path, OnceOptions::new().retry(true)).unwrap();
-        let turn = turn(&next, SLOT).await;
-        assert!(turn.attempt() <= 2, "{steps} steps");
-        turn.complete().await.unwrap();
-        until_nothing_is_left(&server).await;
-        if !more {
-            break;
+    // A slot that was never begun, and one that has failed.
+    for failed in [false, true] {
+        let mut steps = 0;
+        loop {
+            let path = format!("/lock/claim-{failed}-{steps}");
+            let once = session.once_with(&path, OnceOptions::new().retry(failed)).unwrap();
+            if failed {
+                turn(&once, SLOT).await.fail().await.unwrap();
+            }
+            let more = drop_after(once.claim(SLOT), steps).await;
+            // Nothing of it stays: no contender, and no begin, unless it had the turn.
+            let next = other.once_with(&path, OnceOptions::new().retry(failed || !more)).unwrap();
+            let turn = turn(&next, SLOT).await;
+            assert_eq!(turn.attempt(), 1 + u32::from(failed) + u32::from(!more), "{steps} steps");
+            turn.complete().await.unwrap();
+            until_nothing_is_left(&server).await;
+            if !more {
+                break;
+            }
+            steps += 1;
         }
-        steps += 1;
+        assert!(steps >= 3, "enter, read, begin: {steps} steps");
     }
-    assert!(steps >= 6, "enter, read, create the directory, read, begin: {steps} steps");
 }
 
 #[tokio::test]

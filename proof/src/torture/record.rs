@@ -35,7 +35,7 @@ pub(crate) enum Event {
     Asks { wish: Wish, how: How, patience: Option<u64>, delayed: bool },
     /// It contends no more, and has no guard.
     LeftWithout { why: Leaving },
-    /// It has not polled its acquisition for a while, and its session has queued again so many times meanwhile or then.
+    /// It has not polled its acquisition or its release for a while, and its session has queued again so many times meanwhile or then.
     Neglected { requeued: u64 },
     /// It has a guard of these locks, which was valid at this instant; the nodes are in the order of the claims.
     Granted { session: i64, token: Option<FencingToken>, claims: Vec<Claim>, nodes: Vec<String>, seen: Seen },

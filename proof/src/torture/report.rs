@@ -59,7 +59,7 @@ pub(crate) struct Report {
     /// Releases that were not confirmed, and what they said.
     pub(crate) unconfirmed: BTreeMap<String, u64>,
     pub(crate) faults: BTreeMap<Kind, u64>,
-    /// Acquisitions that were not polled for a while, and how often their sessions' acquisitions queued again in that time.
+    /// Acquisitions and releases that were not polled for a while, and how often their sessions' acquisitions queued again in that time.
     pub(crate) neglected: u64,
     pub(crate) requeued: u64,
     /// Guards whose holders' clocks were slewed.
@@ -411,7 +411,7 @@ impl fmt::Display for Report {
         writeln!(f, "faults        {}: {}", self.faults.values().sum::<u64>(), named(&self.faults))?;
         writeln!(f, "no occasion   {}", named(&self.omitted))?;
         let (neglected, requeued, slewed) = (self.neglected, self.requeued, self.slewed);
-        writeln!(f, "neglected     {neglected} acquisitions, queued again {requeued} times")?;
+        writeln!(f, "neglected     {neglected} acquisitions and releases, queued again {requeued} times")?;
         writeln!(f, "slewed        {slewed} holds")?;
         for (name, times) in
             [("pass", self.pass_ms), ("handoff", self.handoff_ms), ("recovery", self.recovery_ms)]

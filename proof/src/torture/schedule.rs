@@ -48,7 +48,7 @@ pub(crate) enum Kind {
     /// A client reaches no server for a while but the one that grants shorter session timeouts; then that one is cut off
     /// from the client.
     MoveSession,
-    /// A client does not poll its acquisitions for longer than half its session timeout, and then polls them on.
+    /// A client does not poll its acquisitions and releases for longer than half its session timeout, and then polls them on.
     Neglect,
     /// An operator writes to the node of one that waits, by preference one that gives up by itself.
     WriteWaiter,

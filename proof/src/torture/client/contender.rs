@@ -1,12 +1,13 @@
 //! One contender: acquires in all the ways there are, writes under the lock, releases or drops, and loses.
 
-use std::pin::pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use fastrand::Rng;
-use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
 
@@ -41,6 +42,25 @@ pub(super) struct Contender {
     desks: Vec<Desk>,
     /// What it has read, of which lock, and not tried to follow by a write yet.
     read: Vec<(usize, u64)>,
+}
+
+/// When a task stops polling a call, and for how long.
+struct Dawdle {
+    /// How often the call has asked to be polled by then.
+    awaits: u32,
+    lasts: Duration,
+}
+
+/// Polls a call until it has asked to be polled so often. Returns its output if it has ended by then.
+async fn polled<F: Future>(mut call: Pin<&mut F>, mut awaits: u32) -> Option<F::Output> {
+    poll_fn(|cx| match awaits.checked_sub(1) {
+        Some(left) => {
+            awaits = left;
+            call.as_mut().poll(cx).map(Some)
+        }
+        None => Poll::Ready(None),
+    })
+    .await
 }
 
 /// How a hold ended, but by the end of the process.
@@ -85,7 +105,7 @@ impl Contender {
         let wish = self.rules.wish(&mut self.rng);
         self.who.says(Event::Asks { wish: wish.clone(), how, patience, delayed: !delay.is_zero() })?;
         let limit = patience.map(Duration::from_millis);
-        let dawdles = if is_last { None } else { self.rules.dawdles(&wish, &mut self.rng) };
+        let dawdles = if is_last { None } else { self.dawdles() };
         let contest = self.contest.clone();
         let acquired = self.attend(dawdles, async {
             let acquire = |patience| contest.acquire(self.who, &wish, delay, patience);
@@ -126,26 +146,26 @@ impl Contender {
         self.hold(held, &claims, watch, is_last).await
     }
 
-    /// Polls an acquisition, but for the time for which it dawdles, or is to be neglected. Also says when it ended.
+    /// Polls a call, except while the task dawdles, or calls are to be neglected. Also says when the call ended.
     async fn attend<T>(
         &self,
-        dawdles: Option<Duration>,
-        acquiring: impl Future<Output = T>,
+        dawdles: Option<Dawdle>,
+        calling: impl Future<Output = T>,
     ) -> anyhow::Result<(T, Instant)> {
-        let (mut acquiring, mut orders) = (pin!(acquiring), self.orders.clone());
+        let (mut calling, mut orders) = (pin!(calling), self.orders.clone());
         let mut neglected = None;
-        if let Some(time) = dawdles {
-            if let Some(acquired) = acquiring.as_mut().now_or_never() {
-                return Ok((acquired, Instant::now()));
+        if let Some(Dawdle { awaits, lasts }) = dawdles {
+            if let Some(ended) = polled(calling.as_mut(), awaits).await {
+                return Ok((ended, Instant::now()));
             }
             neglected = Some(self.contest.requeued());
-            sleep(time).await;
+            sleep(lasts).await;
         }
-        let acquired = loop {
+        let ended = loop {
             tokio::select! {
                 // Polled first: one that was never polled has nothing to be neglected.
                 biased;
-                acquired = &mut acquiring => break (acquired, Instant::now()),
+                ended = &mut calling => break (ended, Instant::now()),
                 until = orders.neglect() => {
                     neglected.get_or_insert_with(|| self.contest.requeued());
                     sleep_until(until).await;
@@ -157,7 +177,19 @@ impl Contender {
             let requeued = self.contest.requeued().saturating_sub(before);
             self.who.says(Event::Neglected { requeued })?;
         }
-        Ok(acquired)
+        Ok(ended)
+    }
+
+    /// Whether it dawdles over its next call: for less or more than an offer lasts inside a process, or for more than half a
+    /// session timeout.
+    fn dawdles(&mut self) -> Option<Dawdle> {
+        let lasts = match self.rng.u32(..48) {
+            0..3 => 20..1_000,
+            3 => 2_500..5_000,
+            _ => return None,
+        };
+        let (awaits, lasts) = (self.rng.u32(1..8), Duration::from_millis(self.rng.u64(lasts)));
+        Some(Dawdle { awaits, lasts })
     }
 
     fn manner(&mut self) -> (How, Option<u64>) {
@@ -244,7 +276,8 @@ impl Contender {
                     self.leave_open(held.as_ref(), claims).await?;
                 }
                 who.says(Event::Releases { seen })?;
-                let released = held.release().await;
+                let dawdles = if is_last { None } else { self.dawdles() };
+                let (released, _) = self.attend(dawdles, held.release()).await?;
                 let confirmed = released.is_ok();
                 who.says(Event::Released { unconfirmed: released.err().unwrap_or_default() })?;
                 if let Some(claim) = claim.filter(|_| confirmed)

@@ -13,7 +13,7 @@ use crate::harness::listen;
 pub(crate) enum Order {
     /// A holder holds on for so long from now.
     Stay(Duration),
-    /// For so long from now, acquisitions are not polled.
+    /// For so long from now, acquisitions and releases are not polled.
     Neglect(Duration),
     /// A contender that comes to the queue from now on has this takeover delay.
     Delay(Duration),
@@ -78,7 +78,7 @@ impl Orders {
         }
     }
 
-    /// Resolves as soon as acquisitions are not to be polled, with the instant until which that is so.
+    /// Resolves as soon as no call is to be polled, with the instant until which that is so.
     pub(super) async fn neglect(&mut self) -> Instant {
         let is_on = |present: &Present| present.neglect.filter(|until| *until > Instant::now());
         loop {

@@ -2,7 +2,6 @@
 //! ones.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use fastrand::Rng;
 use zklock::{FencingToken, LostReason};
@@ -57,12 +56,6 @@ impl Rules for Lines {
             enters: rng.u32(..3) == 0,
             leaves_open: rng.u32(..8) == 0,
         }
-    }
-
-    /// Shorter and longer than an offer lasts.
-    fn dawdles(&self, wish: &Wish, rng: &mut Rng) -> Option<Duration> {
-        let dawdles = matches!(wish, Wish::Key(_)) && rng.u32(..12) == 0;
-        dawdles.then(|| Duration::from_millis(rng.u64(20..1_000)))
     }
 
     fn keeps_logs(&self) -> bool {

@@ -1,7 +1,5 @@
 //! What every mode says of itself.
 
-use std::time::Duration;
-
 use fastrand::Rng;
 
 use crate::torture::history::History;
@@ -50,11 +48,6 @@ pub(crate) trait Rules: Sync {
     /// What the next holder does besides.
     fn extras(&self, _rng: &mut Rng) -> Extras {
         Extras::default()
-    }
-
-    /// For how long a task keeps its acquisition unpolled, once it was polled.
-    fn dawdles(&self, _wish: &Wish, _rng: &mut Rng) -> Option<Duration> {
-        None
     }
 
     /// Whether holders make entries in logs of the locks.
