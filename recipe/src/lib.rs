@@ -101,4 +101,4 @@ pub use lease::{DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Moment, Reckoning, Ter
 pub use machine::{Arrival, Machine, Patience, Takeover};
 pub use observer::{Footing, Instruction, Observation, Observer, Stamp};
 pub use permits::{Misfit, Ruling, Stock, Wish, rule};
-pub use stage::{HoldNumber, Stage, Step, Ticket, Turned};
+pub use stage::{HoldNumber, Left, Stage, Step, Ticket, Turned};
