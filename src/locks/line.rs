@@ -331,10 +331,12 @@ impl Future for Waiting {
                 }
             },
         };
-        if contends {
-            self.line.run(None);
+        if !contends {
+            return Poll::Pending;
         }
-        Poll::Pending
+        self.line.run(None);
+        // If the session's runtime is gone, the line has failed by now. Nobody may await a timer of that runtime.
+        self.poll(cx)
     }
 }
 

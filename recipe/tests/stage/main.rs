@@ -219,7 +219,7 @@ mod at_large {
         let faults = Faults { absences: 1, lapses: 1, ..NONE };
         explore(
             setup(&[2, 2], 1, faults),
-            3_107_276,
+            3_326_676,
             &[PassedOver, CameBackAlone, LatePassBesideATurn, PutBack],
         );
     }
@@ -237,7 +237,7 @@ mod at_large {
     #[test]
     fn two_processes_whose_tasks_give_up_and_are_not_polled() {
         let faults = Faults { departures: 1, absences: 1, ..NONE };
-        for (budget, states) in [(0, 437_602), (1, 685_543), (2, 702_790)] {
+        for (budget, states) in [(0, 442_754), (1, 693_011), (2, 710_350)] {
             explore(setup(&[2, 2], budget, faults), states, &[LeftWhileOffered, PassedOver, CameBackAlone]);
         }
     }
