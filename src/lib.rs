@@ -168,6 +168,11 @@
 //!
 //! zklock needs ZooKeeper 3.6 or later, and a tokio runtime with I/O and time enabled.
 //!
+//! A session belongs to the runtime in which it was connected. Its calls may be awaited in another runtime, or in none. Once
+//! its runtime has shut down, no call panics or waits: the session is [`Closed`](SessionState::Closed), its guards are lost
+//! ([`LostReason::SessionClosed`]), and its calls return the errors of a closed session. Without a runtime,
+//! [`Session::connect`] returns [`ConnectError::NoRuntime`].
+//!
 //! | feature | adds |
 //! |---|---|
 //! | `tls` | connections by TLS |

@@ -17,9 +17,17 @@
 //!    others. Only a hold that is `Taken` is passed on, so at most one task has a turn.
 //! 2. A hold is passed on at most as often as the budget allows. After that the contender leaves, and the next one
 //!    joins ZooKeeper's queue at its end.
-//! 3. Tasks are served in the order in which they came. One that was offered a turn and does not take it between two looks is
-//!    *absent*: it keeps its place, and is passed over until it is polled again.
-//! 4. While a task that is not absent is in line, the process contends, or has a hold, be it one that is ending.
+//! 3. Tasks are served in the order in which they came, unless they are absent, late or last.
+//! 4. An offer stands while time is left and nobody waits who would have it next. Otherwise a task that does not take it
+//!    between two looks is passed over. It is *absent*: it keeps its place, and is offered nothing until it is polled again.
+//! 5. A task that was passed over is [late](Standing::Late). It comes behind those in time, except when a hold begins: if it is
+//!    the first in line, the hold *opens* with it, and the offer stands for half of the hold's time. So a task that is
+//!    polled once in each half has its turn at the latest when a hold opens with it.
+//! 6. A task that did not take a half for which others waited is [last](Standing::Last): it comes behind all others. So one
+//!    wait keeps those that are in line for two looks and one half, and each that comes meanwhile for two looks.
+//! 7. Without time, or a lease that lasts, an offer is not handed on, neither by a look nor by a task that leaves. So a hold
+//!    lies idle for its time and two looks at most.
+//! 8. While a task that is not absent is in line, the process contends, or has a hold, be it one that is ending.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -48,7 +56,30 @@ pub struct Stage<W> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiter<W> {
     caller: W,
+    standing: Standing,
     absent: bool,
+}
+
+/// Whether a task takes what it is offered. The lower one comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Standing {
+    /// In time, as far as it is known.
+    Prompt,
+    /// It was passed over.
+    Late,
+    /// It did not take the half of a hold's time for which others waited.
+    Last,
+}
+
+/// How much is left of the time for which a hold may be offered and passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Left {
+    /// None.
+    Nothing,
+    /// Some, and less than half.
+    LessThanHalf,
+    /// Half of it, or more.
+    Half,
 }
 
 /// What the process has of the lock.
@@ -57,10 +88,11 @@ enum Has {
     Nothing,
     /// A contender in ZooKeeper's queue.
     Contending,
-    /// A hold, which this task may take.
+    /// A hold, which this task may take. It opens with this task if that one is late.
     Offered {
         to: Ticket,
         looked_at: bool,
+        opens: bool,
     },
     /// A hold, which a task has taken.
     Taken,
@@ -106,7 +138,7 @@ impl<W: Clone> Stage<W> {
     pub fn arrive(&mut self, caller: W) -> (Ticket, bool) {
         let ticket = Ticket(self.arrived);
         self.arrived += 1;
-        self.line.insert(ticket, Waiter { caller, absent: false });
+        self.line.insert(ticket, Waiter::new(caller));
         (ticket, self.contends())
     }
 
@@ -135,22 +167,22 @@ impl<W: Clone> Stage<W> {
             self.has = Has::Taken;
             return Turned::Yours;
         }
-        *waiter = Waiter { caller, absent: false };
+        (waiter.caller, waiter.absent) = (caller, false);
         if self.contends() { Turned::Contend } else { Turned::Waits }
     }
 
     /// Puts a task back to its place in line, because the hold that it has just taken is lost. Returns true if the process is to
     /// contend.
     pub fn put_back(&mut self, ticket: Ticket, caller: W) -> bool {
-        self.line.insert(ticket, Waiter { caller, absent: false });
+        self.line.insert(ticket, Waiter::new(caller));
         self.contends()
     }
 
-    /// A task leaves the line.
-    pub fn leave(&mut self, ticket: Ticket) -> Step<W> {
+    /// A task leaves the line. `allowed` says whether an offer to it may be handed on as far as time and the lease go.
+    pub fn leave(&mut self, ticket: Ticket, allowed: bool) -> Step<W> {
         self.line.remove(&ticket);
         match self.has {
-            Has::Offered { to, .. } if to == ticket => self.offer(),
+            Has::Offered { to, .. } if to == ticket => self.hand_on(allowed),
             Has::Contending if !self.is_wanted() => Step::GiveUp,
             _ => Step::Nothing,
         }
@@ -159,7 +191,7 @@ impl<W: Clone> Stage<W> {
     /// The contender is granted the lock.
     pub fn granted(&mut self) -> (HoldNumber, Step<W>) {
         self.begin_hold();
-        (self.hold, self.offer())
+        (self.hold, self.offer(true))
     }
 
     /// The turn of the task that has this hold is over. `allowed` says whether the hold may be passed on as far as time and
@@ -168,35 +200,34 @@ impl<W: Clone> Stage<W> {
         if hold != self.hold || self.has != Has::Taken {
             return Step::Release;
         }
-        match self.left.checked_sub(1) {
-            Some(left) if allowed => {
-                self.left = left;
-                self.offer()
-            }
-            _ => {
-                self.has = Has::Ending;
-                Step::Release
-            }
+        if let Some(left) = self.left.checked_sub(1).filter(|_| allowed) {
+            self.left = left;
+            return self.hand_on(true);
         }
+        self.hand_on(false)
     }
 
-    /// Looks at the task that the hold is offered to. If it did not take it since the last look, the next one may, if that
-    /// is `allowed` as far as time goes.
-    pub fn look(&mut self, allowed: bool) -> Step<W> {
-        match &mut self.has {
-            Has::Offered { looked_at, .. } if !*looked_at => *looked_at = true,
-            Has::Offered { to, .. } => {
-                let to = *to;
-                self.line.entry(to).and_modify(|waiter| waiter.absent = true);
-                if allowed {
-                    return self.offer();
-                }
-                self.has = Has::Ending;
-                return Step::Release;
-            }
-            _ => {}
+    /// Looks at the task that the hold is offered to, when so much time is `left`. `allowed` says whether the offer may be handed
+    /// on as far as the lease goes.
+    pub fn look(&mut self, left: Left, allowed: bool) -> Step<W> {
+        let Has::Offered { to, looked_at, opens } = &mut self.has else { return Step::Nothing };
+        let (to, opens, is_first) = (*to, *opens, !core::mem::replace(looked_at, true));
+        let Some(standing) = self.line.get(&to).map(|waiter| waiter.standing) else { return Step::Nothing };
+        // How it stands if others have waited for it.
+        let worse = if opens { Standing::Last } else { standing.max(Standing::Late) };
+        let others_wait =
+            self.line.iter().any(|(ticket, other)| *ticket != to && !other.absent && other.standing < worse);
+        let stands = match left {
+            Left::Nothing => false,
+            Left::LessThanHalf => !others_wait,
+            Left::Half => opens || !others_wait,
+        };
+        if is_first || stands {
+            return Step::Nothing;
         }
-        Step::Nothing
+        let standing = if others_wait { worse } else { standing.max(Standing::Late) };
+        self.line.entry(to).and_modify(|waiter| (waiter.standing, waiter.absent) = (standing, true));
+        self.hand_on(allowed && left != Left::Nothing)
     }
 
     /// Whether the hold is offered to a task, so that somebody must [look](Self::look).
@@ -246,16 +277,35 @@ impl<W: Clone> Stage<W> {
         self.left = self.budget;
     }
 
-    fn offer(&mut self) -> Step<W> {
-        match self.line.iter().find(|(_, waiter)| !waiter.absent) {
-            Some((ticket, waiter)) => {
-                self.has = Has::Offered { to: *ticket, looked_at: false };
+    /// Offers the hold to the next task, if that is `allowed`.
+    fn hand_on(&mut self, allowed: bool) -> Step<W> {
+        if allowed {
+            return self.offer(false);
+        }
+        self.has = Has::Ending;
+        Step::Release
+    }
+
+    /// Offers the hold, which perhaps begins, to the next task.
+    fn offer(&mut self, begins: bool) -> Step<W> {
+        let best = if begins { Standing::Late } else { Standing::Prompt };
+        let first = |worst| self.line.iter().find(|(_, it)| !it.absent && it.standing <= worst);
+        match [best, Standing::Late, Standing::Last].into_iter().find_map(first) {
+            Some((to, waiter)) => {
+                let opens = begins && waiter.standing == Standing::Late;
+                self.has = Has::Offered { to: *to, looked_at: false, opens };
                 Step::Wake(waiter.caller.clone())
             }
-            None => {
-                self.has = Has::Ending;
-                Step::Release
-            }
+            None => self.hand_on(false),
         }
     }
 }
+
+impl<W> Waiter<W> {
+    fn new(caller: W) -> Self {
+        Self { caller, standing: Standing::Prompt, absent: false }
+    }
+}
+
+#[cfg(test)]
+mod tests;

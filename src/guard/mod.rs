@@ -392,6 +392,11 @@ impl<K> Guard<K> {
         &self.turn
     }
 
+    /// See [`Turn::is_ample`].
+    pub(crate) fn is_ample(&self, least: Duration) -> bool {
+        self.turn.is_ample(least)
+    }
+
     /// Releases the lock, and returns once ZooKeeper has confirmed that. This takes one round trip, or two if the
     /// connection was lost and the holder's node was not seen on the new one yet. The call returns at the latest when
     /// the guard's lease would have ended.

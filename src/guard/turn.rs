@@ -165,16 +165,12 @@ impl Turn {
         self.held.wait_for(Duration::ZERO, || self.held.lost_by_now()).await;
     }
 
-    /// Whether the hold may be passed on: it lasts as long as a new one would, also for the stop margin. The lease alone
-    /// does not say so: an end that was told is not put off, nor one for which the node must be seen again.
-    pub(crate) fn is_ample(&self) -> bool {
-        let lengths = self.held.shared_lease().lengths();
-        self.held.lost_by_now().is_none() && self.held.remaining() >= lengths.ample(self.held.stop_margin)
-    }
-
-    /// How long the lease still lasts.
-    pub(crate) fn lease_left(&self) -> Duration {
-        self.held.remaining()
+    /// Whether the hold may be passed on: it lasts as long as a new one would, also for the stop margin, and for `least`. The
+    /// lease alone does not say so: an end that was told is not put off, nor one for which the node must be seen again. It
+    /// wakes nobody, so callers may hold a mutex.
+    pub(crate) fn is_ample(&self, least: Duration) -> bool {
+        let ample = self.held.shared_lease().lengths().ample(self.held.stop_margin);
+        self.held.remaining() >= ample.max(least)
     }
 
     /// Leaves a lock that is lost: by a plain deletion, so that the successors observe their takeover delays.

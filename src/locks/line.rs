@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use zklock_recipe::{HoldNumber, Stage, Step, Ticket, Turned};
+use zklock_recipe::{HoldNumber, Left, Stage, Step, Ticket, Turned};
 
 use super::in_use::InUse;
 use crate::guard::Guard;
@@ -17,7 +17,8 @@ use crate::lock::Lock;
 use crate::lock::error::AcquireError;
 use crate::zk::Over;
 
-/// A task that does not take the lock that it was offered is passed over after this time, or twice that.
+/// A task that does not take the lock that it was offered, and for which others wait, is passed over after this time, or twice
+/// that.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The budget of a hold, except for its turns.
@@ -44,6 +45,8 @@ struct State {
     offered: Option<Guard>,
     /// When the present hold began.
     began: Instant,
+    /// Since when no task has had a turn, if the hold is offered.
+    idle: Instant,
     /// Whether the background task looks at the offers.
     looks: bool,
     /// Those that have not been told yet why their acquisition failed.
@@ -62,6 +65,7 @@ impl Line {
             stage: Stage::new(turns),
             offered: None,
             began: Instant::now(),
+            idle: Instant::now(),
             looks: false,
             failed: HashMap::new(),
         };
@@ -152,11 +156,27 @@ impl Line {
 
     fn look(&self) {
         let mut state = self.state();
-        // Tasks that are not polled may be many, and others wait.
-        let allowed = state.began.elapsed() < self.budget.time;
-        let step = state.stage.look(allowed);
+        let (left, ample) = (self.left(&state), self.is_ample(&state));
+        let step = state.stage.look(left, ample);
         state.looks = state.stage.is_offered();
         self.take(state, step);
+    }
+
+    /// How much is left of the time for which a hold may be offered and not taken: the budget's, and half a session timeout at
+    /// most, as for each acquisition that nobody polls.
+    fn left(&self, state: &State) -> Left {
+        let time = self.budget.time.max(2 * PATIENCE);
+        let share = time.min(self.lock.succession().patience());
+        match state.idle.elapsed() {
+            idle if idle >= share || state.began.elapsed() >= time => Left::Nothing,
+            idle if idle >= share / 2 => Left::LessThanHalf,
+            _ => Left::Half,
+        }
+    }
+
+    /// Whether the lease lets the hold that is offered be handed on.
+    fn is_ample(&self, state: &State) -> bool {
+        state.offered.as_ref().is_some_and(|guard| guard.is_ample(self.budget.lease))
     }
 
     /// Does what the stage says. Foreign code, and code that comes back here, runs outside the mutex.
@@ -197,7 +217,7 @@ impl Line {
 impl State {
     /// Begins a hold. From now on the guard is passed on here.
     fn begin(&mut self, line: &Arc<Line>, hold: HoldNumber, guard: &Guard) -> Arc<Turn> {
-        self.began = Instant::now();
+        (self.began, self.idle) = (Instant::now(), Instant::now());
         guard.pass_to(Arc::new(Held { line: line.clone(), hold })).clone()
     }
 }
@@ -217,12 +237,12 @@ struct Held {
 impl Relay for Held {
     fn pass(self: Arc<Self>, next: Arc<Turn>) -> Option<Arc<Turn>> {
         let line = &self.line;
-        let ample = next.is_ample() && next.lease_left() >= line.budget.lease;
+        let ample = next.is_ample(line.budget.lease);
         let mut state = line.state();
         let allowed = ample && state.began.elapsed() < line.budget.time;
         match state.stage.passed(self.hold, allowed) {
             step @ Step::Wake(_) => {
-                state.offered = Some(Guard::of(next));
+                (state.offered, state.idle) = (Some(Guard::of(next)), Instant::now());
                 line.take(state, step);
                 None
             }
@@ -311,10 +331,12 @@ impl Future for Waiting {
                 }
             },
         };
-        if contends {
-            self.line.run(None);
+        if !contends {
+            return Poll::Pending;
         }
-        Poll::Pending
+        self.line.run(None);
+        // If the session's runtime is gone, the line has failed by now. Nobody may await a timer of that runtime.
+        self.poll(cx)
     }
 }
 
@@ -323,7 +345,8 @@ impl Drop for Waiting {
         let Some(ticket) = self.ticket else { return };
         let mut state = self.line.state();
         state.failed.remove(&ticket);
-        let step = state.stage.leave(ticket);
+        let allowed = self.line.is_ample(&state) && self.line.left(&state) != Left::Nothing;
+        let step = state.stage.leave(ticket, allowed);
         self.line.take(state, step);
     }
 }

@@ -51,7 +51,21 @@ const LONGEST_KEY: usize = 4 * 1024;
 /// or if the guard has made a [sequencer](Guard::sequencer). The node proves to ZooKeeper that the process holds the lock,
 /// and not which of its tasks. So nothing that rests on the node outlives the turn in which it was made.
 ///
-/// A task that is offered the lock and is not polled for some 100 to 200 ms is passed over. It keeps its place in line.
+/// # Tasks that are polled late
+///
+/// A task takes the lock when it is polled. Until then the lock lies idle, while a `select!` handles a message, for instance. A
+/// hold has *time* for that: the [budget's](LocksOptions::time), but 200 ms at least, and half a session timeout at most.
+///
+/// * **If no other task of the process waits**, the offer stands until that time is over. So a task that is polled once a
+///   second gets an uncontended key, with the default budget. If it is polled later than that, the lock is released, and the
+///   process joins the queue again when the task is polled.
+/// * **If others wait**, the task is passed over after 100 to 200 ms. It keeps its place in line, and the others come first in
+///   this hold. If it is polled, and the first in line, when the next hold begins, that hold waits for it for half of the
+///   time. So a task that is polled every 500 ms has its turn, with the default budget.
+/// * **If others have waited for half of the time in vain**, the task has the lock when no other task of the process waits.
+///
+/// So a hold lies idle for its time and 200 ms at most, also for contenders elsewhere. A late task keeps those in line
+/// waiting for 200 ms and half of the time, once, and each task that comes meanwhile for 200 ms.
 ///
 /// # What a key costs
 ///

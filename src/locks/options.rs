@@ -56,7 +56,8 @@ impl LocksOptions {
     }
 
     /// Sets for how long a process that holds a lock may pass it on between its tasks. A task that has the lock by then
-    /// keeps it for as long as it likes. The default is one second.
+    /// keeps it for as long as it likes. The default is one second. It also bounds how long the process waits for
+    /// [tasks that are polled late](crate::Locks#tasks-that-are-polled-late).
     pub fn time(mut self, time: Duration) -> Self {
         self.time = time;
         self

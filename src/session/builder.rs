@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 use zklock_recipe::DEFAULT_DRIFT_PPM;
 use zookeeper_client::{Client, Connector};
@@ -195,30 +196,12 @@ impl SessionBuilder {
         let patience = self.connect_timeout;
         let (dialer, runtime) = self.dialer()?;
         let patience = patience.unwrap_or(dialer.timeout);
-        let started = Instant::now();
-        let diagnosis = LONGEST_DIAGNOSIS.min(patience / 5);
-        let far = started + Duration::from_secs(86_400 * 365);
-        let deadline = started.checked_add(patience - diagnosis).unwrap_or(far);
-        let established = timeout_at(deadline, async {
-            loop {
-                match establish(&dialer).await.map_err(|refused| refused.error) {
-                    Err(ConnectError::Unreachable { .. }) if Instant::now() < deadline => sleep(PAUSE).await,
-                    result => return result,
-                }
-            }
-        });
-        match established.await {
-            Ok(Ok(established)) => Ok(Session::new(Succession::start(Some(established), dialer, runtime))),
-            Err(_) | Ok(Err(ConnectError::Unreachable { .. })) => {
-                let servers = dialer.servers.to_string();
-                let found = dialer.servers.diagnose(started.checked_add(patience).unwrap_or(far)).await;
-                Err(if found.any_is_read_only {
-                    ConnectError::ReadOnly { servers }
-                } else {
-                    ConnectError::Unreachable { servers, timeout: patience - diagnosis, causes: found.causes }
-                })
-            }
-            Ok(Err(error)) => Err(error),
+        // The caller may be polled elsewhere, and outlive the runtime whose timers this needs.
+        let mut opening = JoinSet::new();
+        opening.spawn_on(open(dialer, runtime.clone(), patience), &runtime);
+        match opening.join_next().await {
+            Some(Ok(opened)) => opened,
+            Some(Err(_)) | None => Err(ConnectError::NoRuntime),
         }
     }
 
@@ -274,6 +257,35 @@ impl SessionBuilder {
             seen: Mutex::default(),
         };
         Ok((dialer, runtime))
+    }
+}
+
+/// Establishes a session within this time.
+async fn open(dialer: Dialer, runtime: Handle, patience: Duration) -> Result<Session, ConnectError> {
+    let started = Instant::now();
+    let diagnosis = LONGEST_DIAGNOSIS.min(patience / 5);
+    let far = started + Duration::from_secs(86_400 * 365);
+    let deadline = started.checked_add(patience - diagnosis).unwrap_or(far);
+    let established = timeout_at(deadline, async {
+        loop {
+            match establish(&dialer).await.map_err(|refused| refused.error) {
+                Err(ConnectError::Unreachable { .. }) if Instant::now() < deadline => sleep(PAUSE).await,
+                result => return result,
+            }
+        }
+    });
+    match established.await {
+        Ok(Ok(established)) => Ok(Session::new(Succession::start(Some(established), dialer, runtime))),
+        Err(_) | Ok(Err(ConnectError::Unreachable { .. })) => {
+            let servers = dialer.servers.to_string();
+            let found = dialer.servers.diagnose(started.checked_add(patience).unwrap_or(far)).await;
+            Err(if found.any_is_read_only {
+                ConnectError::ReadOnly { servers }
+            } else {
+                ConnectError::Unreachable { servers, timeout: patience - diagnosis, causes: found.causes }
+            })
+        }
+        Ok(Err(error)) => Err(error),
     }
 }
 

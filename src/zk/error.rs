@@ -90,7 +90,7 @@ pub enum ConnectError {
     /// A server rejected the credentials.
     #[error("the server rejected the credentials; check the scheme and the credentials given to `auth`")]
     AuthFailed,
-    /// The caller is not in a tokio runtime, so nothing can run the session's tasks.
+    /// The caller is not in a tokio runtime, or it is shutting down, so nothing can run the session's tasks.
     #[error("the caller is not in a tokio runtime; connect from inside one")]
     NoRuntime,
     /// zookeeper-client could not be set up, mostly because of TLS or SASL options.

@@ -5,13 +5,13 @@ use zklock_test_support as support;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::{
     Steps, enqueue, eventually, granted, make_foreign, operator, patient, queue, server, session,
     until_nothing_is_left, until_queued, within,
 };
-use zklock::{AcquireError, Guard, LockOptions, LostReason, ReleaseError};
+use zklock::{AcquireError, Guard, LockOptions, Locks, LocksOptions, LostReason, ReleaseError};
 use zklock_testcontainers::{Link, RequestKind};
 
 use super::locks::{KEY, ROOT, in_line, linked_locks, locks, turn_of, turns};
@@ -19,19 +19,24 @@ use super::locks::{KEY, ROOT, in_line, linked_locks, locks, turn_of, turns};
 #[tokio::test]
 async fn a_task_that_is_not_polled_is_passed_over_and_keeps_its_place() {
     let server = server().await;
-    let (_here, locks) = locks(&server, turns(10)).await;
+    let (here, locks) = locks(&server, turns(3)).await;
     let guard = locks.lock(KEY).await.unwrap();
-    let (mut unpolled, second, third) = (in_line(&locks), in_line(&locks), in_line(&locks));
+    let [mut unpolled, second, third, fourth] = [(); 4].map(|()| in_line(&locks));
     guard.release().await.unwrap();
     let guard = turn_of(second).await;
-    // It comes back, and is the first in line.
+    // It comes back. This hold goes to those in time first, and the next one begins with it.
     assert!(unpolled.poll().is_pending());
     guard.release().await.unwrap();
-    let guard = turn_of(unpolled).await;
-    assert!(guard.token().turn() > 0);
+    let guard = turn_of(third).await;
+    assert_eq!(guard.token().turn(), 2);
+    guard.sequencer().unwrap();
     guard.release().await.unwrap();
-    drop(turn_of(third).await);
+    let guard = turn_of(unpolled).await;
+    assert_eq!(guard.token().turn(), 0);
+    guard.release().await.unwrap();
+    drop(turn_of(fourth).await);
     // If nobody is polled, the lock goes to another process.
+    let locks = here.locks_with(ROOT, LocksOptions::new()).unwrap();
     let elsewhere = session(&server).await;
     let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
     until_queued(&lock, 0).await;
@@ -70,6 +75,79 @@ async fn a_waker_may_give_another_wait_up_when_it_is_dropped() {
         }
     }
     guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// A `select!` whose other branch works for 300 ms at each message polls the wait in between only.
+async fn beside_messages(locks: &Locks) -> Guard {
+    let mut waits = std::pin::pin!(locks.lock(KEY));
+    loop {
+        tokio::select! {
+            biased;
+            guard = &mut waits => return guard.expect("a guard"),
+            () = std::future::ready(()) => tokio::time::sleep(Duration::from_millis(300)).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_is_always_polled_late_gets_an_uncontended_key() {
+    let server = server().await;
+    let (link, _here, locks) = linked_locks(&server, LocksOptions::new()).await;
+    let guard = within("its turn", beside_messages(&locks)).await;
+    assert!(link.requests_of(RequestKind::Delete) <= 1, "the first offer, unless the machine was busy");
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// Beside tasks that always want the key, in this process and in another one.
+#[tokio::test]
+async fn a_task_that_is_always_polled_late_shares_a_contended_key() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, LocksOptions::new()).await;
+    let elsewhere = session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let remote = tokio::spawn(async move {
+        loop {
+            drop(lock.acquire().await.unwrap());
+        }
+    });
+    let prompt = [(); 3].map(|()| {
+        let locks = locks.clone();
+        tokio::spawn(async move {
+            loop {
+                drop(locks.lock(KEY).await.unwrap());
+            }
+        })
+    });
+    for _ in 0..2 {
+        drop(within("its turn", beside_messages(&locks)).await);
+    }
+    prompt.iter().chain([&remote]).for_each(tokio::task::JoinHandle::abort);
+    until_nothing_is_left(&server).await;
+}
+
+/// A task that leaves hands on what it was offered only within the budget's time.
+#[tokio::test]
+async fn tasks_that_leave_one_after_the_other_do_not_keep_the_lock() {
+    let server = server().await;
+    let (_here, locks) = locks(&server, turns(10).time(Duration::ZERO)).await;
+    let elsewhere = session(&server).await;
+    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let holder = lock.acquire().await.unwrap();
+    let mut tasks = (0..20).map(|_| in_line(&locks)).collect::<Vec<_>>();
+    until_queued(&lock, 2).await;
+    let remote = enqueue(&lock).await;
+    holder.release().await.unwrap();
+    // Each leaves shortly before it would be passed over.
+    let patience = Instant::now();
+    while !remote.is_finished() && !tasks.is_empty() {
+        tokio::time::sleep(Duration::from_millis(90)).await;
+        drop(tasks.remove(0));
+    }
+    assert!(!tasks.is_empty(), "{:?}", patience.elapsed());
+    drop(tasks);
+    granted(remote).await.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 

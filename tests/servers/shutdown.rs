@@ -5,12 +5,14 @@ use zklock_test_support as support;
 use std::panic;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use support::{Steps, enqueue, patient, server, session, until_nothing_is_left, until_watched, within};
 use tokio::runtime::{Builder, Runtime};
-use zklock::{LockOptions, Session};
+use zklock::{Access, Claim, LockOptions, Session};
 use zklock_testcontainers::ZooKeeper;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -71,11 +73,7 @@ fn shut_down(runtime: Runtime, server: &ZooKeeper, other: &Session) {
     drop((close, release, guard, orders, session));
 }
 
-#[test]
-fn no_panic_gets_out_and_the_locks_are_free_after_a_session_timeout() {
-    let goes_on = Runtime::new().unwrap();
-    let server = goes_on.block_on(server());
-    let other = goes_on.block_on(session(&server));
+fn count_panics() {
     panic::set_hook(Box::new(|panicked| {
         eprintln!("{panicked}");
         // zookeeper-client's watcher does when its client's task is gone; zklock catches that.
@@ -83,6 +81,14 @@ fn no_panic_gets_out_and_the_locks_are_free_after_a_session_timeout() {
             PANICS.fetch_add(1, Ordering::SeqCst);
         }
     }));
+}
+
+#[test]
+fn no_panic_gets_out_and_the_locks_are_free_after_a_session_timeout() {
+    let goes_on = Runtime::new().unwrap();
+    let server = goes_on.block_on(server());
+    let other = goes_on.block_on(session(&server));
+    count_panics();
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
         shut_down(builder.enable_all().build().unwrap(), &server, &other);
         goes_on.block_on(async {
@@ -93,5 +99,211 @@ fn no_panic_gets_out_and_the_locks_are_free_after_a_session_timeout() {
             until_nothing_is_left(&server).await;
         });
     }
+    assert_eq!(PANICS.load(Ordering::SeqCst), 0);
+}
+
+/// A call of the library, and what its outcome shows once the session's runtime is gone.
+struct Call {
+    what: &'static str,
+    gone: &'static str,
+    outcome: BoxFuture<'static, String>,
+}
+
+/// Adds a call. It begins at the first poll, with clones of these variables, or else with what it moves.
+macro_rules! call {
+    ($calls:ident, $gone:literal, $($used:ident)* => $call:expr) => {{
+        $(let $used = $used.clone();)*
+        let outcome = async move { format!("{:?}", $call) }.boxed();
+        $calls.push(Call { what: stringify!($call), gone: $gone, outcome });
+    }};
+}
+
+/// Each call that a user can make, for a session of the present runtime. What waits for others waits for 50 ms.
+async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
+    const SOON: Duration = Duration::from_millis(50);
+    let address = server.connect_string().to_owned();
+    let session = patient(&address, TIMEOUT).connect().await.unwrap();
+    let path = |name: &str| format!("{root}/{name}");
+    let [held, free, orders] = ["held", "free", "orders"].map(|name| session.lock(&path(name)).unwrap());
+    let (rw, locks) = (session.rw_lock(&path("rw")).unwrap(), session.locks(&path("keys")).unwrap());
+    let both = session.lock_all([path("a"), path("b")].map(Access::exclusive)).unwrap();
+    let taken = session.lock_all([path("held"), path("c")].map(Access::exclusive)).unwrap();
+    let election = session.election(&path("election")).unwrap();
+    let other = session.election(&path("other")).unwrap();
+    let semaphore = session.semaphore(&path("semaphore"), 2).unwrap();
+    let slots = session.slots(&path("slots"), 2).unwrap();
+    let once = session.once(&path("once")).unwrap();
+    let ran = session.once(&path("ran")).unwrap();
+    let guard = Arc::new(held.acquire().await.unwrap());
+    let released = orders.acquire().await.unwrap();
+    let reads = rw.read().await.unwrap();
+    let several =
+        session.lock_all([path("d"), path("e")].map(Access::exclusive)).unwrap().acquire().await.unwrap();
+    let leads = Arc::new(election.campaign("me").await.unwrap());
+    let resigns = other.campaign("me").await.unwrap();
+    let permit = semaphore.acquire().await.unwrap();
+    let slot = slots.claim().await.unwrap();
+    let key = locks.lock("held").await.unwrap();
+    let Claim::Turn(turn) = ran.claim("1").await.unwrap() else { panic!("it has run") };
+    let sequencer = guard.sequencer().unwrap();
+    let (holders, observed) = (held.holders(), election.observe());
+    let (lost, events) = (guard.lost(), session.events());
+
+    let mut calls = Vec::new();
+    call!(calls, "", address => patient(&address, TIMEOUT).connect().await.map(drop));
+    call!(calls, "", address => patient(&address, TIMEOUT).connect_lazy().map(drop));
+    call!(calls, "Closed", session => (session.id(), session.timeout(), session.heartbeat(), session.tick(), session.state()));
+    call!(calls, "None", session => (session.failure(), session.longest_stop_margin(), session.longest_validity(), session.requeued()));
+    call!(calls, "SessionOver", session sequencer => session.verify_sequencer(&sequencer).await);
+    call!(calls, "SessionOver", session => session.locks_below("/").await.map(|below| below.locks.len()));
+    call!(calls, "Closed", session => session.events().next().await);
+    call!(calls, "Closed", => { let mut events = events; events.next().await });
+
+    call!(calls, "SessionClosed", free => free.acquire().await.map(drop));
+    call!(calls, "SessionClosed", free => free.try_acquire().await.map(drop));
+    call!(calls, "SessionClosed", held => held.acquire_timeout(SOON).await);
+    call!(calls, "SessionOver", held => held.contenders().await.map(|all| all.len()));
+    call!(calls, "SessionOver", held => held.holder().await.map(drop));
+    call!(calls, "None", held => held.holders().next().await.flatten().map(drop));
+    call!(calls, "SessionOver", held => held.foreign_contenders().await);
+    call!(calls, "(false,", => { let mut holders = holders; (holders.latest().connected, holders.next().await.map(drop)) });
+
+    call!(calls, "SessionClosed", rw => rw.read().await.map(drop));
+    call!(calls, "SessionClosed", rw => rw.try_read().await.map(drop));
+    call!(calls, "SessionClosed", rw => rw.read_timeout(support::BOUND).await.map(drop));
+    call!(calls, "SessionClosed", rw => rw.try_write().await.map(drop));
+    call!(calls, "SessionClosed", rw => rw.write_timeout(SOON).await.map(drop));
+    call!(calls, "SessionOver", rw => rw.contenders().await.map(|all| all.len()));
+    call!(calls, "SessionOver", rw => rw.foreign_contenders().await);
+    call!(calls, "SessionClosed", => { drop(reads); rw.write().await.map(drop) });
+
+    call!(calls, "SessionClosed", both => both.acquire().await.map(drop));
+    call!(calls, "SessionClosed", both => both.try_acquire().await.map(drop));
+    call!(calls, "SessionClosed", taken => taken.acquire_timeout(SOON).await);
+    call!(calls, "Ok(2)", => several.sequencers().map(|all| all.len()));
+
+    call!(calls, "SessionClosed", locks => locks.lock("free").await.map(drop));
+    call!(calls, "SessionClosed", locks => locks.try_lock("another").await.map(drop));
+    call!(calls, "SessionClosed", locks => locks.lock_timeout("held", SOON).await.map(drop));
+    call!(calls, "SessionClosed", locks => locks.lock_timeout("a third", support::BOUND).await.map(drop));
+    call!(calls, "SessionClosed", locks => locks.lock_all(["x", "y"]).unwrap().acquire().await.map(drop));
+    call!(calls, "(true,", locks => (locks.len() > 0, locks.path("x")));
+    call!(calls, "SessionClosed", => key.release().await);
+
+    call!(calls, "SessionClosed", election => election.campaign_timeout("late", SOON).await);
+    call!(calls, "SessionClosed", election => election.try_campaign("late").await);
+    call!(calls, "SessionOver", election => election.leader().await.map(drop));
+    call!(calls, "SessionOver", election => election.candidates().await.map(|all| all.len()));
+    call!(calls, "None", election => election.observe().next().await.flatten().map(drop));
+    call!(calls, "(false,", => { let mut observed = observed; (observed.latest().connected, observed.next().await.map(drop)) });
+    call!(calls, "SessionClosed", leads => leads.proclaim("still me").await);
+    call!(calls, "SessionClosed", => { drop(leads); election.campaign("again").await.map(drop) });
+    call!(calls, "SessionClosed", => resigns.resign().await);
+
+    call!(calls, "SessionClosed", semaphore => semaphore.acquire().await.map(drop));
+    call!(calls, "SessionClosed", semaphore => semaphore.acquire_many(1).await.map(drop));
+    call!(calls, "SessionClosed", semaphore => semaphore.try_acquire().await.map(drop));
+    call!(calls, "SessionClosed", semaphore => semaphore.try_acquire_many(1).await.map(drop));
+    call!(calls, "SessionClosed", semaphore => semaphore.acquire_timeout(support::BOUND).await.map(drop));
+    call!(calls, "SessionClosed", semaphore => semaphore.acquire_many_timeout(2, SOON).await);
+    call!(calls, "SessionClosed", semaphore => semaphore.set_capacity(2).await);
+    call!(calls, "SessionOver", semaphore => semaphore.permits().await.map(drop));
+    call!(calls, "SessionClosed", => { permit.check().map(|()| drop(permit)) });
+    call!(calls, "SessionClosed", slots => slots.claim().await.map(drop));
+    call!(calls, "SessionClosed", slots => slots.claim_preferring(1).await.map(drop));
+    call!(calls, "SessionClosed", slots => slots.try_claim().await.map(drop));
+    call!(calls, "SessionClosed", slots => slots.try_claim_preferring(1).await.map(drop));
+    call!(calls, "SessionClosed", slots => slots.claim_timeout(support::BOUND).await.map(drop));
+    call!(calls, "SessionClosed", slots => slots.set_count(2).await);
+    call!(calls, "SessionOver", slots => slots.slots().await.map(drop));
+    call!(calls, "SessionClosed", => slot.release().await);
+
+    call!(calls, "SessionClosed", once => once.claim("1").await.map(drop));
+    call!(calls, "SessionClosed", once => once.try_claim("2").await.map(drop));
+    call!(calls, "SessionClosed", ran => ran.claim_timeout("2", SOON).await.map(drop));
+    call!(calls, "SessionClosed", once => once.run("3", async |_| Ok::<_, String>(())).await.map(drop));
+    call!(calls, "SessionClosed", once => once.period_slot(Duration::from_secs(86_400)).await.map(drop));
+    call!(calls, "SessionOver", once => once.records().await.map(drop));
+    call!(calls, "SessionClosed", => turn.complete().await);
+
+    call!(calls, "SessionClosed", guard => (guard.check(), guard.is_held(), guard.remaining() > Duration::ZERO));
+    call!(calls, "SessionClosed", guard => guard.verify().await);
+    call!(calls, "SessionClosed", guard => guard.run(async {}).await);
+    call!(calls, "Ok", guard => guard.sequencer().map(drop));
+    call!(calls, "SessionClosed", guard => guard.transaction().check("/", None).commit().await);
+    call!(calls, "true", guard => guard.cancellation_token().is_cancelled());
+    call!(calls, "()", guard => drop(guard.share()));
+    call!(calls, "SessionClosed", => { drop(guard.release_shared().await); lost.await });
+    call!(calls, "SessionClosed", => released.release().await);
+    call!(calls, "Unconfirmed", => session.close().await);
+    calls
+}
+
+/// Awaits calls in a thread without a runtime, one after the other. `outcome` says whether theirs are right.
+fn outside(calls: Vec<Call>, outcome: impl Fn(&Call, &str) -> bool) {
+    for call in calls {
+        let (tell, told) = mpsc::channel();
+        let Call { what, gone, outcome: future } = call;
+        std::thread::spawn(move || tell.send(futures::executor::block_on(future)));
+        let told = told.recv_timeout(support::BOUND).unwrap_or_else(|error| format!("no outcome: {error}"));
+        let call = Call { what, gone, outcome: std::future::pending().boxed() };
+        assert!(outcome(&call, &told), "{what}: {told}");
+    }
+}
+
+/// Polls calls once when it is dropped, and hands them on.
+struct Dropped(Vec<Call>, mpsc::Sender<Vec<Call>>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        for call in &mut self.0 {
+            if let Some(outcome) = (&mut call.outcome).now_or_never() {
+                call.outcome = std::future::ready(outcome).boxed();
+            }
+        }
+        self.1.send(std::mem::take(&mut self.0)).unwrap();
+    }
+}
+
+#[test]
+fn no_call_panics_or_hangs_without_a_runtime() {
+    let goes_on = Runtime::new().unwrap();
+    let server = goes_on.block_on(server());
+    count_panics();
+    for (kind, mut builder) in
+        [Builder::new_current_thread(), Builder::new_multi_thread()].into_iter().enumerate()
+    {
+        let mut with_calls = |root: &str| {
+            let runtime = builder.enable_all().build().unwrap();
+            let calls = runtime.block_on(calls(&server, &format!("/{root}-{kind}")));
+            (runtime, calls)
+        };
+        // Once the session's runtime is gone, in another one, and in none.
+        let (ended, elsewhere) = with_calls("elsewhere");
+        drop(ended);
+        for call in elsewhere {
+            let outcome = goes_on.block_on(within(call.what, call.outcome));
+            assert!(outcome.contains(call.gone), "{}: {outcome}", call.what);
+        }
+        let (ended, in_none) = with_calls("in-none");
+        drop(ended);
+        outside(in_none, |call, outcome| outcome.contains(call.gone));
+        // While it shuts down, and afterwards.
+        let (ending, dropped) = with_calls("dropped");
+        let (tell, told) = mpsc::channel();
+        let handed = Dropped(dropped, tell);
+        ending.spawn(async move {
+            let _dropped = handed;
+            std::future::pending::<()>().await;
+        });
+        drop(ending);
+        let dropped = told.recv_timeout(support::BOUND).unwrap();
+        outside(dropped, |_, outcome| !outcome.starts_with("no outcome"));
+    }
+    // While it goes on.
+    let calls = goes_on.block_on(calls(&server, "/goes-on"));
+    outside(calls, |_, outcome| {
+        !outcome.starts_with("no outcome") && (!outcome.contains("Err") || outcome.contains("NoRuntime"))
+    });
     assert_eq!(PANICS.load(Ordering::SeqCst), 0);
 }

@@ -11,6 +11,9 @@ pub(crate) const BUDGET: &str = "a hold is passed on as often as the budget allo
 pub(crate) const BOUNDED: &str = "only those in front of a contender have turns before it";
 pub(crate) const ORDER: &str = "the first task in line that is not absent is served";
 pub(crate) const PATIENT: &str = "a task is passed over at the second look only";
+pub(crate) const STANDS: &str = "an offer stands until time is over, or another task is to have it";
+pub(crate) const HALF: &str = "a hold waits for the late task that it opens with";
+pub(crate) const IN_THE_END: &str = "a task that is late for ever has its turn";
 pub(crate) const SERVED: &str = "a hold is not released while it may be passed on";
 pub(crate) const ONE_CONTENDER: &str = "a process has at most one contender that waits";
 pub(crate) const PLACE: &str = "a task that gives up costs the others no place";
@@ -50,12 +53,17 @@ impl exploration::Setup for Setup {
                 !matches!(world.breach, Some(Breach::OutOfOrder | Breach::TriedBesideOthers))
             }),
             Contest::always(PATIENT, |_, world| world.breach != Some(Breach::PassedOverAtOnce)),
+            Contest::always(STANDS, |_, world| {
+                !matches!(world.breach, Some(Breach::PassedOverForNobody | Breach::KeptFromOthers))
+            }),
+            Contest::always(HALF, |_, world| world.breach != Some(Breach::HalfIsNotOver)),
+            Contest::always(IN_THE_END, |_, world| world.breach != Some(Breach::Starved)),
             Contest::always(SERVED, |_, world| world.breach != Some(Breach::ReleasedTooSoon)),
             Contest::always(ONE_CONTENDER, |_, world| world.breach != Some(Breach::ContendedTwice)),
             Contest::always(PLACE, |_, world| world.breach != Some(Breach::LeftThoughWanted)),
             Contest::always(WANTED, |_, world| {
                 world.locals.iter().enumerate().all(|(process, local)| {
-                    local.background != Background::Acquiring || local.nudged || world.next(process).is_some()
+                    local.background != Background::Acquiring || local.nudged || world.is_wanted(process)
                 })
             }),
             Contest::always(FRESH, |_, world| world.breach != Some(Breach::LostHoldPassed)),

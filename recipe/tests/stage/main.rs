@@ -15,8 +15,8 @@ mod task;
 mod world;
 
 use contest::{
-    AWAKE, BOUNDED, BUDGET, CLEAN, FRESH, ONE_CONTENDER, ONE_HOLDER, ORDER, PATIENT, PLACE, PRESENT, SERVED,
-    WANTED,
+    AWAKE, BOUNDED, BUDGET, CLEAN, FRESH, HALF, IN_THE_END, ONE_CONTENDER, ONE_HOLDER, ORDER, PATIENT, PLACE,
+    PRESENT, SERVED, STANDS, WANTED,
 };
 use exploration::{explore, refute};
 use world::{Faults, Mutant, Setup, Witness::*};
@@ -26,12 +26,17 @@ const NONE: Faults =
 
 /// Processes with so many tasks, each of which wants the lock once, and a remote contender that does.
 fn setup(tasks: &[usize], budget: u32, faults: Faults) -> Setup {
-    Setup { tasks: tasks.to_vec(), comings: 1, remote: 1, budget, faults, mutant: None }
+    Setup { tasks: tasks.to_vec(), comings: 1, late: 0, remote: 1, budget, faults, mutant: None }
 }
 
 /// Each task wants the lock twice.
 fn twice(setup: Setup) -> Setup {
     Setup { comings: 2, ..setup }
+}
+
+/// The first tasks are late for ever.
+fn late(late: usize, setup: Setup) -> Setup {
+    Setup { late, ..setup }
 }
 
 fn mutated(mutant: Mutant, setup: Setup) -> Setup {
@@ -88,10 +93,29 @@ fn tasks_give_up() {
 fn tasks_are_not_polled() {
     let faults = Faults { absences: 2, ..NONE };
     let occurrences = [PassedOver, AllPassedOver, CameBack, CameBackAlone, PassedOn, BudgetEnded];
-    explore(setup(&[3], 1, faults), 45_397, &occurrences);
-    explore(setup(&[2, 2], 1, Faults { absences: 1, ..NONE }), 123_058, &occurrences[..5]);
+    explore(setup(&[3], 1, faults), 50_095, &occurrences);
+    explore(setup(&[2, 2], 1, Faults { absences: 1, ..NONE }), 124_450, &occurrences[..5]);
     let faults = Faults { departures: 1, ..faults };
-    explore(setup(&[3], 1, faults), 125_075, &[PassedOver, CameBack, LeftWhileOffered, GrantedToNobody]);
+    explore(setup(&[3], 1, faults), 143_781, &[PassedOver, CameBack, LeftWhileOffered, GrantedToNobody]);
+    let faults = Faults { absences: 2, departures: 1, refusals: 1, ..NONE };
+    explore(twice(setup(&[2], 1, faults)), 305_533, &[BecameTheLast, TheLastHadATurn, LeftWithoutTime]);
+}
+
+/// Each of these explorations ends. So a task that is late for ever has its turn, whatever the others do.
+#[test]
+fn tasks_are_late_for_ever() {
+    let faults = Faults { refusals: 1, ..NONE };
+    explore(late(1, twice(setup(&[1], 1, faults))), 419, &[PassedOver, AllPassedOver, CameBackAlone]);
+    let occurrences = [PassedOver, HadItsHalf, HadTheRest, CameBack, PassedOn, BudgetEnded];
+    for (budget, states) in [(0, 1_506), (1, 2_436), (2, 2_596)] {
+        explore(late(1, setup(&[3], budget, NONE)), states, &occurrences[..3]);
+    }
+    explore(late(2, setup(&[3], 1, NONE)), 4_126, &occurrences);
+    explore(late(1, setup(&[2, 2], 1, NONE)), 18_715, &[PassedOver, HadTheRest]);
+    explore(late(1, twice(setup(&[2], 1, faults))), 10_374, &occurrences);
+    explore(late(2, twice(setup(&[2], 1, NONE))), 4_083, &[PassedOver, HadTheRest]);
+    let faults = Faults { departures: 1, lapses: 1, ..NONE };
+    explore(late(1, setup(&[2], 1, faults)), 12_084, &[PassedOver, LostWhileOffered, LeftWhileOffered]);
 }
 
 #[test]
@@ -150,6 +174,7 @@ fn two_tasks_under_every_fault() {
         CameBackAlone,
         LeftWhileOffered,
         LeftWhileOfferedToTheLast,
+        LeftWithoutTime,
         LostWhileOffered,
         LostWhileTaken,
         LostWhilePassed,
@@ -171,7 +196,7 @@ fn two_tasks_under_every_fault() {
         WentBehindTheRemote,
         WaitedBehindItself,
     ];
-    explore(setup(&[2], 1, faults), 535_041, &occurrences);
+    explore(setup(&[2], 1, faults), 613_733, &occurrences);
 }
 
 /// Models of millions of states.
@@ -194,7 +219,7 @@ mod at_large {
         let faults = Faults { absences: 1, lapses: 1, ..NONE };
         explore(
             setup(&[2, 2], 1, faults),
-            3_107_276,
+            3_326_676,
             &[PassedOver, CameBackAlone, LatePassBesideATurn, PutBack],
         );
     }
@@ -212,7 +237,7 @@ mod at_large {
     #[test]
     fn two_processes_whose_tasks_give_up_and_are_not_polled() {
         let faults = Faults { departures: 1, absences: 1, ..NONE };
-        for (budget, states) in [(0, 437_602), (1, 685_543), (2, 702_790)] {
+        for (budget, states) in [(0, 442_754), (1, 693_011), (2, 710_350)] {
             explore(setup(&[2, 2], budget, faults), states, &[LeftWhileOffered, PassedOver, CameBackAlone]);
         }
     }
@@ -233,11 +258,18 @@ mod at_large {
     }
 
     #[test]
+    fn two_processes_with_a_late_task_whose_others_give_up_while_leases_lapse() {
+        let faults = Faults { departures: 1, lapses: 1, ..NONE };
+        let occurrences = [PassedOver, HadTheRest, LeftWhileOffered, LatePassBesideATurn, PutBackBesideAHold];
+        explore(late(1, setup(&[2, 2], 1, faults)), 2_657_613, &occurrences);
+    }
+
+    #[test]
     fn three_tasks_under_most_faults() {
         let faults = Faults { departures: 1, absences: 1, lapses: 1, failures: 1, ..NONE };
         explore(
             setup(&[3], 1, faults),
-            1_096_566,
+            1_216_614,
             &[LatePassBesideATurn, PutBackBesideAHold, Failed, CameBackAlone],
         );
     }
@@ -264,6 +296,13 @@ fn each_mutant_is_caught() {
         (Mutant::KeepsTheOffer, setup(&[1], 1, departures), CLEAN),
         (Mutant::NeverLooks, setup(&[2], 1, absences), AWAKE),
         (Mutant::LooksOnce, setup(&[2], 1, absences), PATIENT),
+        (Mutant::PassesTheOnlyOneOver, setup(&[1], 1, absences), STANDS),
+        (Mutant::PassesTheOnlyOneOver, late(1, setup(&[1], 1, NONE)), IN_THE_END),
+        (Mutant::NeverWaitsForTheLate, setup(&[3], 0, Faults { absences: 2, ..NONE }), HALF),
+        (Mutant::WaitsForTheLateForTooLong, setup(&[3], 0, Faults { absences: 2, ..NONE }), STANDS),
+        (Mutant::HandsOnWithoutTime, setup(&[2], 1, Faults { refusals: 1, ..absences }), BUDGET),
+        (Mutant::HandsOnWithoutALease, setup(&[2], 1, Faults { refusals: 1, ..absences }), BUDGET),
+        (Mutant::LeavesWithoutTime, setup(&[2], 1, Faults { refusals: 1, ..departures }), BUDGET),
         (Mutant::ForgetsToContendAgain, setup(&[2], 0, NONE), AWAKE),
         (Mutant::RetiresThoughWanted, setup(&[2], 1, departures), PLACE),
         (Mutant::TriesBesideTheLine, setup(&[2], 1, tries), ORDER),

@@ -1,10 +1,11 @@
 //! What a process does for its tasks: the background task, its nodes in ZooKeeper's queue, and its session.
 
-use zklock_recipe::{HoldNumber, Step};
+use zklock_recipe::{HoldNumber, Left, Step};
 
 use crate::run::{Allowed, Run};
 use crate::world::{
-    Background, Breach, Caller, Doing, Fate, Hold, Mutant, Node, Offer, Owner, Process, Standing, Witness,
+    Background, Breach, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Process, Standing,
+    Witness,
 };
 
 impl<W: Fn(Witness)> Run<'_, W> {
@@ -43,7 +44,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (self.witness)(Witness::GrantedToNobody);
             self.check_release(process);
         }
-        self.go_on(process, number, step);
+        self.carry_out(process, number, step, true);
     }
 
     /// The process's node is the first.
@@ -69,8 +70,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
-    /// Carries out what the stage has decided about a hold.
+    /// Carries out what the stage has decided about a hold that goes on.
     pub(crate) fn go_on(&mut self, process: Process, hold: HoldNumber, step: Step<Caller>) {
+        self.carry_out(process, hold, step, false);
+    }
+
+    fn carry_out(&mut self, process: Process, hold: HoldNumber, step: Step<Caller>, begins: bool) {
         match step {
             Step::Nothing => {}
             Step::GiveUp => self.world.locals[process].nudged = !self.is(Mutant::NeverRetires),
@@ -79,10 +84,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 if !is_present || self.world.locals[process].offer.is_some() {
                     self.world.breach(Breach::NotTheHold);
                 }
-                if self.world.next(process) != Some(caller.party) {
+                if self.world.next(process, begins) != Some(caller.party) {
                     self.world.breach(Breach::OutOfOrder);
                 }
-                self.world.locals[process].offer = Some(Offer { hold, to: caller.party, looks: 0 });
+                let late =
+                    self.world.place(caller.party).is_some_and(|place| place.lateness == Lateness::Late);
+                let offer = Offer { hold, to: caller.party, looks: 0, opens: begins && late };
+                self.world.locals[process].offer = Some(offer);
                 self.wake(caller);
             }
             Step::Release => self.release(process, hold),
@@ -99,7 +107,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// A hold without a turn was released: nobody may wait that could have it.
     fn check_release(&mut self, process: Process) {
-        if self.world.next(process).is_some() {
+        if self.world.is_wanted(process) {
             self.world.breach(Breach::ReleasedTooSoon);
         }
     }
@@ -119,7 +127,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     pub(crate) fn retire(&mut self, process: Process) {
-        let wanted = self.world.next(process).is_some();
+        let wanted = self.world.is_wanted(process);
         let local = &mut self.world.locals[process];
         local.nudged = false;
         let retires = local.stage.retire();
@@ -176,41 +184,98 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.locals[process].background = if again { Background::Acquiring } else { Background::None };
     }
 
-    pub(crate) fn look(&mut self, process: Process, allowed: Allowed) {
-        let may = allowed == Allowed::Yes;
-        let looks_once = self.is(Mutant::LooksOnce);
-        let local = &mut self.world.locals[process];
-        let Some(mut offer) = local.offer.take() else { return self.world.breach(Breach::NotTheHold) };
-        let mut step = local.stage.look(may);
-        if looks_once && step == Step::Nothing {
-            step = local.stage.look(may);
+    pub(crate) fn look(&mut self, process: Process, left: Left, allowed: Allowed) {
+        let Some(mut offer) = self.world.locals[process].offer else {
+            return self.world.breach(Breach::NotTheHold);
+        };
+        let (seen, may) = self.mistaken(left, allowed == Allowed::Yes, offer);
+        let stage = &mut self.world.locals[process].stage;
+        let mut step = stage.look(seen, may);
+        if self.setup.mutant == Some(Mutant::LooksOnce) && step == Step::Nothing {
+            step = stage.look(seen, may);
         }
+        let Some(mut place) = self.world.place(offer.to) else {
+            return self.world.breach(Breach::NotTheHold);
+        };
+        let late = place.lateness.max(Lateness::Late);
+        let worse = if offer.opens { Lateness::Last } else { late };
+        let others_wait =
+            self.world.present(process).any(|(party, other)| party != offer.to && other.lateness < worse);
+        let has_its_half = offer.opens && left == Left::Half;
         if step == Step::Nothing {
-            offer.looks += 1;
-            local.offer = Some(offer);
+            if offer.looks > 0 && (left == Left::Nothing || others_wait && !has_its_half) {
+                self.world.breach(Breach::KeptFromOthers);
+            }
+            offer.looks = 2.min(offer.looks + 1);
+            self.world.locals[process].offer = Some(offer);
             return;
         }
-        self.world.faults.absences -= 1;
+        let comes = self.world.is_late_for_ever(offer.to);
         if offer.looks == 0 {
             self.world.breach(Breach::PassedOverAtOnce);
-        }
-        if let Doing::InLine(place) = &mut self.world.tasks[offer.to].doing {
-            place.standing = Standing::Absent;
+        } else if comes {
+            // Only whether it has its turn counts.
+        } else if has_its_half {
+            self.world.breach(Breach::HalfIsNotOver);
+        } else if left != Left::Nothing && !others_wait {
+            self.world.breach(Breach::PassedOverForNobody);
         }
         (self.witness)(Witness::PassedOver);
-        if step == Step::Release {
-            match allowed {
-                Allowed::Yes => {
-                    (self.witness)(Witness::AllPassedOver);
-                    self.check_release(process);
-                }
-                Allowed::No => {
-                    self.world.faults.refusals -= 1;
-                    (self.witness)(Witness::PassingOverRefused);
-                }
-            }
+        (place.standing, place.lateness) = (Standing::Absent, if others_wait { worse } else { late });
+        if place.lateness == Lateness::Last {
+            (self.witness)(Witness::BecameTheLast);
         }
+        if comes {
+            place.missed += 1;
+            if place.missed > self.most_missed() {
+                self.world.breach(Breach::Starved);
+            }
+        } else {
+            self.world.faults.absences -= 1;
+        }
+        if allowed == Allowed::No || left == Left::Nothing && (comes || offer.looks < 2) {
+            self.world.faults.refusals -= 1;
+        }
+        self.world.tasks[offer.to].doing = Doing::InLine(place);
+        self.world.locals[process].offer = None;
+        let allowed = if left == Left::Nothing { Allowed::No } else { allowed };
+        if step == Step::Release {
+            (self.witness)(if self.world.is_wanted(process) {
+                Witness::PassingOverRefused
+            } else {
+                Witness::AllPassedOver
+            });
+        }
+        self.check_handing_on(process, &step, allowed);
         self.go_on(process, offer.hold, step);
+    }
+
+    /// What a look takes for the time that is left, and whether the lease lasts.
+    fn mistaken(&self, left: Left, may: bool, offer: Offer) -> (Left, bool) {
+        match (self.setup.mutant, left) {
+            (Some(Mutant::PassesTheOnlyOneOver), _) if offer.looks == 1 => (Left::Nothing, may),
+            (Some(Mutant::NeverWaitsForTheLate), Left::Half) => (Left::LessThanHalf, may),
+            (Some(Mutant::WaitsForTheLateForTooLong), Left::LessThanHalf) => (Left::Half, may),
+            (Some(Mutant::HandsOnWithoutTime), Left::Nothing) => (Left::LessThanHalf, may),
+            (Some(Mutant::HandsOnWithoutALease), _) => (left, true),
+            _ => (left, may),
+        }
+    }
+
+    /// How often a task that is late for ever may be passed over: at first, for each task that comes during an offer to it,
+    /// and when time is over.
+    fn most_missed(&self) -> u32 {
+        let others = (self.world.tasks.len() - 1) * usize::from(self.setup.comings);
+        1 + others as u32 + u32::from(self.setup.faults.refusals)
+    }
+
+    /// An offer was not taken. Only if that is allowed, another task has it.
+    pub(crate) fn check_handing_on(&mut self, process: Process, step: &Step<Caller>, allowed: Allowed) {
+        match (step, allowed) {
+            (Step::Wake(_), Allowed::No) => self.world.breach(Breach::OverBudget),
+            (Step::Release, Allowed::Yes) => self.check_release(process),
+            _ => {}
+        }
     }
 
     /// The process's present hold, if it has one, is lost.

@@ -1,5 +1,7 @@
 //! The steps: which are possible, and what each does.
 
+use zklock_recipe::Left;
+
 use crate::world::{
     Background, Doing, Fate, Mutant, Node, Owner, Party, Process, Setup, Standing, Witness, World,
 };
@@ -13,7 +15,7 @@ pub(crate) enum Step {
     Poll(Party),
     /// A task checks what it took.
     Check(Party),
-    GiveUp(Party),
+    GiveUp(Party, Allowed),
     /// A turn ends.
     LetGo(Party),
     Pass(Party, Allowed),
@@ -24,7 +26,7 @@ pub(crate) enum Step {
     Retire(Process),
     Fail(Process),
     Over(Process),
-    Look(Process, Allowed),
+    Look(Process, Left, Allowed),
     /// ZooKeeper deletes the first node that is leaving.
     Delete,
     Lapse(Process),
@@ -50,14 +52,20 @@ impl Step {
         match self {
             // One that is passed over, or has failed, stands in nobody's way.
             Self::Poll(party) => match world.tasks[party].doing {
+                Doing::InLine(_) if world.is_late_for_ever(party) => false,
                 Doing::InLine(place) => world.faults.absences > 0 || place.standing != Standing::Present,
                 _ => false,
             },
-            Self::Pass(_, allowed) | Self::Look(_, allowed) => allowed == Allowed::No,
+            Self::Pass(_, allowed) => allowed == Allowed::No,
+            // Sooner or later no time is left.
+            Self::Look(process, Left::Nothing, _) => world.locals[process]
+                .offer
+                .is_some_and(|offer| offer.looks < 2 || world.is_late_for_ever(offer.to)),
+            Self::Look(.., allowed) => allowed == Allowed::No,
             Self::Arrive(_)
             | Self::Try(_)
             | Self::Tried(_)
-            | Self::GiveUp(_)
+            | Self::GiveUp(..)
             | Self::Fail(_)
             | Self::Lapse(_)
             | Self::Evict(_)
@@ -107,11 +115,16 @@ impl World {
             }
             Doing::Away => {}
             Doing::InLine(place) => {
-                if place.woken {
+                let offer = self.locals[task.process].offer.filter(|offer| offer.to == party);
+                let comes_later = self.is_late_for_ever(party) && offer.is_some_and(|offer| offer.looks < 2);
+                if place.woken && !comes_later {
                     steps.push(Step::Poll(party));
                 }
                 if self.faults.departures > 0 {
-                    steps.push(Step::GiveUp(party));
+                    steps.push(Step::GiveUp(party, Allowed::Yes));
+                    if offer.is_some() && self.faults.refusals > 0 {
+                        steps.push(Step::GiveUp(party, Allowed::No));
+                    }
                 }
             }
             Doing::Took(..) => steps.push(Step::Check(party)),
@@ -126,7 +139,7 @@ impl World {
             Doing::Trying => {
                 steps.push(Step::Tried(party));
                 if self.faults.departures > 0 {
-                    steps.push(Step::GiveUp(party));
+                    steps.push(Step::GiveUp(party, Allowed::Yes));
                 }
             }
         }
@@ -153,12 +166,8 @@ impl World {
                 if hold.fate != Fate::Valid {
                     steps.push(Step::Over(process));
                 }
-                let looks = self.faults.absences > 0 && setup.mutant != Some(Mutant::NeverLooks);
-                if looks && local.stage.is_offered() {
-                    steps.push(Step::Look(process, Allowed::Yes));
-                    if self.faults.refusals > 0 {
-                        steps.push(Step::Look(process, Allowed::No));
-                    }
+                if local.stage.is_offered() && setup.mutant != Some(Mutant::NeverLooks) {
+                    self.looks(process, steps);
                 }
             }
         }
@@ -166,6 +175,28 @@ impl World {
             steps.extend([Step::Renew(process), Step::Expire(process)]);
         } else if self.faults.lapses > 0 && local.background != Background::None {
             steps.push(Step::Lapse(process));
+        }
+    }
+
+    /// Time goes on. Before half of it is over, a task that is late for ever takes the hold that opens with it.
+    fn looks(&self, process: Process, steps: &mut Vec<Step>) {
+        let Some(offer) = self.locals[process].offer else {
+            return steps.push(Step::Look(process, Left::Half, Allowed::Yes));
+        };
+        let comes = self.is_late_for_ever(offer.to);
+        let refused = self.faults.refusals > 0;
+        if !comes && self.faults.absences == 0 {
+            return;
+        }
+        steps.push(Step::Look(process, Left::Half, Allowed::Yes));
+        if !(comes && offer.opens) {
+            steps.push(Step::Look(process, Left::LessThanHalf, Allowed::Yes));
+        }
+        if refused {
+            steps.push(Step::Look(process, Left::Half, Allowed::No));
+        }
+        if refused || !comes && offer.looks > 1 {
+            steps.push(Step::Look(process, Left::Nothing, Allowed::Yes));
         }
     }
 
@@ -196,7 +227,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Tried(party) => self.end_try(party),
             Step::Poll(party) => self.poll(party),
             Step::Check(party) => self.check(party),
-            Step::GiveUp(party) => self.give_up(party),
+            Step::GiveUp(party, allowed) => self.give_up(party, allowed),
             Step::LetGo(party) => self.let_go(party),
             Step::Pass(party, allowed) => self.pass(party, allowed),
             Step::EndTurn(party) => self.world.tasks[party].doing = Doing::Away,
@@ -205,7 +236,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Retire(process) => self.retire(process),
             Step::Fail(process) => self.fail(process),
             Step::Over(process) => self.over(process),
-            Step::Look(process, allowed) => self.look(process, allowed),
+            Step::Look(process, left, allowed) => self.look(process, left, allowed),
             Step::Delete => {
                 let place = self.world.queue.iter().position(|node| matches!(node, Node::Leaving(_)));
                 place.map(|place| self.world.queue.remove(place));

@@ -3,7 +3,10 @@
 use zklock_recipe::{HoldNumber, Turned};
 
 use crate::run::{Allowed, Run};
-use crate::world::{Background, Breach, Caller, Doing, Mutant, Node, Owner, Party, Place, Standing, Witness};
+use crate::world::{
+    Background, Breach, Caller, Doing, Lateness, Mutant, Node, Owner, Party, Place, Process, Standing,
+    Witness,
+};
 
 impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn arrive(&mut self, party: Party) {
@@ -14,7 +17,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
         local.arrived += 1;
         let caller = Caller { party, moved: false };
         let (ticket, contend) = local.stage.arrive(caller);
-        let place = Place { ticket, since, caller, woken: false, standing: Standing::Present };
+        let place = Place {
+            ticket,
+            since,
+            caller,
+            woken: false,
+            standing: Standing::Present,
+            lateness: Lateness::Prompt,
+            missed: 0,
+        };
         self.world.tasks[party].doing = Doing::InLine(place);
         if contend || self.is(Mutant::ContendsForEach) {
             self.contend(process);
@@ -82,6 +93,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 Some(offer) if offer.to == party => {
                     // Nobody wakes it while it has the hold, so its waker is of no account.
                     place.caller.moved = false;
+                    self.note_late_turn(process, place.lateness, offer.opens);
+                    // If it is put back, it begins anew.
+                    (place.lateness, place.missed) = (Lateness::Prompt, 0);
                     self.world.tasks[party].doing = Doing::Took(place, offer.hold);
                 }
                 _ => self.world.breach(Breach::NotTheHold),
@@ -96,6 +110,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 (self.witness)(Witness::Failed);
                 self.world.tasks[party].doing = Doing::Away;
             }
+        }
+    }
+
+    fn note_late_turn(&self, process: Process, lateness: Lateness, opens: bool) {
+        let prompt = self.world.present(process).any(|(_, place)| place.lateness == Lateness::Prompt);
+        match lateness {
+            Lateness::Late if opens && prompt => (self.witness)(Witness::HadItsHalf),
+            Lateness::Late => (self.witness)(Witness::HadTheRest),
+            Lateness::Last => (self.witness)(Witness::TheLastHadATurn),
+            Lateness::Prompt => {}
         }
     }
 
@@ -140,7 +164,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     /// A task gives up while it waits, or its try is dropped.
-    pub(crate) fn give_up(&mut self, party: Party) {
+    pub(crate) fn give_up(&mut self, party: Party, allowed: Allowed) {
         self.world.faults.departures -= 1;
         let process = self.world.tasks[party].process;
         let Doing::InLine(place) = self.world.tasks[party].doing else {
@@ -149,15 +173,17 @@ impl<W: Fn(Witness)> Run<'_, W> {
             return;
         };
         self.world.tasks[party].doing = Doing::Away;
-        let step = self.world.locals[process].stage.leave(place.ticket);
+        let may = allowed == Allowed::Yes || self.is(Mutant::LeavesWithoutTime);
+        let step = self.world.locals[process].stage.leave(place.ticket, may);
         match self.world.locals[process].offer {
             Some(offer) if offer.to == party => {
-                let last = self.world.next(process).is_none();
-                (self.witness)(if last {
-                    Witness::LeftWhileOfferedToTheLast
-                } else {
-                    Witness::LeftWhileOffered
+                let last = !self.world.is_wanted(process);
+                (self.witness)(match allowed {
+                    Allowed::No => Witness::LeftWithoutTime,
+                    Allowed::Yes if last => Witness::LeftWhileOfferedToTheLast,
+                    Allowed::Yes => Witness::LeftWhileOffered,
                 });
+                self.check_handing_on(process, &step, allowed);
                 if !self.is(Mutant::KeepsTheOffer) {
                     self.world.locals[process].offer = None;
                     self.go_on(process, offer.hold, step);
@@ -223,7 +249,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
                 self.count_pass(process);
             }
-            _ if is_present && self.world.next(process).is_some() => {
+            _ if is_present && self.world.is_wanted(process) => {
                 let spent = present.is_some_and(|present| present.passed >= self.setup.budget);
                 match (allowed, spent) {
                     (Allowed::No, _) => (self.witness)(Witness::PassingRefused),

@@ -15,6 +15,9 @@ pub(crate) struct Setup {
     pub(crate) tasks: Vec<usize>,
     /// How often each task wants the lock.
     pub(crate) comings: u8,
+    /// How many of the tasks, the first ones, are late for ever: none takes an offer before the second look, and each takes
+    /// it before half of the hold's time is over.
+    pub(crate) late: usize,
     /// How often the remote contender wants it.
     pub(crate) remote: u8,
     pub(crate) budget: u32,
@@ -29,7 +32,8 @@ pub(crate) struct Faults {
     pub(crate) tries: u8,
     /// Tasks that give up.
     pub(crate) departures: u8,
-    /// Tasks that are passed over because they were not polled. As long as one may be, a woken task may be left unpolled.
+    /// Tasks that are passed over because they were not polled, beside those that are late for ever. As long as one may be, a
+    /// woken task may be left unpolled.
     pub(crate) absences: u8,
     /// Leases that lapse. Each is renewed, or its session expires.
     pub(crate) lapses: u8,
@@ -37,7 +41,7 @@ pub(crate) struct Faults {
     pub(crate) deletions: u8,
     /// Acquisitions that fail.
     pub(crate) failures: u8,
-    /// Holds that time, or their lease, forbids to pass on.
+    /// Holds that time, or their lease, forbids to pass on, or to hand on.
     pub(crate) refusals: u8,
 }
 
@@ -65,6 +69,18 @@ pub(crate) enum Mutant {
     NeverLooks,
     /// Takes a task for absent at the first look.
     LooksOnce,
+    /// Takes a task for absent though nobody else waits.
+    PassesTheOnlyOneOver,
+    /// Has no more patience with a late task when a hold begins than later.
+    NeverWaitsForTheLate,
+    /// Waits for a late task for as long as the hold's time goes.
+    WaitsForTheLateForTooLong,
+    /// Hands an offer on after a look, though no time is left.
+    HandsOnWithoutTime,
+    /// Hands an offer on after a look, though the lease forbids it.
+    HandsOnWithoutALease,
+    /// A task that leaves hands an offer on, though time or the lease forbids it.
+    LeavesWithoutTime,
     /// Does not contend again for those that wait when a hold is over.
     ForgetsToContendAgain,
     /// Leaves ZooKeeper's queue though somebody is wanted by then.
@@ -112,6 +128,14 @@ pub(crate) enum Breach {
     TriedBesideOthers,
     /// A task was passed over at the first look.
     PassedOverAtOnce,
+    /// A task was passed over while time was left, and nobody waited who comes before it.
+    PassedOverForNobody,
+    /// A late task with which a hold opened was passed over before half of the time.
+    HalfIsNotOver,
+    /// A task that is late for ever was passed over more often than others came, or time was over.
+    Starved,
+    /// A task was not passed over, though another one waited that comes before it.
+    KeptFromOthers,
     /// A hold was released, though it might have been passed on.
     ReleasedTooSoon,
     /// A process contended twice at once.
@@ -133,6 +157,13 @@ pub(crate) enum Witness {
     BudgetEnded,
     PassingRefused,
     PassedOver,
+    /// A late task took a hold that opened with it, while one in time waited.
+    HadItsHalf,
+    /// A late task had a turn because nobody in time waited.
+    HadTheRest,
+    TheLastHadATurn,
+    /// A late task did not take the half for which others waited.
+    BecameTheLast,
     /// A task was passed over when no time was left for the next one.
     PassingOverRefused,
     /// Nobody was there any more to take the hold.
@@ -142,6 +173,8 @@ pub(crate) enum Witness {
     CameBackAlone,
     LeftWhileOffered,
     LeftWhileOfferedToTheLast,
+    /// A task left with the offer when it could not be handed on.
+    LeftWithoutTime,
     LostWhileOffered,
     LostWhileTaken,
     /// A hold was lost between the end of a turn and its passing on.
@@ -220,6 +253,18 @@ pub(crate) struct Place {
     pub(crate) caller: Caller,
     pub(crate) woken: bool,
     pub(crate) standing: Standing,
+    pub(crate) lateness: Lateness,
+    /// How often it was passed over, if it is late for ever.
+    pub(crate) missed: u32,
+}
+
+/// What a task has missed since it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Lateness {
+    Prompt,
+    Late,
+    /// It missed half of a hold's time, for which others waited.
+    Last,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -275,6 +320,8 @@ pub(crate) struct Offer {
     pub(crate) hold: HoldNumber,
     pub(crate) to: Party,
     pub(crate) looks: u8,
+    /// The hold began with this offer, to a late task.
+    pub(crate) opens: bool,
 }
 
 /// A node in ZooKeeper's queue.
@@ -301,6 +348,7 @@ pub(crate) struct World {
     pub(crate) tasks: Vec<Task>,
     /// How often the remote contender may still come.
     pub(crate) remote: u8,
+    late: usize,
     pub(crate) faults: Faults,
     pub(crate) breach: Option<Breach>,
 }
@@ -329,6 +377,7 @@ impl World {
             locals: vec![local; setup.tasks.len()],
             tasks: tasks.collect(),
             remote: setup.remote,
+            late: setup.late,
             faults: setup.faults,
             breach: None,
         }
@@ -370,10 +419,34 @@ impl World {
         })
     }
 
-    /// The first task in line that is not absent.
-    pub(crate) fn next(&self, process: Process) -> Option<Party> {
-        let present = self.line(process).filter(|(_, place)| place.standing == Standing::Present);
-        present.min_by_key(|(_, place)| place.since).map(|(party, _)| party)
+    /// The tasks in line that are not absent.
+    pub(crate) fn present(&self, process: Process) -> impl Iterator<Item = (Party, Place)> {
+        self.line(process).filter(|(_, place)| place.standing == Standing::Present)
+    }
+
+    /// The task that is to have the hold next: of those that have missed least the first. A hold that begins makes no
+    /// difference between those that are late, and those in time.
+    pub(crate) fn next(&self, process: Process, begins: bool) -> Option<Party> {
+        let missed = |place: Place| if begins { place.lateness.max(Lateness::Late) } else { place.lateness };
+        self.present(process).min_by_key(|(_, place)| (missed(*place), place.since)).map(|(party, _)| party)
+    }
+
+    /// A task's place in line, if it has one.
+    pub(crate) fn place(&self, party: Party) -> Option<Place> {
+        match self.tasks[party].doing {
+            Doing::InLine(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Whether a task is left that may still be wanted.
+    pub(crate) fn is_wanted(&self, process: Process) -> bool {
+        self.present(process).next().is_some()
+    }
+
+    /// Whether this task is late for ever.
+    pub(crate) fn is_late_for_ever(&self, party: Party) -> bool {
+        party < self.late
     }
 
     pub(crate) fn node(&self, owner: Owner) -> Option<usize> {
