@@ -8,6 +8,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use zklock::{LostReason, Session};
 use zklock_test_support::{eventually, make, operator, server, until_nothing_is_left, within};
+use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::{NOBODY, contend_as_kazoo, owner, session_of, zklock};
 use crate::support::witness::Witness;
@@ -127,10 +128,13 @@ async fn those_who_only_pass_the_turnstile_keep_nobody_out() {
     let servers = server.connect_string();
     let session = session_of(&server).await;
     session.slots("/workers", 2).unwrap().claim().await.unwrap().release().await.unwrap();
-    let passing = session.lock("/workers/queue").unwrap().acquire().await.unwrap();
+    let other = operator(&server).await;
+    let data = br#"{"id":"00000000-0000-4000-8000-000000000000","for":"slots"}"#;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let (_, number) = other.create("/workers/queue/lock-", data, &options).await.unwrap();
     let mut worker = Worker::start(&servers, &["--slot", "/workers/2", "-t", "0"]);
     until_queued(&session, "/workers/queue", 2).await;
-    passing.release().await.unwrap();
+    other.delete(&format!("/workers/queue/lock-{number}"), None).await.unwrap();
     assert_eq!(worker.slot().await, "0");
     worker.end().await;
 }

@@ -1,4 +1,4 @@
-//! Candidates of one election, contenders that know its queue as a plain lock, and observers.
+//! Candidates of one election, and observers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,10 +26,7 @@ impl Rules for Candidates {
     }
 
     fn wish(&self, rng: &mut Rng) -> Wish {
-        match rng.u32(..10) {
-            0 => Wish::Lock(0),
-            _ => Wish::Lead(value(rng)),
-        }
+        Wish::Lead(value(rng))
     }
 
     fn last_turns(&self) -> u32 {
