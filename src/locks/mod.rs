@@ -69,7 +69,7 @@ const LONGEST_KEY: usize = 4 * 1024;
 ///
 /// # What a key costs
 ///
-/// While a process holds the lock of a key or waits for it, the key costs what a [`Lock`](crate::Lock) costs. Each key also
+/// While a process holds the lock of a key or waits for it, the key costs what a [`Lock`] costs. Each key also
 /// leaves its directory in ZooKeeper for a minute or more: a container node, of some 0.5 kB in each server's memory by its
 /// source. The leader looks for empty containers once a minute (`znode.container.checkIntervalMs`), and removes 10,000 of
 /// them a minute at most (`znode.container.maxPerMinute`; above 60,000 there is no limit). So 1,000 new keys a second leave
