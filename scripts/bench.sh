@@ -26,3 +26,4 @@ bench="target/release/zklock-bench"
 "$bench" line --tasks 1000
 "$bench" line --tasks 100000
 "$bench" elect --observers 1000 --rounds 10
+"$bench" carry
