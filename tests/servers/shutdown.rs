@@ -187,7 +187,7 @@ async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
     call!(calls, "SessionClosed", locks => locks.lock_timeout("held", SOON).await.map(drop));
     call!(calls, "SessionClosed", locks => locks.lock_timeout("a third", support::BOUND).await.map(drop));
     call!(calls, "SessionClosed", locks => locks.lock_all(["x", "y"]).unwrap().acquire().await.map(drop));
-    call!(calls, "(true,", locks => (locks.len() > 0, locks.path("x")));
+    call!(calls, "(true,", locks => (!locks.is_empty(), locks.len(), locks.path("x")));
     call!(calls, "SessionClosed", => key.release().await);
 
     call!(calls, "SessionClosed", election => election.campaign_timeout("late", SOON).await);
