@@ -3,6 +3,7 @@
 use zklock_test_support as support;
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -94,6 +95,9 @@ async fn beside_messages(locks: &Locks) -> Guard {
 async fn a_task_that_is_always_polled_late_gets_an_uncontended_key() {
     let server = server().await;
     let (link, _here, locks) = linked_locks(&server, LocksOptions::new()).await;
+    // The key exists from now on, so a grant is soon there.
+    locks.lock(KEY).await.unwrap().release().await.unwrap();
+    link.reset_counts();
     let guard = within("its turn", beside_messages(&locks)).await;
     assert!(link.requests_of(RequestKind::Delete) <= 1, "the first offer, unless the machine was busy");
     guard.release().await.unwrap();
@@ -104,7 +108,9 @@ async fn a_task_that_is_always_polled_late_gets_an_uncontended_key() {
 #[tokio::test]
 async fn a_task_that_is_always_polled_late_shares_a_contended_key() {
     let server = server().await;
-    let (_here, locks) = locks(&server, LocksOptions::new()).await;
+    // A busy machine may be late by seconds.
+    let (_here, locks) = locks(&server, LocksOptions::new().time(Duration::from_secs(10))).await;
+    let holds = Arc::new(AtomicUsize::new(0));
     let elsewhere = session(&server).await;
     let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
     let remote = tokio::spawn(async move {
@@ -113,16 +119,19 @@ async fn a_task_that_is_always_polled_late_shares_a_contended_key() {
         }
     });
     let prompt = [(); 3].map(|()| {
-        let locks = locks.clone();
+        let (locks, holds) = (locks.clone(), holds.clone());
         tokio::spawn(async move {
             loop {
-                drop(locks.lock(KEY).await.unwrap());
+                let guard = locks.lock(KEY).await.unwrap();
+                holds.fetch_add(usize::from(guard.token().turn() == 0), Ordering::Relaxed);
             }
         })
     });
-    for _ in 0..2 {
+    for _ in 0..3 {
         drop(within("its turn", beside_messages(&locks)).await);
     }
+    // Each time the first hold that begins after it was late and polled again waits for it.
+    assert!(holds.load(Ordering::Relaxed) < 150, "{holds:?}");
     prompt.iter().chain([&remote]).for_each(tokio::task::JoinHandle::abort);
     until_nothing_is_left(&server).await;
 }
