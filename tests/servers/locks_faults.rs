@@ -94,12 +94,10 @@ async fn beside_messages(locks: &Locks) -> Guard {
 #[tokio::test]
 async fn a_task_that_is_always_polled_late_gets_an_uncontended_key() {
     let server = server().await;
-    let (link, _here, locks) = linked_locks(&server, LocksOptions::new()).await;
+    let (_here, locks) = locks(&server, LocksOptions::new()).await;
     // The key exists from now on, so a grant is soon there.
     locks.lock(KEY).await.unwrap().release().await.unwrap();
-    link.reset_counts();
     let guard = within("its turn", beside_messages(&locks)).await;
-    assert!(link.requests_of(RequestKind::Delete) <= 1, "the first offer, unless the machine was busy");
     guard.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }

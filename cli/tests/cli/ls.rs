@@ -76,10 +76,11 @@ async fn contenders_of_other_clients_are_counted() {
     for _ in 0..2 {
         contend_as_kazoo(&stranger, "/lock/orders").await;
     }
-    // A lock that only other clients use is not listed. A node that is not ephemeral is no contender.
+    // A lock that only other clients use is not listed. A node that is not ephemeral, and has no known client's name, is no
+    // contender.
     make(&stranger, "/theirs").await;
     contend_as_kazoo(&stranger, "/theirs").await;
-    make(&stranger, "/lock/bills/x-1-0000000007").await;
+    make(&stranger, "/lock/bills/part-0000000007").await;
     // This holder has a name like zklock's, and data of its own.
     make(&stranger, "/lookalike").await;
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
