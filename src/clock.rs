@@ -28,6 +28,12 @@ pub(crate) fn now() -> Moment {
     Moment::new(read(BOOT), read(RAW))
 }
 
+/// Returns the instant that was now before the machine was suspended for this long.
+#[cfg(test)]
+pub(crate) fn before_a_suspension(length: Duration) -> Moment {
+    Moment::new(read(BOOT) - length, read(RAW))
+}
+
 fn read(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     // Neither part is negative on these clocks, and the nanoseconds are below a thousand million.

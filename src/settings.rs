@@ -88,7 +88,8 @@ impl Announcement {
     /// with them.
     pub(crate) fn begun(&self, token: i64, session: i64) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.retain(|_, other| *other == session);
+        // The tokens of later sessions are higher. A caller may be late.
+        made.retain(|made, other| *other == session || *made > token);
         made.insert(token, session);
     }
 

@@ -32,12 +32,12 @@ pub enum ForeignClient {
 }
 
 impl ForeignClient {
-    /// Whether a node of this client is a contender. `session` owns the node; `None` if the node is not ephemeral.
+    /// Whether a node of this client, whose stat has this `ephemeralOwner`, is a contender.
     ///
-    /// A contender need not be ephemeral: kazoo makes one that is not (`acquire(ephemeral=False)`), and honours it. An
-    /// unknown name may be that of any sequential node.
-    pub fn contends(self, session: Option<i64>) -> bool {
-        self != Self::Unknown || session.is_some()
+    /// A contender need not be ephemeral: kazoo makes one that is persistent (`acquire(ephemeral=False)`), and honours it. No
+    /// client makes one that is a container or has a TTL. An unknown name may be that of any sequential node.
+    pub fn contends(self, ephemeral_owner: i64) -> bool {
+        session(ephemeral_owner).is_some() || ephemeral_owner == 0 && self != Self::Unknown
     }
 }
 
@@ -194,9 +194,9 @@ mod tests {
         for client in
             [ForeignClient::Curator, ForeignClient::Kazoo, ForeignClient::Go, ForeignClient::WriteLock]
         {
-            assert!(client.contends(None) && client.contends(Some(1)), "{client}");
+            assert!(client.contends(0) && client.contends(1) && !client.contends(i64::MIN), "{client}");
         }
-        assert!(ForeignClient::Unknown.contends(Some(1)) && !ForeignClient::Unknown.contends(None));
+        assert!(ForeignClient::Unknown.contends(1) && !ForeignClient::Unknown.contends(0));
     }
 
     #[test]

@@ -92,7 +92,8 @@ impl Signs {
             self.announced.then_some(PathKind::Election),
             // A lock at `/P/queue` is that path's, and says nothing of `/P`.
             self.queued.filter(|kind| *kind != PathKind::Lock),
-            self.contended.then_some(PathKind::Lock),
+            // Its candidates looked when they came. So a lock beside a leader is about to be refused.
+            (self.contended && !(self.announced && expected == PathKind::Election)).then_some(PathKind::Lock),
         ];
         signs.into_iter().flatten().find(|found| *found != expected)
     }

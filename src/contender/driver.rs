@@ -9,7 +9,8 @@ use futures::future::{BoxFuture, OptionFuture};
 use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::{
-    Arrival, Command, End, Event, Group, Input, Machine, Output, Own, Patience, SessionEnd, Takeover, Term,
+    Arrival, Command, End, Event, Group, Input, Machine, Output, Own, Patience, SessionEnd, Sight, Takeover,
+    Term,
 };
 use zookeeper_client::Client;
 
@@ -296,6 +297,10 @@ impl Driver {
                 lease.confirmed(sent);
                 self.members.iter_mut().for_each(|member| member.seen = Some(sent.connection));
                 match input {
+                    // The reply has waited for its caller, and the connection is lost. A predecessor may have vanished since.
+                    Input::Entered(nodes) if lease.connection() != Some(sent.connection) => {
+                        Input::Entered(nodes.into_iter().map(|(own, _)| (own, Sight::Nothing)).collect())
+                    }
                     Input::Entered(_) => input,
                     _ => self.confirmed(),
                 }

@@ -9,4 +9,4 @@ mod stages;
 pub(crate) use attended::Attended;
 pub(crate) use driver::{Driver, Outcome};
 pub(crate) use retract::retract;
-pub(crate) use stages::{Finishing, attend, finish};
+pub(crate) use stages::{Finishing, attend, finish_write};

@@ -47,13 +47,14 @@ impl<T: 'static> Work for Stages<T> {
     }
 }
 
-/// Has the session finish this in its background, whether or not anybody awaits what comes of it.
-pub(crate) fn finish<T: Clone + Send + 'static>(
+/// Has the session finish this in its background, whether or not anybody awaits what comes of it. It writes what outlasts the
+/// session.
+pub(crate) fn finish_write<T: Clone + Send + 'static>(
     session: &ZkSession,
     future: impl Future<Output = T> + Send + 'static,
 ) -> Joint<T> {
     let joint = Joint::new(future.boxed());
-    session.finish(joint.clone().map(drop).boxed());
+    session.finish_write(joint.clone().map(drop).boxed());
     joint
 }
 

@@ -1,6 +1,6 @@
 //! Claims of slots: what the records say of a slot, and the transaction by which its run begins.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use tracing::warn;
@@ -84,15 +84,14 @@ enum Verdict {
 }
 
 impl Ledger {
-    /// Claims a slot under this guard: begins its run if it may run, or releases the lock. `unstarted` are the tokens of
-    /// guards that this claim had before. Under none of them anything ran.
+    /// Claims a slot under this guard: begins its run if it may run, or releases the lock.
     pub(super) async fn claim(
         self: Arc<Self>,
         guard: Guard,
         slot: Slot,
-        unstarted: Vec<FencingToken>,
+        begins: Begins,
     ) -> Result<Passage<Result<Claim, ClaimError>>, AcquireError> {
-        Ok(match self.begin_or_find(guard, &slot, &unstarted).await {
+        Ok(match self.begin_or_find(guard, &slot, &begins).await {
             Ok(claim) => Passage::Passed(Ok(claim)),
             Err(NotBegun::For(error)) => Passage::Passed(Err(error)),
             Err(NotBegun::Lost) => {
@@ -107,9 +106,11 @@ impl Ledger {
         self: &Arc<Self>,
         guard: Guard,
         slot: &Slot,
-        unstarted: &[FencingToken],
+        begins: &Begins,
     ) -> Result<Claim, NotBegun> {
         let token = guard.token();
+        // From here on a record may say that the slot has begun, though nothing runs.
+        begins.lock().unstarted.push(token);
         let mut untaken = None;
         for _ in 0..TRIES {
             let Some(page) = self.page(&guard, slot).await? else {
@@ -120,7 +121,8 @@ impl Ledger {
                 .map_err(|_| ClaimError::NotARecord { path: self.directory.clone() })?;
             let record = page.record.as_ref().map(|kept| self.decode(kept)).transpose()?;
             let range = forgotten.range_of(slot.as_str());
-            let attempt = match verdict(record, range.is_some(), self.retry, token, unstarted) {
+            let data = page.record.as_ref().map(|kept| kept.data.as_slice());
+            let attempt = match begins.judge(record, data, range.is_some(), self.retry, token) {
                 Verdict::Runs { attempt } => attempt,
                 Verdict::Ours { attempt } => {
                     let version = page.record.map_or(0, |kept| kept.stat.version);
@@ -142,8 +144,10 @@ impl Ledger {
             let dropped = self.surplus(&guard, slot, &page).await?;
             dropped.iter().for_each(|kept| forgotten.add(&kept.name));
             let begun = self.begun(token, attempt);
-            let untaken =
-                untaken.get_or_insert_with(|| self.untaken(&guard, slot, page.record.as_ref(), unstarted));
+            let untaken = untaken.get_or_insert_with(|| {
+                let (ledger, slot, begins) = (self.clone(), slot.clone(), begins.clone());
+                Untaken { ledger, slot, begins, guard: Some(guard.share()) }
+            });
             match self.begin(&guard, slot, &page, &forgotten, dropped, &begun).await {
                 // The record is a new node, whose version is zero.
                 Ok(()) => {
@@ -194,22 +198,6 @@ impl Ledger {
         }
         let options = NodeOptions::new().acl(self.lock.acl.clone());
         transaction.create_with(self.path(slot.as_str()), begun.encode(), options).commit().await.map(drop)
-    }
-
-    /// The begin of a run that is about to be written in place of this record.
-    fn untaken(
-        self: &Arc<Self>,
-        guard: &Guard,
-        slot: &Slot,
-        record: Option<&Kept>,
-        unstarted: &[FencingToken],
-    ) -> Untaken {
-        let record = record.filter(|kept| {
-            let record = Record::decode(&self.directory, kept);
-            record.is_some_and(|record| !unstarted.contains(&record.token))
-        });
-        let before = record.map(|kept| kept.data.clone());
-        Untaken { ledger: self.clone(), slot: slot.clone(), before, guard: Some(guard.share()) }
     }
 
     fn begun(&self, token: FencingToken, attempt: u32) -> RecordData {
@@ -284,13 +272,54 @@ impl Ledger {
     }
 }
 
+/// What one claim may have begun, under one guard after the other.
+#[derive(Clone, Default)]
+pub(super) struct Begins(Arc<Mutex<Begun>>);
+
+#[derive(Default)]
+struct Begun {
+    /// The tokens of the guards that this claim has had. Under none of them anything ran.
+    unstarted: Vec<FencingToken>,
+    /// The data of the record of an earlier attempt, whose place the begins take.
+    before: Option<Vec<u8>>,
+}
+
+impl Begins {
+    /// Whether a record may say that the slot has begun.
+    pub(super) fn is_any(&self) -> bool {
+        !self.lock().unstarted.is_empty()
+    }
+
+    /// Decides whether the slot runs. If it does, remembers the record that is to be replaced, unless that is a begin of this
+    /// claim.
+    fn judge(
+        &self,
+        record: Option<Record>,
+        data: Option<&[u8]>,
+        may_be_forgotten: bool,
+        retry: bool,
+        token: FencingToken,
+    ) -> Verdict {
+        let mut begun = self.lock();
+        let is_own = record.as_ref().is_some_and(|record| begun.unstarted.contains(&record.token));
+        let verdict = verdict(record, may_be_forgotten, retry, token, &begun.unstarted);
+        if matches!(verdict, Verdict::Runs { .. }) && !is_own {
+            begun.before = data.map(<[u8]>::to_vec);
+        }
+        verdict
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Begun> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The begin of a run that was sent, while nobody has the turn. Dropped, it is taken back in the background: the caller has
 /// gone, or did not poll, so nothing runs. The lock is released after that.
 struct Untaken {
     ledger: Arc<Ledger>,
     slot: Slot,
-    /// The data of the record of an earlier attempt, whose place the begin takes.
-    before: Option<Vec<u8>>,
+    begins: Begins,
     /// `None` once the caller has the turn.
     guard: Option<Guard>,
 }
@@ -304,9 +333,10 @@ impl Untaken {
 impl Drop for Untaken {
     fn drop(&mut self) {
         if let Some(guard) = self.guard.take() {
-            let (ledger, slot, before) = (self.ledger.clone(), self.slot.clone(), self.before.take());
+            let (ledger, slot, before) =
+                (self.ledger.clone(), self.slot.clone(), self.begins.lock().before.clone());
             let session = guard.hold().session().clone();
-            session.finish(async move { ledger.take_back(guard, slot, before).await }.boxed());
+            session.finish_write(async move { ledger.take_back(guard, slot, before).await }.boxed());
         }
     }
 }
@@ -334,7 +364,12 @@ impl Ledger {
             };
             match transaction.commit().await {
                 Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {}
-                Ok(_) | Err(_) => return,
+                Ok(_) => return,
+                Err(error) => {
+                    let path = self.path(slot.as_str());
+                    warn!(path, %error, "a slot has begun by its record, and nobody runs it");
+                    return;
+                }
             }
         }
     }
@@ -418,6 +453,23 @@ mod tests {
             assert_eq!(verdict_on(RecordState::Begun, OURS, retry), Verdict::Ours { attempt: 2 });
             assert_eq!(verdict_on(RecordState::Begun, LOST, retry), Verdict::Runs { attempt: 2 });
         }
+    }
+
+    /// A claim that loses the lock behind its begin, and begins again, still knows whose record it has replaced.
+    #[test]
+    fn a_begin_that_replaces_an_own_begin_takes_the_place_of_the_record_before_that() {
+        let begins = Begins::default();
+        begins.lock().unstarted = vec![FencingToken::new(LOST), FencingToken::new(OURS)];
+        let judge = |found: Option<(RecordState, i64, &[u8])>| {
+            let (data, record) = (found.map(|it| it.2), found.map(|(state, token, _)| record(state, token)));
+            let verdict = begins.judge(record, data, false, true, FencingToken::new(OURS));
+            assert!(matches!(verdict, Verdict::Runs { .. }), "{verdict:?}");
+            begins.lock().before.clone()
+        };
+        let failed = Some(b"failed".to_vec());
+        assert_eq!(judge(Some((RecordState::Failed, 7, b"failed"))), failed);
+        assert_eq!(judge(Some((RecordState::Begun, LOST, b"begun"))), failed);
+        assert_eq!(judge(None), None, "an operator has deleted it");
     }
 
     #[test]

@@ -59,7 +59,8 @@ pub enum ClaimError {
     /// A node where a record is kept is no record, or a later version of zklock wrote it. So nobody knows whether the slot
     /// has run.
     #[error(
-        "the data of {path} is no record that this version of zklock knows; look at it, and delete the node if it is no record"
+        "the data of {path} is not what this version of zklock writes there; look at it. You may delete the node of one slot if \
+         it is no record. Do not delete the directory of the records: all slots would run again"
     )]
     NotARecord {
         /// The path of the node.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tracing::warn;
 use zklock_recipe::Event;
 
-use claim::{Claim, Ledger};
+use claim::{Begins, Claim, Ledger};
 use error::{ClaimError, InvalidOnce, RunError};
 use options::{MOST_KEPT, OnceOptions};
 use record::Record;
@@ -141,8 +141,9 @@ impl Once {
     /// # Cancel safety
     ///
     /// Safe, as with [`Lock::acquire`]. If you drop the future in the instant in which the begin is written, zklock takes the
-    /// begin back in the background, and then releases the lock. Only if the lock is lost at that very moment, the record says
-    /// that the slot has begun though nothing ran. Without [`OnceOptions::retry`] the slot does not run then.
+    /// begin back in the background, and then releases the lock. [`Session::close`](crate::Session::close) waits for that. If
+    /// the lock is lost before, or the runtime ends, the record says that the slot has begun though nothing ran. Without
+    /// [`OnceOptions::retry`] the slot does not run then.
     ///
     /// ```no_run
     /// # async fn report() -> bool { true }
@@ -217,7 +218,7 @@ impl Once {
     /// # Cancel safety
     ///
     /// As [`claim`](Self::claim) until the work begins, and as the work from then on. If you drop the future while the work
-    /// runs, the slot has begun, and its run has no end. Once the work has ended, the end is recorded all the same.
+    /// runs, the slot has begun, and its run has no end. Once the work has ended, as [`Turn::complete`].
     pub async fn run<T, E, W>(&self, slot: &str, work: W) -> Result<Ran<T>, RunError<E>>
     where
         W: AsyncFnOnce(&Turn) -> Result<T, E>,
@@ -249,7 +250,7 @@ impl Once {
     /// which it was made.
     ///
     /// The leader's clock may go back or forth, as when another leader is elected. Then a period's slot may come too early or
-    /// too late, or not at all. No slot runs twice for that reason, and slots of the future keep no present one from running.
+    /// too late, or not at all. No slot runs twice for that reason, and slots of the far future keep no present one from running.
     ///
     /// The call takes one round trip. It creates the directory of the records if that does not exist.
     ///
@@ -340,16 +341,11 @@ impl Once {
         let parsed = parsed.map_err(|problem| ClaimError::Slot { slot: slot.to_owned(), problem });
         async move {
             let slot = parsed?;
-            let mut unstarted = Vec::new();
-            let claim = |guard: Guard, _| {
-                let (ledger, before, token) = (once.ledger.clone(), unstarted.clone(), guard.token());
-                // If this ends without a turn, a record may say that the slot has begun, though nothing ran.
-                unstarted.push(token);
-                ledger.claim(guard, slot.clone(), before)
-            };
+            let begins = Begins::default();
+            let claim = |guard: Guard, _| once.ledger.clone().claim(guard, slot.clone(), begins.clone());
             match once.lock.acquirer().pass(wait, claim).await {
                 Ok(Some(claimed)) => claimed.map(Some),
-                Ok(None) | Err(_) if !unstarted.is_empty() => {
+                Ok(None) | Err(_) if begins.is_any() => {
                     Err(ClaimError::Unconfirmed { path: once.ledger.path(slot.as_str()) })
                 }
                 Ok(None) => Ok(None),

@@ -10,7 +10,7 @@ use zklock_recipe::Refusal;
 use super::ask::{Unread, ask};
 use super::error::TurnError;
 use super::record::{Record, RecordData, RecordState};
-use crate::contender::{attend, finish};
+use crate::contender::{attend, finish_write};
 use crate::guard::Guard;
 use crate::guard::lost::Lost;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
@@ -87,8 +87,9 @@ impl Turn {
     ///
     /// # Cancel safety
     ///
-    /// If you drop the future after its first poll, the success is recorded all the same, and you do not learn whether that
-    /// was confirmed. If you drop it before, you drop the turn.
+    /// If you drop the future after its first poll, zklock goes on recording the success in the background, and you do not
+    /// learn whether that was confirmed. [`Session::close`](crate::Session::close) waits for it. It fails if the lock is lost
+    /// or the runtime ends before. If you drop the future before its first poll, you drop the turn.
     pub async fn complete(self) -> Result<(), TurnError> {
         self.end(RunEnd::Succeeded).await
     }
@@ -111,7 +112,8 @@ impl Turn {
     ///
     /// If the future could go on, and you do not poll it for half a session timeout, the lock is released. A later poll then
     /// returns what became of the record, and if that is confirmed, a guard that is lost
-    /// ([`LostReason::Released`](crate::LostReason::Released)).
+    /// ([`LostReason::Released`](crate::LostReason::Released)). If you [share](Guard::share) the turn's guard, the hold lasts as
+    /// long as your shares, and that guard is lost with the last of them.
     ///
     /// # Errors
     ///
@@ -123,7 +125,7 @@ impl Turn {
     pub async fn record(self, end: RunEnd) -> Result<Guard, TurnError> {
         let (guard, uncounted) = (self.guard.share(), self.guard.uncounted());
         let (session, path) = (self.session(), self.guard.path().to_owned());
-        let written = finish(&session, async move { self.write(end).await });
+        let written = finish_write(&session, async move { self.write(end).await });
         let recorded = written.clone().map(|written| written.map(|()| guard));
         match attend(&session, path, recorded).await {
             Some(recorded) => recorded,
@@ -145,7 +147,7 @@ impl Turn {
             }
             Ok(())
         };
-        finish(&session, ended).await
+        finish_write(&session, ended).await
     }
 
     fn session(&self) -> Arc<ZkSession> {

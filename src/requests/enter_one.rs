@@ -13,35 +13,44 @@ use crate::settings::{Entry, Settings};
 /// Creates a contender and then looks at the queue, in one round trip. If the path above counts, the look at that one is
 /// sent behind the create.
 pub(super) async fn enter_one(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
-    let entered = enter_queue(client, entry, data, look);
-    match join(entered, above(client, &entry.lock)).await {
-        (Event::Entered { own, sight }, above) => {
-            Event::Entered { own, sight: beside(&entry.lock, sight, above) }
+    let lock = &entry.lock;
+    if look == Look::Count && lock.hints.may_write_directory() {
+        match join(enter_at_once(client, entry, data), above(client, lock)).await {
+            (Some(event), above) => return seen(lock, event, above),
+            // Nothing was created, so that look came before the create.
+            (None, _) => lock.hints.must_not_write_directory(),
         }
-        (event, _) => event,
+    }
+    let (event, above) = join(enter_plainly(client, entry, data, look), above(client, lock)).await;
+    seen(lock, event, above)
+}
+
+fn seen(lock: &Settings, event: Event, above: Option<Result<Option<OtherKind>, Error>>) -> Event {
+    match event {
+        Event::Entered { own, sight } => Event::Entered { own, sight: beside(lock, sight, above) },
+        event => event,
     }
 }
 
 /// What a contender sees, if this is what a look at the path above shows. The contender exists.
-pub(super) fn beside(lock: &Settings, sight: Sight, above: Result<Option<OtherKind>, Error>) -> Sight {
+pub(super) fn beside(
+    lock: &Settings,
+    sight: Sight,
+    above: Option<Result<Option<OtherKind>, Error>>,
+) -> Sight {
     match above {
-        Ok(None) => {
+        None => sight,
+        Some(Ok(None)) => {
             lock.hints.saw_fit(true);
             sight
         }
-        Ok(Some(other)) => Sight::Foreign(Stranger::Kind(other)),
-        Err(_) => Sight::Nothing,
+        Some(Ok(Some(other))) => Sight::Foreign(Stranger::Kind(other)),
+        Some(Err(_)) => Sight::Nothing,
     }
 }
 
-async fn enter_queue(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
+async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
     let Entry { lock, kind } = entry;
-    if look == Look::Count && lock.hints.may_write_directory() {
-        match enter_at_once(client, entry, data).await {
-            Some(event) => return event,
-            None => lock.hints.must_not_write_directory(),
-        }
-    }
     let (prefix, acls) = (lock.path.prefix(*kind), lock.acl.to_client());
     let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
     let create = client.create(&prefix, data, &options);

@@ -19,8 +19,7 @@ pub(super) fn is_suspect(name: &str) -> bool {
 
 /// Whether a node of this name, which has this owner, is a contender of another client.
 pub(super) fn is_foreign(name: &str, ephemeral_owner: i64) -> bool {
-    let session = zklock_recipe::session(ephemeral_owner);
-    matches!(Child::of(name), Child::Suspect(client) if client.contends(session))
+    matches!(Child::of(name), Child::Suspect(client) if client.contends(ephemeral_owner))
 }
 
 /// Returns something with which our contender cannot share the queue: a contender of another client among the children, or
@@ -33,14 +32,13 @@ pub(super) async fn stranger(
     if let Some(foreign) = live_suspect(client, lock, children).await? {
         return Ok(Some(Stranger::Client(foreign)));
     }
-    let other = match around(client, lock, children).await? {
-        None => above(client, lock).await?,
-        other => other,
-    };
-    if other.is_none() {
-        lock.hints.saw_fit(true);
+    if let Some(other) = around(client, lock, children).await? {
+        return Ok(Some(Stranger::Kind(other)));
     }
-    Ok(other.map(Stranger::Kind))
+    match above(client, lock).await {
+        Some(looked) => Ok(looked?.map(Stranger::Kind)),
+        None => Ok(None),
+    }
 }
 
 /// Returns a contender of another client among these children, if one is there. It reads only suspects.
@@ -92,7 +90,7 @@ async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<
 pub(super) fn judge(name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
     let session = read.and_then(|(_, stat)| zklock_recipe::session(stat.ephemeral_owner));
     match (Child::of(name), read) {
-        (Child::Suspect(client), _) if read.is_none() || client.contends(session) => {
+        (Child::Suspect(client), _) if read.is_none_or(|(_, stat)| client.contends(stat.ephemeral_owner)) => {
             Some(Foreign { name: name.to_owned(), client, session })
         }
         // If somebody has written to a node since its creation, its data proves nothing. A node that is not ephemeral

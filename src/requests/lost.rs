@@ -58,27 +58,45 @@ pub(crate) async fn find(
 /// A create whose reply was lost: the lock, and the id in its node's data.
 pub(crate) type LostCreate = (Arc<Settings>, Uuid);
 
-/// Deletes the nodes of these creates, which took effect after zklock had looked for them. Returns, for each of them,
-/// whether its node is gone now; `None` if it could not look. The error is a path, and the reason why it cannot tell
-/// whose a node there is.
+/// How many requests of a search are under way. The server answers the session's heartbeats behind them, and what contenders
+/// wrote to their nodes may be long.
+const READS: usize = 4;
+
+/// What a sweep found of a create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Swept {
+    /// No node. The create may still take effect.
+    Nothing,
+    /// Its node, which is gone now.
+    Gone,
+    /// Its node, which may be there still.
+    Stays,
+}
+
+/// Deletes the nodes of these creates, which took effect after zklock had looked for them. Returns what became of each;
+/// `None` if it could not look. The error is a path, and the reason why it cannot tell whose a node there is, or may not
+/// delete it.
 pub(crate) async fn sweep(
     client: Arc<Client>,
     creates: Vec<LostCreate>,
     searches: Arc<Searches>,
-) -> Result<Option<Vec<bool>>, (String, Refusal)> {
+) -> Result<Option<Vec<Swept>>, (String, Refusal)> {
     let Ok(found) = searches.join(client.clone(), Search::After).await else { return Ok(None) };
-    let mut gone = Vec::with_capacity(creates.len());
+    let mut swept = Vec::with_capacity(creates.len());
     for (lock, id) in creates {
-        let own = found.node(&lock, id).map_err(|refusal| (lock.path.to_string(), refusal))?;
-        gone.push(match own {
-            Some(own) => {
-                warn!(path = %lock.path, "the servers have carried out a create after zklock looked for its node in vain; zklock deletes the node");
-                delete(client.clone(), lock, own, Certainty::Unsure).await.event == Event::Deleted
-            }
-            None => false,
-        });
+        let refused = |refusal| (lock.path.to_string(), refusal);
+        let Some(own) = found.node(&lock, id).map_err(refused)? else {
+            swept.push(Swept::Nothing);
+            continue;
+        };
+        warn!(path = %lock.path, "the servers have carried out a create after zklock looked for its node in vain; zklock deletes the node");
+        match delete(client.clone(), lock.clone(), own, Certainty::Unsure).await.event {
+            Event::Deleted => swept.push(Swept::Gone),
+            Event::Refused(refusal) => return Err(refused(refusal)),
+            _ => swept.push(Swept::Stays),
+        }
     }
-    Ok(Some(gone))
+    Ok(Some(swept))
 }
 
 /// The nodes of one session that may be contenders'.
@@ -185,7 +203,9 @@ impl Searches {
 
     /// Lists this session's nodes, after a write as in [`recover`], and reads them.
     async fn run(self: Arc<Self>, client: Arc<Client>) -> Searched {
-        let (checked, listed) = join(check(&client, "/"), client.list_ephemerals("/")).await;
+        // zookeeper-client sends some requests when they are made. This one must go out behind the write.
+        let listing = async { client.list_ephemerals("/").await };
+        let (checked, listed) = join(check(&client, "/"), listing).await;
         let mut paths = match checked {
             Event::Confirmed | Event::OwnTouched => listed.map_err(failure)?,
             unknown => return Err(unknown),
@@ -193,10 +213,13 @@ impl Searches {
         paths.retain(|path| is_contender(path));
         // A contender may leave before its node was read, and after that.
         let known = paths.iter().filter(|path| self.knows(path, None)).cloned().collect::<HashSet<_>>();
-        let reads = paths.chunks(READ_CHUNK).map(|chunk| read_paths(&client, chunk));
-        let reads = try_join_all(reads).await.map_err(failure)?;
+        let mut reads = Vec::with_capacity(paths.len());
+        for chunks in paths.chunks(READ_CHUNK * READS) {
+            let read = chunks.chunks(READ_CHUNK).map(|chunk| read_paths(&client, chunk));
+            reads.extend(try_join_all(read).await.map_err(failure)?.into_iter().flatten());
+        }
         let mut found = Found::default();
-        for (path, seen) in paths.into_iter().zip(reads.into_iter().flatten()) {
+        for (path, seen) in paths.into_iter().zip(reads) {
             let (czxid, refusal) = match seen {
                 None => continue,
                 Some(Some(Seen { czxid, version: HELD_VERSION, data: Some(data), .. })) => {

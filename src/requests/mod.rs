@@ -26,7 +26,7 @@ pub(crate) use directory::{create_directories, create_directory};
 pub(crate) use enter::enter;
 pub(crate) use foreign::foreigners;
 pub(crate) use holder::{holder, watch_holder};
-pub(crate) use lost::{Known, LostCreate, Search, Searches, find, recover, sweep};
+pub(crate) use lost::{Known, LostCreate, Search, Searches, Swept, find, recover, sweep};
 pub(crate) use own::{
     Certainty, HELD_VERSION, OwnNode, answered, check_version, confirm, confirm_version, delete, heartbeat,
     release, sync,

@@ -11,13 +11,13 @@ use zookeeper_client::{Client, Error, MultiReadResult};
 use crate::node::{LeaderData, NodeData, PoolData};
 use crate::settings::Settings;
 
-/// Whether the path above a lock's directory is of another kind. It sends nothing if that is known, or if no kind but a
-/// lock would use a directory of this name.
-pub(super) async fn above(client: &Client, lock: &Settings) -> Result<Option<OtherKind>, Error> {
-    let Some(above) = lock.path.inner_of().filter(|_| !lock.hints.fits()) else { return Ok(None) };
+/// Looks whether the path above a lock's directory is of another kind. Our contender is in the directory by then. `None`, and
+/// nothing is sent, if that is known, or if no kind but a lock would use a directory of this name.
+pub(super) async fn above(client: &Client, lock: &Settings) -> Option<Result<Option<OtherKind>, Error>> {
+    let above = lock.path.inner_of().filter(|_| !lock.hints.fits())?;
     // Who contends in this very directory is seen by those who wait there.
-    let (signs, _) = signs(client, above).await?;
-    Ok(found(signs, lock.kind, above))
+    let looked = signs(client, above, lock.kind, false).await;
+    Some(looked.map(|(signs, _)| found(signs, lock.kind, above)))
 }
 
 /// Whether the directory of a lock is a path of another kind, by the names of its children. It sends nothing if no name is
@@ -39,40 +39,51 @@ pub(super) async fn other_kind(
     path: &str,
     expected: PathKind,
 ) -> Result<Option<OtherKind>, Error> {
-    let (mut signs, queued) = signs(client, path).await?;
-    if let (Some(first), None) = (queued, signs.other_than(expected)) {
-        signs.queued = match client.get_data(&first).await {
-            Ok((data, _)) => NodeData::decode(&data).map(|data| data.kind),
-            Err(Error::NoNode | Error::NoAuth) => None,
-            Err(error) => return Err(error),
-        };
+    loop {
+        let (mut signs, queued) = signs(client, path, expected, true).await?;
+        if let (Some(first), None) = (queued, signs.other_than(expected)) {
+            signs.queued = match client.get_data(&first).await {
+                Ok((data, _)) => NodeData::decode(&data).map(|data| data.kind),
+                // It was admitted meanwhile, or made room for the next one.
+                Err(Error::NoNode) => continue,
+                Err(Error::NoAuth) => None,
+                Err(error) => return Err(error),
+            };
+        }
+        return Ok(found(signs, expected, path));
     }
-    Ok(found(signs, expected, path))
 }
 
 fn found(signs: Signs, expected: PathKind, path: &str) -> Option<OtherKind> {
     signs.other_than(expected).map(|found| OtherKind { found, at: path.to_owned() })
 }
 
-/// What one request shows of a path. Also returns the path of the first contender in its inner queue.
-async fn signs(client: &Client, path: &str) -> Result<(Signs, Option<String>), Error> {
+/// What one request shows of a path that is to be of this kind. Also returns the path of the first contender in its inner
+/// queue, if that is asked for. A listing may be long, so none is asked for in vain: contenders at the path itself are locks'.
+async fn signs(
+    client: &Client,
+    path: &str,
+    expected: PathKind,
+    lists_queue: bool,
+) -> Result<(Signs, Option<String>), Error> {
     let [queue, leader, permits] = PathKind::INNER.map(|name| format!("{path}/{name}"));
     let mut reader = client.new_multi_reader();
-    reader.add_get_children(path)?;
-    reader.add_get_children(&queue)?;
     reader.add_get_data(&leader)?;
     reader.add_get_data(&permits)?;
+    let lists = [(expected != PathKind::Lock, path), (lists_queue, queue.as_str())];
+    lists.iter().filter(|(listed, _)| *listed).try_for_each(|(_, path)| reader.add_get_children(path))?;
     let mut results = reader.commit().await?.into_iter();
-    let mut listed = || match results.next() {
+    let (leader, permits) = (results.next(), results.next());
+    let [children, queued] = lists.map(|(listed, _)| match listed.then(|| results.next()).flatten() {
         Some(MultiReadResult::Children { children }) => children,
         _ => Vec::new(),
-    };
-    let (mut signs, queued) = (Signs::of_children(&listed()), listed());
-    if let Some(MultiReadResult::Data { data, stat }) = results.next() {
+    });
+    let mut signs = Signs::of_children(&children);
+    if let Some(MultiReadResult::Data { data, stat }) = leader {
         let is_ephemeral = zklock_recipe::session(stat.ephemeral_owner).is_some();
         signs.announced = is_ephemeral && LeaderData::decode(&data).is_some();
     }
-    if let Some(MultiReadResult::Data { data, .. }) = results.next() {
+    if let Some(MultiReadResult::Data { data, .. }) = permits {
         signs.stock = PoolData::decode(&data);
     }
     // The first one there says what all of them contend for.

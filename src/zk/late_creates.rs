@@ -16,7 +16,7 @@ use zklock_recipe::SessionEnd;
 
 use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
-use crate::requests::{self, LostCreate, Searches};
+use crate::requests::{self, LostCreate, Searches, Swept};
 use crate::settings::Settings;
 
 /// How long after a search in vain a create may still take effect. A leader drops a server that it does not hear of for
@@ -64,14 +64,14 @@ pub(crate) async fn sweep(
         let creates = strays.iter().map(|stray| stray.create.clone()).collect();
         let searches = searches.clone();
         let swept = requester.request(|wire| requests::sweep(wire.client, creates, searches));
-        let gone = match swept.await {
-            Answer::Given(Ok(Some(gone)), _) => gone,
+        let swept = match swept.await {
+            Answer::Given(Ok(Some(swept)), _) => swept,
             Answer::Given(Ok(None), _) | Answer::Lost => continue,
             // It may be the node of one of these creates.
             Answer::Given(Err((path, refusal)), _) => {
                 warn!(
                     path, %refusal,
-                    "zklock cannot tell whose a node of this session is; it gives up the ZooKeeper session, so that the node goes with it"
+                    "zklock cannot tell whose a node of this session is, or may not delete it; it gives up the ZooKeeper session, so that the node goes with it"
                 );
                 return lease.ended(SessionEnd::Closed);
             }
@@ -81,8 +81,12 @@ pub(crate) async fn sweep(
         let mut strays = late.lock();
         // Those that came meanwhile are behind those that were swept. zklock does not look for a node that is created
         // after its last look.
-        let mut gone = gone.into_iter();
-        strays.retain(|stray| !gone.next().is_some_and(|gone| gone || began - stray.since >= LATEST));
+        let mut swept = swept.into_iter();
+        strays.retain(|stray| match swept.next() {
+            Some(Swept::Gone) => false,
+            Some(Swept::Nothing) => began - stray.since < LATEST,
+            Some(Swept::Stays) | None => true,
+        });
         if strays.is_empty() {
             return;
         }

@@ -37,6 +37,8 @@ pub(crate) struct ZkSession {
     lease: Arc<SharedLease>,
     over: watch::Receiver<Option<Closing>>,
     background: Background,
+    /// How many futures the background task finishes that write what outlasts the session.
+    writes: watch::Sender<usize>,
     guards: Arc<Guards>,
     polled: Arc<Polled>,
     late: Arc<LateCreates>,
@@ -98,6 +100,7 @@ impl ZkSession {
             over,
             guards: Guards::new(background.clone()),
             background,
+            writes: watch::Sender::default(),
             polled: Arc::default(),
             late: Arc::default(),
             searches: Arc::default(),
@@ -202,6 +205,15 @@ impl ZkSession {
         self.background.finish(future);
     }
 
+    /// As [`finish`](Self::finish), for a future that writes what outlasts the session. [`close_after_writes`] waits for it.
+    ///
+    /// [`close_after_writes`]: Self::close_after_writes
+    pub(crate) fn finish_write(&self, future: BoxFuture<'static, ()>) {
+        self.writes.send_modify(|writes| *writes += 1);
+        let counted = Counted(self.writes.clone());
+        self.finish(future.map(|()| drop(counted)).boxed());
+    }
+
     /// Makes the background task poll a guard's driver once the guard has been held for a while.
     pub(crate) fn settle_later(&self, guard: Weak<dyn Holder>) {
         if self.guards.insert_young(guard) {
@@ -233,10 +245,36 @@ impl ZkSession {
         self.lease.ended(SessionEnd::Closed);
     }
 
+    /// As [`close`](Self::close), once the writes that outlast the session are done, or a tenth of the session timeout is over.
+    pub(crate) fn close_after_writes(&self) {
+        let (mut writes, lease) = (self.writes.subscribe(), self.lease.clone());
+        if *writes.borrow() == 0 {
+            return self.close();
+        }
+        let patience = self.lengths().timeout / 10;
+        self.finish(
+            async move {
+                // The background task awaits this, inside its runtime.
+                let _done = tokio::time::timeout(patience, writes.wait_for(|writes| *writes == 0)).await;
+                lease.ended(SessionEnd::Closed);
+            }
+            .boxed(),
+        );
+    }
+
     /// Resolves once the session is over, with how that is known; `None` if the runtime has gone first.
     pub(crate) async fn over(&self) -> Option<Closing> {
         let mut over = self.over.clone();
         over.wait_for(Option::is_some).await.ok().and_then(|end| *end)
+    }
+}
+
+/// One write that outlasts the session, until this is dropped.
+struct Counted(watch::Sender<usize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|writes| *writes -= 1);
     }
 }
 

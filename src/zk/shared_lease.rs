@@ -6,12 +6,14 @@
 //! Thousands of guards wait for the end of one lease, and each answered request may put that end off. So nobody is woken
 //! because a lease has grown. A waiter sleeps until the end that it last saw, looks again, and sleeps on.
 //!
-//! 1. Evidence never brings the end of a valid lease nearer, ends its term, or changes its connection. So the sleep of
-//!    each waiter is over at the end, or before it.
+//! 1. Evidence never brings the end of a valid lease nearer, ends its term, or changes its connection. So while the machine
+//!    runs, the sleep of each waiter is over at the end, or before it.
 //! 2. Everything else wakes all: a connection that comes or goes, a request to resume the session, the session's end.
 //! 3. Timers stand still while the machine is suspended and the clocks of the lease go on, so a waiter may sleep on after
-//!    its end. So evidence for a lease that has lapsed wakes all. A guard whose node was not seen since a connection was
-//!    lost ends earlier than the lease. So until the last such end is over, heartbeats wake all, too.
+//!    its end. So the first evidence after a suspension wakes all, and so does evidence for a lease that has lapsed. The
+//!    lease's two clocks show a suspension: one of them stands still, too.
+//! 4. A guard whose node was not seen since a connection was lost ends earlier than the lease. So until the last such end is
+//!    over, heartbeats wake all.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +23,10 @@ use tokio::sync::watch;
 use zklock_recipe::{Lapse, Lease, Lengths, Moment, SessionEnd, Term};
 
 use crate::clock;
+
+/// If the lease's clocks have parted by so much since the last evidence was asked for, the machine was suspended. NTP slews
+/// one of them by 0.05% mostly.
+const PARTED: Duration = Duration::from_millis(50);
 
 /// A session's lease, which is compared with this machine's clocks.
 pub(crate) struct SharedLease {
@@ -66,10 +72,11 @@ impl SharedLease {
     /// Takes in evidence of the session's life.
     fn prove(&self, wakes: bool, evidence: impl FnOnce(&mut Lease, Moment)) {
         self.lease.send_if_modified(|lease| {
-            let now = clock::now();
+            let (now, last) = (clock::now(), self.heard.borrow().at);
             let lapsed = lease.remaining(now).is_zero();
+            let suspended = now.most_since(last) - now.least_since(last) > PARTED;
             evidence(lease, now);
-            wakes || lapsed
+            wakes || lapsed || suspended
         });
     }
 
@@ -246,6 +253,19 @@ mod tests {
         assert!(!changes.has_changed().unwrap());
         lease.synced(now(1));
         assert!(changes.has_changed().unwrap(), "a guard may end whose node was not seen on this connection");
+    }
+
+    #[test]
+    fn the_first_evidence_after_a_suspension_wakes_all() {
+        // The lease is still valid, and the timers of those who wait for its end are late by a second.
+        let lease = lease(clock::before_a_suspension(Duration::from_secs(1)));
+        assert!(!lease.remaining().is_zero());
+        let mut changes = lease.changes();
+        lease.confirmed(now(0));
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        lease.confirmed(now(0));
+        assert!(!changes.has_changed().unwrap());
     }
 
     #[test]

@@ -177,7 +177,7 @@ impl Succession {
         // This comes first, so that no other ZooKeeper session takes over from here on.
         self.finish(SessionState::Closed);
         let last = self.present();
-        last.close();
+        last.close_after_writes();
         last
     }
 
@@ -211,7 +211,7 @@ impl Succession {
         drop(present);
         // The lease of the last ZooKeeper session has ended, perhaps because a server said so and its client has not
         // heard it yet. Closing it tells everything that still uses it.
-        last.close();
+        last.close_after_writes();
         self.tell(|event| {
             *event = SessionEvent {
                 state: SessionState::Connected,

@@ -373,17 +373,21 @@ async fn drop_after<F: Future>(call: F, steps: usize) -> bool {
 #[tokio::test]
 async fn a_claim_is_dropped_at_every_await() {
     let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
-    // A slot that was never begun, and one that has failed.
-    for failed in [false, true] {
+    let (mut caller, other) = (session(&server).await, session(&server).await);
+    // A slot that was never begun, also by somebody who then closes the session; and one that has failed.
+    for (failed, closes) in [(false, false), (false, true), (true, false)] {
         let mut steps = 0;
         loop {
-            let path = format!("/lock/claim-{failed}-{steps}");
-            let once = session.once_with(&path, OnceOptions::new().retry(failed)).unwrap();
+            let path = format!("/lock/claim-{failed}-{closes}-{steps}");
+            let once = caller.once_with(&path, OnceOptions::new().retry(failed)).unwrap();
             if failed {
                 turn(&once, SLOT).await.fail().await.unwrap();
             }
             let more = drop_after(once.claim(SLOT), steps).await;
+            if closes {
+                caller.close().await.unwrap();
+                caller = session(&server).await;
+            }
             // Nothing of it stays: no contender, and no begin, unless it had the turn.
             let next = other.once_with(&path, OnceOptions::new().retry(failed || !more)).unwrap();
             let turn = turn(&next, SLOT).await;
@@ -402,13 +406,15 @@ async fn a_claim_is_dropped_at_every_await() {
 #[tokio::test]
 async fn an_end_is_dropped_at_every_await() {
     let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
+    let (mut caller, other) = (session(&server).await, session(&server).await);
     let mut steps = 0;
     loop {
         let path = format!("/lock/end-{steps}");
-        let once = session.once(&path).unwrap();
+        let once = caller.once(&path).unwrap();
         let running = turn(&once, SLOT).await;
         let more = drop_after(running.complete(), steps).await;
+        caller.close().await.unwrap();
+        caller = session(&server).await;
         let next = other.once(&path).unwrap();
         let claim = within("the claim", next.claim(SLOT)).await.unwrap();
         let Claim::Done(record) = claim else { panic!("{claim:?}") };
