@@ -211,7 +211,7 @@ impl Succession {
         drop(present);
         // The lease of the last ZooKeeper session has ended, perhaps because a server said so and its client has not
         // heard it yet. Closing it tells everything that still uses it.
-        last.close_after_writes();
+        last.close();
         self.tell(|event| {
             *event = SessionEvent {
                 state: SessionState::Connected,
