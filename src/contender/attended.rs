@@ -12,7 +12,7 @@
 //! last of them, and the task that looks may come earlier: a runtime of several threads has several queues. Work whose
 //! turn has not come is not neglected.
 //!
-//! The work itself shows that: if callers have polled other work of the session late since the last look, by a whole look
+//! The work itself shows that: if callers in this process have polled other work late since the last look, by a whole look
 //! or more, this look counts for nobody. A runtime polls tasks about in the order in which they ask. So while it is
 //! behind, it keeps reaching work that has waited for long, and work that it has not reached has hardly waited longer.
 //! Once it has caught up, no work is polled late, and looks count again.
@@ -35,7 +35,7 @@ use futures::task::AtomicWaker;
 use tracing::warn;
 
 use super::driver::{Driver, Outcome};
-use crate::zk::{LOOKS, Looked, Service, ZkSession};
+use crate::zk::{LOOKS, Looked, ZkSession, was_late};
 
 /// The number of looks after which work that asks to be polled is overdue: half a session timeout. The session
 /// counts looks and not time, because a blocked runtime polls nobody.
@@ -91,7 +91,6 @@ impl Work for Driver {
 /// else to the work, and what that came to.
 pub(crate) struct Attended<W: Work> {
     shared: Arc<Shared<W>>,
-    service: Arc<Service>,
 }
 
 struct Shared<W> {
@@ -118,8 +117,8 @@ impl<W: Work> Attended<W> {
         let (work, quiet) = (Mutex::new(Some(work)), AtomicU32::new(0));
         let shared = Arc::new(Shared { work, alarm: Arc::default(), quiet });
         let weak = Arc::downgrade(&shared);
-        let service = session.look_after(weak);
-        Self { shared, service }
+        session.look_after(weak);
+        Self { shared }
     }
 }
 
@@ -132,7 +131,7 @@ impl<W: Work> Future for Attended<W> {
         let mut slot = self.shared.work();
         let Some(work) = slot.as_mut() else { return Poll::Ready(None) };
         if alarm.calm() {
-            self.service.was_late();
+            was_late();
         }
         quiet.store(fastrand::u32(..SPREAD), Ordering::Relaxed);
         let waker = alarm.clone().into();

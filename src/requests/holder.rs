@@ -59,15 +59,21 @@ pub(crate) async fn watch_holder(client: Arc<Client>, lock: Arc<Settings>) -> Re
         };
         let queue = places(&children);
         let first = queue.first().copied();
-        if let Some(watcher) = watcher.filter(|_| unread == Some(first)) {
-            return Ok(sighting(first.map(|place| (None, Node { place, seen: None })), watcher));
-        }
+        let hidden = |place| (None, Node { place, seen: None });
+        let watcher = match watcher {
+            Some(watcher) if unread == Some(first) => return Ok(sighting(first.map(hidden), watcher)),
+            watcher => watcher,
+        };
         unread = Some(None);
         for place in queue {
             let (data, stat, watcher) = match client.get_and_watch_data(&lock.path.contender(place)).await {
                 Ok(read) => read,
                 Err(Error::NoNode) => continue,
                 Err(Error::NoAuth) => {
+                    // Those in front went after the listing, and its watch tells that.
+                    if let Some(watcher) = watcher {
+                        return Ok(sighting(Some(hidden(place)), watcher));
+                    }
                     unread = Some(Some(place));
                     break;
                 }

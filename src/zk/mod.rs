@@ -30,7 +30,7 @@ pub use error::{ConnectError, ServerFailure, ServerProblem};
 pub use events::SessionEvents;
 pub(crate) use guards::{Holder, SETTLING};
 pub(crate) use link::{Answer, Requester};
-pub(crate) use polled::{LOOKS, Looked, Service};
+pub(crate) use polled::{LOOKS, Looked, was_late};
 pub(crate) use revocable::Revocable;
 pub(crate) use session::{Holding, Line, ZkSession};
 pub(crate) use shared_lease::{Sent, SharedLease};

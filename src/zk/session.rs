@@ -20,7 +20,7 @@ use super::entrance::Entrance;
 use super::guards::{self, Guards, Holder};
 use super::late_creates::{self, LateCreates};
 use super::link::{Link, Requester};
-use super::polled::{self, Looked, Polled, Service};
+use super::polled::{self, Looked, Polled};
 use super::shared_lease::SharedLease;
 use crate::clock;
 use crate::requests::Searches;
@@ -221,10 +221,9 @@ impl ZkSession {
         }
     }
 
-    /// Makes the session look at work now and then, until the work has ended. The work reports there
-    /// that it was polled late.
-    pub(crate) fn look_after(&self, work: Weak<dyn Looked>) -> Arc<Service> {
-        self.polled.insert(work)
+    /// Makes the session look at work now and then, until the work has ended.
+    pub(crate) fn look_after(&self, work: Weak<dyn Looked>) {
+        self.polled.insert(work);
     }
 
     /// Takes in a create that was not answered, and whose node was not found. For as long as that create may still take
