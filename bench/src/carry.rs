@@ -217,11 +217,12 @@ impl Reading {
         ] {
             println!("  beside {count:6} {what:<14} {cost:8.3} ms  {:.2} x {unit:.3} ms", cost / unit);
         }
-        for (what, count, burst) in
-            [("a burst", carry.burst, &self.burst), ("a broken connection under", carry.broken, &self.broken)]
-        {
+        for (what, count, burst) in [
+            ("a burst of", carry.burst, &self.burst),
+            ("a connection that breaks under", carry.broken, &self.broken),
+        ] {
             println!(
-                "{what} of {count} locks: the lease of {HELD} guards fell to {:.1} s, {} guards lost, session lost: {}, \
+                "{what} {count} locks: the lease of {HELD} guards fell to {:.1} s, {} guards lost, session lost: {}, \
                  {} queued again, {:.1} s in all",
                 burst.least_lease_s, burst.guards_lost, burst.session_lost, burst.evicted, burst.took_s
             );
