@@ -84,8 +84,8 @@ impl Announcement {
         Self { path, made: Mutex::default() }
     }
 
-    /// Remembers that the contender with this token is about to announce itself. What was announced in earlier sessions went
-    /// with them.
+    /// Remembers that the contender with this token is about to announce itself. The announcements of earlier sessions
+    /// went with them.
     pub(crate) fn begun(&self, token: i64, session: i64) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         // The tokens of later sessions are higher. A caller may be late.

@@ -119,7 +119,7 @@ macro_rules! call {
     }};
 }
 
-/// Each call that a user can make, for a session of the present runtime. What waits for others waits for 50 ms.
+/// Each call that a user can make, for a session of the present runtime. A call that waits for others waits for 50 ms.
 async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
     const SOON: Duration = Duration::from_millis(50);
     let address = server.connect_string().to_owned();

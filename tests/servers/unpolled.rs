@@ -88,7 +88,7 @@ enum Late {
     Granted,
     /// The same, or it ends without: it waits for nobody.
     GrantedOrNot,
-    /// It holds nothing. What it was to write is written.
+    /// It holds nothing. Its record is written.
     Done,
     /// It holds nothing, and may not know whether the release was confirmed.
     Released,

@@ -163,7 +163,7 @@ impl Seen {
         self.modes().any(|mode| *mode == Mode::Standalone) && self.members().len() < 2
     }
 
-    /// The addresses of the servers of which this holds, if it holds of any.
+    /// The addresses of the servers that this is true of. `None` if it is true of no server.
     pub(super) fn named(&self, holds: impl Fn(&Server) -> bool) -> Option<String> {
         let servers = self.servers.iter().filter(|server| holds(server));
         let addresses = servers.map(|server| server.address.to_string()).collect::<Vec<_>>();

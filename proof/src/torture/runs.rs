@@ -13,7 +13,7 @@ use crate::harness::Instant;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
     pub(crate) runs: Vec<Run>,
-    /// The slots of which a claim was told that they are done, and by which record.
+    /// The slots that claims were told are done, and by which record.
     pub(crate) told: Vec<(SlotName, Kept)>,
     /// How many claims were told that their slots are forgotten.
     pub(crate) forgotten: u64,
