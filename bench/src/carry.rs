@@ -27,6 +27,9 @@ const HELD: u32 = 100;
 /// How often the guards' leases are read.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// For how long they are read before the burst: a few heartbeats.
+const IDLE: Duration = Duration::from_secs(10);
+
 pub(crate) async fn run(carry: &Carry) -> anyhow::Result<()> {
     let stage = Stage::open(carry.common.connect.as_deref()).await?;
     let mut reading = Reading { carry: carry.clone(), ..Reading::default() };
@@ -92,6 +95,11 @@ async fn burst(stage: &Stage, address: &str, locks: u32, breaks: bool) -> anyhow
     let id = session.id();
     let held = hold(stage, &session, HELD).await?;
     let directory = stage.directory(if breaks { "broken" } else { "burst" }).await?;
+    let (idle, mut idle_lease) = (Instant::now(), remaining(&held));
+    while idle.elapsed() < IDLE {
+        tokio::time::sleep(LOOK).await;
+        idle_lease = idle_lease.min(remaining(&held));
+    }
     let before = stage.link().counts().requests;
     let began = Instant::now();
     let mut acquisitions = JoinSet::new();
@@ -115,6 +123,7 @@ async fn burst(stage: &Stage, address: &str, locks: u32, breaks: bool) -> anyhow
         }
     }
     let burst = Burst {
+        idle_lease_s: idle_lease.as_secs_f64(),
         least_lease_s: least.as_secs_f64(),
         took_s: began.elapsed().as_secs_f64(),
         guards_lost: held.iter().filter(|guard| !guard.is_held()).count(),
@@ -190,7 +199,10 @@ struct Reading {
 
 #[derive(Default, Serialize)]
 struct Burst {
-    /// The least that was left of the guards' lease.
+    /// The least that was left of the guards' lease before the burst.
+    #[serde(serialize_with = "short")]
+    idle_lease_s: f64,
+    /// The least that was left of it during the burst.
     #[serde(serialize_with = "short")]
     least_lease_s: f64,
     #[serde(serialize_with = "short")]
@@ -222,9 +234,9 @@ impl Reading {
             ("a connection that breaks under", carry.broken, &self.broken),
         ] {
             println!(
-                "{what} {count} locks: the lease of {HELD} guards fell to {:.1} s, {} guards lost, session lost: {}, \
-                 {} queued again, {:.1} s in all",
-                burst.least_lease_s, burst.guards_lost, burst.session_lost, burst.evicted, burst.took_s
+                "{what} {count} locks: the lease of {HELD} guards fell to {:.1} s, idle to {:.1} s, {} guards lost, session \
+                 lost: {}, {} queued again, {:.1} s in all",
+                burst.least_lease_s, burst.idle_lease_s, burst.guards_lost, burst.session_lost, burst.evicted, burst.took_s
             );
         }
         Ok(())
