@@ -6,10 +6,10 @@ use zklock_test_support as support;
 use std::time::{Duration, Instant};
 
 use support::{
-    Waiter, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, names_transactions, operator,
-    queue, server, session, until_nothing_is_left, until_queued, until_watched, within,
+    Steps, Waiter, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, names_transactions,
+    operator, queue, server, session, until_nothing_is_left, until_queued, until_watched, within,
 };
-use zklock::{AcquireError, Guard, Lock, LockOptions, LostReason, Session};
+use zklock::{AcquireError, Guard, Lock, LockOptions, LostReason, Session, SessionState};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
 
 const DELAY: Duration = Duration::from_secs(1);
@@ -267,6 +267,37 @@ async fn a_contender_whose_first_look_was_lost_is_delayed() {
     let started = Instant::now();
     link.accept();
     drop(granted(waiter).await);
+    assert!(started.elapsed() >= DELAY);
+    assert_eq!(second.requeued(), 0);
+}
+
+/// A contender that comes without a connection is entered by the session's background task, which also takes in the reply.
+#[tokio::test]
+async fn a_contender_whose_first_look_waited_for_it_while_the_connection_was_lost_is_delayed() {
+    let server = server().await;
+    let first = session(&server).await;
+    let (link, second) = linked(&server, Duration::from_secs(40)).await;
+    let observer = session(&server).await.lock("/lock/orders").unwrap();
+    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let until = async |state| eventually("the connection's state", async || second.state() == state).await;
+    let lock = delayed(&second, DELAY);
+    link.refuse();
+    link.cut();
+    until(SessionState::Disconnected).await;
+    let mut acquiring = Steps::new(lock.acquire());
+    assert!(acquiring.poll().is_pending());
+    link.accept();
+    acquiring.woken().await;
+    until_queued(&observer, 2).await;
+    link.refuse();
+    link.cut();
+    until(SessionState::Disconnected).await;
+    first.close().await.unwrap();
+    until_queued(&observer, 1).await;
+    link.accept();
+    until(SessionState::Connected).await;
+    let started = Instant::now();
+    drop(within("the grant", acquiring.finished()).await.unwrap());
     assert!(started.elapsed() >= DELAY);
     assert_eq!(second.requeued(), 0);
 }

@@ -138,227 +138,146 @@ const RAN: Rival = rival!(|session, path| {
     once.lock().acquire().await.unwrap()
 });
 
-/// Each public call that may hold a lock while it is not polled, what takes the same, whether the call may have to wait for
-/// others, and how it ends if it is polled too late. A call that borrows a guard holds nothing by itself.
-const CALLS: &[Call] = &[
-    ("acquire", begin!(|s, p| held(s.lock(&p).unwrap().acquire().await)), LOCK, true, Late::Granted),
-    (
-        "acquire-timeout",
-        begin!(|s, p| ended(s.lock(&p).unwrap().acquire_timeout(BOUND).await)),
-        LOCK,
-        true,
-        Late::Granted,
-    ),
-    (
-        "try-acquire",
-        begin!(|s, p| ended(s.lock(&p).unwrap().try_acquire().await)),
-        LOCK,
-        false,
-        Late::GrantedOrNot,
-    ),
-    (
-        "release",
-        begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release().await)),
-        LOCK,
-        false,
-        Late::Released,
-    ),
-    (
-        "release-shared",
-        begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release_shared().await)),
-        LOCK,
-        false,
-        Late::Released,
-    ),
-    ("read", begin!(|s, p| held(s.rw_lock(&p).unwrap().read().await)), LOCK, true, Late::Granted),
-    (
-        "read-timeout",
-        begin!(|s, p| ended(s.rw_lock(&p).unwrap().read_timeout(BOUND).await)),
-        LOCK,
-        true,
-        Late::Granted,
-    ),
-    (
-        "try-read",
-        begin!(|s, p| ended(s.rw_lock(&p).unwrap().try_read().await)),
-        LOCK,
-        false,
-        Late::GrantedOrNot,
-    ),
-    ("write", begin!(|s, p| held(s.rw_lock(&p).unwrap().write().await)), LOCK, true, Late::Granted),
-    (
-        "try-write",
-        begin!(|s, p| ended(s.rw_lock(&p).unwrap().try_write().await)),
-        LOCK,
-        false,
-        Late::GrantedOrNot,
-    ),
-    ("several", begin!(|s, p| held(several(&s, &p).acquire().await)), ALL, true, Late::Granted),
-    (
-        "several-timeout",
-        begin!(|s, p| ended(several(&s, &p).acquire_timeout(BOUND).await)),
-        ALL,
-        true,
-        Late::Granted,
-    ),
-    (
-        "try-several",
-        begin!(|s, p| ended(several(&s, &p).try_acquire().await)),
-        ALL,
-        false,
-        Late::GrantedOrNot,
-    ),
-    ("lock-key", begin!(|s, p| held(s.locks(&p).unwrap().lock(KEY).await)), KEYED, true, Late::Granted),
-    (
-        "lock-key-timeout",
-        begin!(|s, p| ended(s.locks(&p).unwrap().lock_timeout(KEY, BOUND).await)),
-        KEYED,
-        true,
-        Late::Granted,
-    ),
-    (
-        "try-lock-key",
-        begin!(|s, p| ended(s.locks(&p).unwrap().try_lock(KEY).await)),
-        KEYED,
-        false,
-        Late::GrantedOrNot,
-    ),
-    (
-        "campaign",
-        begin!(|s, p| held(s.election(&p).unwrap().campaign("").await)),
-        LEADER,
-        true,
-        Late::Granted,
-    ),
-    (
-        "campaign-timeout",
-        begin!(|s, p| ended(s.election(&p).unwrap().campaign_timeout("", BOUND).await)),
-        LEADER,
-        true,
-        Late::Granted,
-    ),
-    (
-        "try-campaign",
-        begin!(|s, p| ended(s.election(&p).unwrap().try_campaign("").await)),
-        LEADER,
-        false,
-        Late::GrantedOrNot,
-    ),
-    (
-        "resign",
-        begin!(|s, p| let leads = s.election(&p).unwrap().campaign("").await.unwrap(); done(leads.resign().await)),
-        LEADER,
-        false,
-        Late::Released,
-    ),
-    (
-        "claim",
-        begin!(|s, p| held(s.once(&p).unwrap().claim(SLOT).await.map(turn))),
-        LOCK,
-        true,
-        Late::Granted,
-    ),
-    (
-        "claim-timeout",
-        begin!(|s, p| ended(s.once(&p).unwrap().claim_timeout(SLOT, BOUND).await.map(|it| it.map(turn)))),
-        LOCK,
-        true,
-        Late::Granted,
-    ),
-    (
-        "try-claim",
-        begin!(|s, p| ended(s.once(&p).unwrap().try_claim(SLOT).await.map(|it| it.map(turn)))),
-        LOCK,
-        false,
-        Late::GrantedOrNot,
-    ),
-    (
-        "claim-run-by-others",
-        begin!(|s, p| ended(s.once(&p).unwrap().claim(SLOT).await.map(turn_now))),
-        TURN,
-        false,
-        Late::Done,
-    ),
-    (
-        "run",
-        begin!(|s, p| done(s.once(&p).unwrap().run(SLOT, async |_| Ok::<_, String>(())).await.map(drop))),
-        LOCK,
-        true,
-        Late::Done,
-    ),
-    (
-        "complete",
-        begin!(|s, p| let turn = a_turn(&s, &p).await; done(turn.complete().await)),
-        RAN,
-        false,
-        Late::Done,
-    ),
-    ("fail", begin!(|s, p| let turn = a_turn(&s, &p).await; done(turn.fail().await)), RAN, false, Late::Done),
-    (
-        "record",
-        begin!(|s, p| let turn = a_turn(&s, &p).await; held(turn.record(RunEnd::Succeeded).await)),
-        RAN,
-        false,
-        Late::Done,
-    ),
-    (
-        "permit",
-        begin!(|s, p| held(s.semaphore(&p, 2).unwrap().acquire_many(2).await)),
-        PERMITS,
-        true,
-        Late::Granted,
-    ),
-    (
-        "permit-timeout",
-        begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().acquire_timeout(BOUND).await)),
-        PERMITS,
-        true,
-        Late::Granted,
-    ),
-    (
-        "try-permit",
-        begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().try_acquire().await)),
-        PERMITS,
-        false,
-        Late::GrantedOrNot,
-    ),
-    ("slot", begin!(|s, p| held(s.slots(&p, 1).unwrap().claim().await)), ONLY_SLOT, true, Late::Granted),
-    (
-        "slot-preferring",
-        begin!(|s, p| held(s.slots(&p, 1).unwrap().claim_preferring(0).await)),
-        ONLY_SLOT,
-        true,
-        Late::Granted,
-    ),
-    (
-        "slot-timeout",
-        begin!(|s, p| ended(s.slots(&p, 1).unwrap().claim_timeout(BOUND).await)),
-        ONLY_SLOT,
-        true,
-        Late::Granted,
-    ),
-    (
-        "try-slot",
-        begin!(|s, p| ended(s.slots(&p, 1).unwrap().try_claim().await)),
-        ONLY_SLOT,
-        false,
-        Late::GrantedOrNot,
-    ),
-];
+/// One row of the table.
+#[derive(Clone, Copy)]
+struct Call {
+    name: &'static str,
+    /// What takes the same.
+    rival: Rival,
+    begin: Begin,
+    /// Whether it may have to wait for others.
+    may_wait: bool,
+    late: Late,
+}
 
-type Call = (&'static str, Begin, Rival, bool, Late);
+/// A call that waits for its turn.
+const fn waits(name: &'static str, rival: Rival, begin: Begin) -> Call {
+    Call { name, rival, begin, may_wait: true, late: Late::Granted }
+}
+
+/// A call that waits for nobody.
+const fn tries(name: &'static str, rival: Rival, begin: Begin) -> Call {
+    Call { name, rival, begin, may_wait: false, late: Late::GrantedOrNot }
+}
+
+/// A call that releases what was acquired before it.
+const fn releases(name: &'static str, rival: Rival, begin: Begin) -> Call {
+    Call { name, rival, begin, may_wait: false, late: Late::Released }
+}
+
+/// A call that waits for its turn, and writes its end.
+const fn runs(name: &'static str, rival: Rival, begin: Begin) -> Call {
+    Call { name, rival, begin, may_wait: true, late: Late::Done }
+}
+
+/// A call that finds an end written, or writes that of the turn it was given.
+const fn ends(name: &'static str, rival: Rival, begin: Begin) -> Call {
+    Call { name, rival, begin, may_wait: false, late: Late::Done }
+}
+
+/// Each public call that may hold a lock while it is not polled. A call that borrows a guard holds nothing by itself.
+const CALLS: &[Call] = &[
+    waits("acquire", LOCK, begin!(|s, p| held(s.lock(&p).unwrap().acquire().await))),
+    waits("acquire-timeout", LOCK, begin!(|s, p| ended(s.lock(&p).unwrap().acquire_timeout(BOUND).await))),
+    tries("try-acquire", LOCK, begin!(|s, p| ended(s.lock(&p).unwrap().try_acquire().await))),
+    releases(
+        "release",
+        LOCK,
+        begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release().await)),
+    ),
+    releases(
+        "release-shared",
+        LOCK,
+        begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release_shared().await)),
+    ),
+    waits("read", LOCK, begin!(|s, p| held(s.rw_lock(&p).unwrap().read().await))),
+    waits("read-timeout", LOCK, begin!(|s, p| ended(s.rw_lock(&p).unwrap().read_timeout(BOUND).await))),
+    tries("try-read", LOCK, begin!(|s, p| ended(s.rw_lock(&p).unwrap().try_read().await))),
+    waits("write", LOCK, begin!(|s, p| held(s.rw_lock(&p).unwrap().write().await))),
+    tries("try-write", LOCK, begin!(|s, p| ended(s.rw_lock(&p).unwrap().try_write().await))),
+    waits("several", ALL, begin!(|s, p| held(several(&s, &p).acquire().await))),
+    waits("several-timeout", ALL, begin!(|s, p| ended(several(&s, &p).acquire_timeout(BOUND).await))),
+    tries("try-several", ALL, begin!(|s, p| ended(several(&s, &p).try_acquire().await))),
+    waits("lock-key", KEYED, begin!(|s, p| held(s.locks(&p).unwrap().lock(KEY).await))),
+    waits(
+        "lock-key-timeout",
+        KEYED,
+        begin!(|s, p| ended(s.locks(&p).unwrap().lock_timeout(KEY, BOUND).await)),
+    ),
+    tries("try-lock-key", KEYED, begin!(|s, p| ended(s.locks(&p).unwrap().try_lock(KEY).await))),
+    waits("campaign", LEADER, begin!(|s, p| held(s.election(&p).unwrap().campaign("").await))),
+    waits(
+        "campaign-timeout",
+        LEADER,
+        begin!(|s, p| ended(s.election(&p).unwrap().campaign_timeout("", BOUND).await)),
+    ),
+    tries("try-campaign", LEADER, begin!(|s, p| ended(s.election(&p).unwrap().try_campaign("").await))),
+    releases(
+        "resign",
+        LEADER,
+        begin!(|s, p| let leads = s.election(&p).unwrap().campaign("").await.unwrap(); done(leads.resign().await)),
+    ),
+    waits("claim", LOCK, begin!(|s, p| held(s.once(&p).unwrap().claim(SLOT).await.map(turn)))),
+    waits(
+        "claim-timeout",
+        LOCK,
+        begin!(|s, p| ended(s.once(&p).unwrap().claim_timeout(SLOT, BOUND).await.map(|it| it.map(turn)))),
+    ),
+    tries(
+        "try-claim",
+        LOCK,
+        begin!(|s, p| ended(s.once(&p).unwrap().try_claim(SLOT).await.map(|it| it.map(turn)))),
+    ),
+    ends(
+        "claim-run-by-others",
+        TURN,
+        begin!(|s, p| ended(s.once(&p).unwrap().claim(SLOT).await.map(turn_now))),
+    ),
+    runs(
+        "run",
+        LOCK,
+        begin!(|s, p| done(s.once(&p).unwrap().run(SLOT, async |_| Ok::<_, String>(())).await.map(drop))),
+    ),
+    ends("complete", RAN, begin!(|s, p| let turn = a_turn(&s, &p).await; done(turn.complete().await))),
+    ends("fail", RAN, begin!(|s, p| let turn = a_turn(&s, &p).await; done(turn.fail().await))),
+    ends(
+        "record",
+        RAN,
+        begin!(|s, p| let turn = a_turn(&s, &p).await; held(turn.record(RunEnd::Succeeded).await)),
+    ),
+    waits("permit", PERMITS, begin!(|s, p| held(s.semaphore(&p, 2).unwrap().acquire_many(2).await))),
+    waits(
+        "permit-timeout",
+        PERMITS,
+        begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().acquire_timeout(BOUND).await)),
+    ),
+    tries("try-permit", PERMITS, begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().try_acquire().await))),
+    waits("slot", ONLY_SLOT, begin!(|s, p| held(s.slots(&p, 1).unwrap().claim().await))),
+    waits(
+        "slot-preferring",
+        ONLY_SLOT,
+        begin!(|s, p| held(s.slots(&p, 1).unwrap().claim_preferring(0).await)),
+    ),
+    waits(
+        "slot-timeout",
+        ONLY_SLOT,
+        begin!(|s, p| ended(s.slots(&p, 1).unwrap().claim_timeout(BOUND).await)),
+    ),
+    tries("try-slot", ONLY_SLOT, begin!(|s, p| ended(s.slots(&p, 1).unwrap().try_claim().await))),
+];
 
 /// Polls a call until it has asked to be polled for the `awaits`th time, and keeps it. Others get what it may hold within a
 /// session timeout, which is half of one more than they need. Returns how often it asked, which is less if it was done before.
 async fn keep(
-    (name, begin, rival, waits, late): Call,
+    Call { name, rival, begin, late, .. }: Call,
+    behind: bool,
     awaits: usize,
     lazy: &Session,
     other: &Session,
 ) -> Result<usize, String> {
-    let path = format!("/kept/{name}-{waits}-{awaits}");
+    let path = format!("/kept/{name}-{behind}-{awaits}");
     let mut before = None;
-    if waits {
+    if behind {
         before = Some(rival(other.clone(), path.clone()).await);
     }
     let mut gone = before.map(|before| async || drop(before));
@@ -410,24 +329,22 @@ async fn holds_nothing_for_long_at_any_await() {
     let (lazy, other) = (builder.connect().await.unwrap(), session(&server).await);
     let id = lazy.id();
     let guard = lazy.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let calls = CALLS.iter().flat_map(|&(name, begin, rival, may_wait, late)| {
-        [Some(false), may_wait.then_some(true)]
-            .into_iter()
-            .flatten()
-            .map(move |waits| (name, begin, rival, waits, late))
+    let calls = CALLS.iter().flat_map(|call| {
+        let behind = [Some(false), call.may_wait.then_some(true)];
+        behind.into_iter().flatten().map(move |behind| (*call, behind))
     });
-    let kept = calls.map(async |call| {
-        let all = match keep(call, usize::MAX, &lazy, &other).await {
+    let kept = calls.map(async |(call, behind)| {
+        let all = match keep(call, behind, usize::MAX, &lazy, &other).await {
             Ok(all) => all,
-            Err(problem) => return Some(format!("{}: {problem}", call.0)),
+            Err(problem) => return Some(format!("{}: {problem}", call.name)),
         };
-        let kept = join_all((1..=all).map(|awaits| keep(call, awaits, &lazy, &other))).await;
+        let kept = join_all((1..=all).map(|awaits| keep(call, behind, awaits, &lazy, &other))).await;
         let problem = |(awaits, kept): (usize, Result<usize, String>)| {
             Some(format!("await {} of {all}: {}", awaits + 1, kept.err()?))
         };
         let problems = kept.into_iter().enumerate().filter_map(problem).collect::<Vec<_>>();
         let well = all > 0 && problems.is_empty();
-        (!well).then(|| format!("{}, behind others: {}: {problems:?}", call.0, call.3))
+        (!well).then(|| format!("{}, behind others: {behind}: {problems:?}", call.name))
     });
     let problems = join_all(kept).await.into_iter().flatten().collect::<Vec<_>>();
     assert!(problems.is_empty(), "{}", problems.join("\n"));

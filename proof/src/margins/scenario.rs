@@ -35,6 +35,8 @@ pub(crate) const SCENARIOS: &[Scenario] = scenarios![
     leader_death::the_leader_dies_before_it_gets_a_create,
     leader_death::the_leader_dies_before_its_answer_to_a_create_is_seen,
     late_create::a_create_that_was_stuck_does_not_block_the_lock,
+    late_create::a_create_of_several_locks_that_was_stuck_blocks_none_of_them,
+    late_create::a_create_of_several_locks_that_was_stuck_and_has_no_caller_blocks_none_of_them,
     differing_servers::the_holders_session_moves_to_a_server_with_a_lower_limit,
     differing_servers::the_limit_is_lowered_by_a_rolling_change,
     differing_servers::the_answer_of_a_server_with_a_lower_limit_is_lost,

@@ -73,9 +73,9 @@ pub(crate) struct SlotName {
 }
 
 impl SlotName {
-    /// Whether the slot runs again until it succeeds: every second one.
+    /// Whether the slot runs again until it succeeds: every third one. These are held more often than the others.
     pub(crate) fn retries(self) -> bool {
-        self.number.is_multiple_of(2)
+        self.number.is_multiple_of(3)
     }
 
     /// The number of the slot with this name.

@@ -34,6 +34,8 @@ scenarios![
     the_leader_dies_before_it_gets_a_create,
     the_leader_dies_before_its_answer_to_a_create_is_seen,
     a_create_that_was_stuck_does_not_block_the_lock,
+    a_create_of_several_locks_that_was_stuck_blocks_none_of_them,
+    a_create_of_several_locks_that_was_stuck_and_has_no_caller_blocks_none_of_them,
     the_holders_session_moves_to_a_server_with_a_lower_limit,
     the_limit_is_lowered_by_a_rolling_change,
     the_answer_of_a_server_with_a_lower_limit_is_lost,

@@ -11,7 +11,7 @@ use crate::torture::record::Leaving;
 use crate::torture::wish::SlotName;
 
 /// How many records are kept. Slots that are older than the last ones are forgotten in each run.
-const KEEP: u16 = 10;
+const KEEP: u16 = 5;
 
 struct Turned {
     turn: Turn,
