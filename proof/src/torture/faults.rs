@@ -145,6 +145,7 @@ impl Injector {
         let Some((trouble, holder)) = self.server_for(planned).await else { return Ok(None) };
         let server = trouble.server;
         let ensemble = &self.servers.ensemble;
+        self.servers.revive(server).await?;
         let mut fault = self.begin(planned, holder.as_ref());
         fault.servers = vec![server];
         match planned.kind {
@@ -154,9 +155,10 @@ impl Injector {
                 }
             }
             Kind::PauseServer => {
-                ensemble.pause(server).await?;
+                // It may end by itself at any moment.
+                let _paused = ensemble.pause(server).await;
                 sleep(planned.lasts).await;
-                ensemble.unpause(server).await?;
+                self.servers.revive(server).await?;
             }
             Kind::KillServer => {
                 ensemble.kill(server).await?;

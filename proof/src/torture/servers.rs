@@ -94,12 +94,20 @@ impl Servers {
     pub(crate) async fn recover(&self) -> anyhow::Result<()> {
         self.ensemble.heal().await?;
         for server in 0..SERVERS {
-            // An error says that it is not running.
-            if self.ensemble.unpause(server).await.is_err() {
-                self.ensemble.restart(server).await?;
-            }
+            self.revive(server).await?;
         }
         Ok(self.ensemble.wait_until_serving().await?)
+    }
+
+    /// Lets a server go on that is paused, and starts one again that is not running. ZooKeeper ends by itself if it finds that it
+    /// cannot go on, and relies on an init system.
+    pub(crate) async fn revive(&self, server: usize) -> anyhow::Result<()> {
+        // An error says that it is not running.
+        if self.ensemble.unpause(server).await.is_err() {
+            // With other servers in trouble it may wait for them in vain; it is up all the same.
+            let _ = timeout(PATIENCE, self.ensemble.restart(server)).await;
+        }
+        Ok(())
     }
 
     /// An operator's own session.
