@@ -142,7 +142,8 @@ impl Ledger {
                 }
             };
             let dropped = self.surplus(&guard, slot, &page).await?;
-            dropped.iter().for_each(|kept| forgotten.add(&kept.name));
+            let remaining = remaining(&page, &dropped);
+            dropped.iter().for_each(|kept| forgotten.add(&kept.name, slot.as_str(), &remaining));
             let begun = self.begun(token, attempt);
             let untaken = untaken.get_or_insert_with(|| {
                 let (ledger, slot, begins) = (self.clone(), slot.clone(), begins.clone());
@@ -373,6 +374,15 @@ impl Ledger {
             }
         }
     }
+}
+
+/// The names of the records that stay, in order.
+fn remaining<'a>(page: &'a Page, dropped: &[Kept]) -> Vec<&'a str> {
+    let names = page.names.iter().map(String::as_str);
+    let mut remaining =
+        names.filter(|name| dropped.iter().all(|kept| kept.name != *name)).collect::<Vec<_>>();
+    remaining.sort_unstable();
+    remaining
 }
 
 /// Decides whether a slot runs, under the lock. So a run that has begun under another guard belongs to nobody alive.
