@@ -359,15 +359,14 @@ impl Ledger {
                 return;
             }
             let (path, version) = (self.path(slot.as_str()), Some(kept.stat.version));
-            let transaction = match before.clone() {
-                Some(data) => guard.transaction().set(path, data, version),
-                None => guard.transaction().delete(path, version),
+            let transaction = match &before {
+                Some(data) => guard.transaction().set(&path, data.clone(), version),
+                None => guard.transaction().delete(&path, version),
             };
             match transaction.commit().await {
                 Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {}
                 Ok(_) => return,
                 Err(error) => {
-                    let path = self.path(slot.as_str());
                     warn!(path, %error, "a slot has begun by its record, and nobody runs it");
                     return;
                 }
