@@ -19,12 +19,15 @@
 //!    joins ZooKeeper's queue at its end.
 //! 3. Tasks are served in the order in which they came, unless they are absent, late or last.
 //! 4. An offer stands while time is left and nobody waits who would have it next. Otherwise a task that does not take it
-//!    between two looks is passed over. It is *absent*: it keeps its place, and is offered nothing until it is polled again.
+//!    between two looks is passed over. It is *absent*: it keeps its place, and is offered nothing until it is polled again or
+//!    a hold opens with it.
 //! 5. A task that was passed over is [late](Standing::Late). It comes behind those in time, except when a hold begins: if it is
 //!    the first in line, the hold *opens* with it, and the offer stands for half of the hold's time. So a task that is
-//!    polled once in each half has its turn at the latest when a hold opens with it.
+//!    polled once in each half has its turn at the latest when a hold opens with it. A hold opens with an absent task only
+//!    while another one is there, and the offer stands for no longer than that half.
 //! 6. A task that did not take a half for which others waited is [last](Standing::Last): it comes behind all others. So one
-//!    wait keeps those that are in line for two looks and one half, and each that comes meanwhile for two looks.
+//!    wait keeps those in time that are in line for two looks and one half, and each that comes meanwhile for two looks. A
+//!    late task may wait for the rest of a hold's time as well.
 //! 7. Without time, or a lease that lasts, an offer is not handed on, neither by a look nor by a task that leaves. So a hold
 //!    lies idle for its time and two looks at most.
 //! 8. While a task that is not absent is in line, the process contends, or has a hold, be it one that is ending.
@@ -212,11 +215,13 @@ impl<W: Clone> Stage<W> {
     pub fn look(&mut self, left: Left, allowed: bool) -> Step<W> {
         let Has::Offered { to, looked_at, opens } = &mut self.has else { return Step::Nothing };
         let (to, opens, is_first) = (*to, *opens, !core::mem::replace(looked_at, true));
-        let Some(standing) = self.line.get(&to).map(|waiter| waiter.standing) else { return Step::Nothing };
+        let Some(Waiter { standing, absent, .. }) = self.line.get(&to) else { return Step::Nothing };
+        let standing = *standing;
         // How it stands if others have waited for it.
         let worse = if opens { Standing::Last } else { standing.max(Standing::Late) };
-        let others_wait =
-            self.line.iter().any(|(ticket, other)| *ticket != to && !other.absent && other.standing < worse);
+        let mut others = self.line.iter().filter(|(ticket, other)| **ticket != to && !other.absent);
+        // When the hold opened with an absent task, others waited. If they have left, contenders elsewhere wait all the same.
+        let others_wait = *absent || others.any(|(_, other)| other.standing < worse);
         let stands = match left {
             Left::Nothing => false,
             Left::LessThanHalf => !others_wait,
@@ -289,7 +294,10 @@ impl<W: Clone> Stage<W> {
     /// Offers the hold, which perhaps begins, to the next task.
     fn offer(&mut self, begins: bool) -> Step<W> {
         let best = if begins { Standing::Late } else { Standing::Prompt };
-        let first = |worst| self.line.iter().find(|(_, it)| !it.absent && it.standing <= worst);
+        // A late task may be polled between the openings each time. So it need not be there when a hold opens with it.
+        let opens = begins && self.is_wanted();
+        let is_there = |it: &Waiter<W>| !it.absent || opens && it.standing == Standing::Late;
+        let first = |worst| self.line.iter().find(|(_, it)| it.standing <= worst && is_there(it));
         match [best, Standing::Late, Standing::Last].into_iter().find_map(first) {
             Some((to, waiter)) => {
                 let opens = begins && waiter.standing == Standing::Late;

@@ -69,7 +69,9 @@ impl Held {
         let nodes = driver.locks().cloned().zip(nodes).collect::<Vec<_>>();
         let held = Arc::new_cyclic(|held: &Weak<Self>| Self {
             holding: session.hold(
-                nodes.iter().map(|node| (path_of(node), node.1.czxid)),
+                nodes.iter().map(|node| {
+                    (path_of(node), node.1.czxid, node.0.data.as_deref().unwrap_or_default().len())
+                }),
                 &(held.clone() as _),
                 stop_margin,
             ),

@@ -60,12 +60,13 @@ const LONGEST_KEY: usize = 4 * 1024;
 ///   second gets an uncontended key, with the default budget. If it is polled later than that, the lock is released, and the
 ///   process joins the queue again when the task is polled.
 /// * **If others wait**, the task is passed over after 100 to 200 ms. It keeps its place in line, and the others come first in
-///   this hold. If it is polled, and the first in line, when the next hold begins, that hold waits for it for half of the
-///   time. So a task that is polled every 500 ms has its turn, with the default budget.
+///   this hold. If it is the first in line when the next hold begins, that hold waits for it for half of the time. So a task that
+///   is polled every 500 ms has its turn, with the default budget.
 /// * **If others have waited for half of the time in vain**, the task has the lock when no other task of the process waits.
 ///
-/// So a hold lies idle for its time and 200 ms at most, also for contenders elsewhere. A late task keeps those in line
-/// waiting for 200 ms and half of the time, once, and each task that comes meanwhile for 200 ms.
+/// So a hold lies idle for its time and 200 ms at most, also for contenders elsewhere. A late task keeps those in time
+/// waiting for 200 ms and half of the time, once, and each task that comes meanwhile for 200 ms. Late tasks wait for each other
+/// for the rest of a hold's time as well.
 ///
 /// # What a key costs
 ///

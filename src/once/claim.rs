@@ -142,7 +142,8 @@ impl Ledger {
                 }
             };
             let dropped = self.surplus(&guard, slot, &page).await?;
-            dropped.iter().for_each(|kept| forgotten.add(&kept.name));
+            let remaining = remaining(&page, &dropped);
+            dropped.iter().for_each(|kept| forgotten.add(&kept.name, slot.as_str(), &remaining));
             let begun = self.begun(token, attempt);
             let untaken = untaken.get_or_insert_with(|| {
                 let (ledger, slot, begins) = (self.clone(), slot.clone(), begins.clone());
@@ -358,21 +359,29 @@ impl Ledger {
                 return;
             }
             let (path, version) = (self.path(slot.as_str()), Some(kept.stat.version));
-            let transaction = match before.clone() {
-                Some(data) => guard.transaction().set(path, data, version),
-                None => guard.transaction().delete(path, version),
+            let transaction = match &before {
+                Some(data) => guard.transaction().set(&path, data.clone(), version),
+                None => guard.transaction().delete(&path, version),
             };
             match transaction.commit().await {
                 Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {}
                 Ok(_) => return,
                 Err(error) => {
-                    let path = self.path(slot.as_str());
                     warn!(path, %error, "a slot has begun by its record, and nobody runs it");
                     return;
                 }
             }
         }
     }
+}
+
+/// The names of the records that stay, in order.
+fn remaining<'a>(page: &'a Page, dropped: &[Kept]) -> Vec<&'a str> {
+    let names = page.names.iter().map(String::as_str);
+    let mut remaining =
+        names.filter(|name| dropped.iter().all(|kept| kept.name != *name)).collect::<Vec<_>>();
+    remaining.sort_unstable();
+    remaining
 }
 
 /// Decides whether a slot runs, under the lock. So a run that has begun under another guard belongs to nobody alive.

@@ -33,15 +33,24 @@ impl Forgotten {
         self.forgotten.iter().find(|(first, last)| (first.as_str()..=last.as_str()).contains(&name))
     }
 
-    /// Adds a name. If that makes one range too many, the two that are closest as text become one.
-    pub(super) fn add(&mut self, name: &str) {
+    /// Adds a name. If that makes one range too many, two that are closest as text become one.
+    ///
+    /// The slot that `begins` is not between these two: its begin may be taken back, and then it has not run. Of those that are
+    /// equally close, they are two without a record between them, which an operator may delete. But two that are further apart
+    /// are not joined for its sake: between what ran in 2099 and what ran today are all slots to come. `records` is in order.
+    pub(super) fn add(&mut self, name: &str, begins: &str, records: &[&str]) {
         if self.range_of(name).is_some() {
             return;
         }
         self.forgotten.push((name.to_owned(), name.to_owned()));
         self.forgotten.sort_unstable();
         if self.forgotten.len() > MOST {
-            let gaps = self.forgotten.windows(2).map(|pair| gap(&pair[0].1, &pair[1].0));
+            let gaps = self.forgotten.windows(2).map(|pair| {
+                let (lower, upper) = (pair[0].1.as_str(), pair[1].0.as_str());
+                let record = records.get(records.partition_point(|name| *name <= lower));
+                let (common, apart) = gap(lower, upper);
+                (lower < begins && begins < upper, common, record.is_some_and(|name| *name < upper), apart)
+            });
             if let Some((_, place)) = gaps.zip(0..).min() {
                 let (_, last) = self.forgotten.remove(place + 1);
                 let lower = &mut self.forgotten[place];
@@ -81,7 +90,7 @@ mod tests {
 
     fn dropped(names: impl Iterator<Item = String>) -> Forgotten {
         let mut forgotten = Forgotten::default();
-        names.for_each(|name| forgotten.add(&name));
+        names.for_each(|name| forgotten.add(&name, "", &[]));
         forgotten
     }
 
@@ -99,10 +108,29 @@ mod tests {
     fn the_closest_ranges_become_one() {
         let mut forgotten = dropped((10..=40).map(|number| format!("a{number}")).chain(["z".to_owned()]));
         assert_eq!(forgotten.forgotten.len(), MOST);
-        forgotten.add("a41");
+        forgotten.add("a41", "", &[]);
         assert_eq!(forgotten.range_of("a10"), Some(&("a10".to_owned(), "a11".to_owned())));
         assert!(forgotten.range_of("a105").is_some() && forgotten.range_of("a115").is_none());
         assert!(forgotten.range_of("b").is_none());
+    }
+
+    #[test]
+    fn the_slot_that_begins_and_records_stay_between_ranges_that_are_as_close() {
+        let before = dropped((10..=40).map(|number| format!("a{number}")).chain(["z".to_owned()]));
+        let joined = |begins, records: &[&str], name| {
+            let mut forgotten = before.clone();
+            forgotten.add("a41", begins, records);
+            assert!(forgotten.range_of(begins).is_none());
+            forgotten.range_of(name).cloned()
+        };
+        let range = |first: &str, last: &str| Some((first.to_owned(), last.to_owned()));
+        assert_eq!(joined("a105", &["a115"], "a12"), range("a12", "a13"));
+        // On the bounds of a gap it is in no gap.
+        assert_eq!(joined("m", &["a10", "a11"], "a10"), range("a10", "a11"));
+        // All that are as close have a record.
+        let records = (10..=40).map(|number| format!("a{number}+")).collect::<Vec<_>>();
+        let records = records.iter().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(joined("a105", &records, "a11+"), range("a11", "a12"));
     }
 
     /// The clock is ahead by decades, years or months, for hundreds of slots, after years of daily slots, or weeks of others.
@@ -125,17 +153,34 @@ mod tests {
         fn no_dropped_name_is_ever_free_again(
             known in proptest::collection::vec(("[a-c]{1,3}", "[a-c]{1,3}"), 0..8),
             names in proptest::collection::vec("[a-d0-9]{1,4}", 1..100),
+            begins in "[a-d0-9]{1,4}",
+            records in proptest::collection::btree_set("[a-d0-9]{1,4}", 0..20),
         ) {
             let mut forgotten = Forgotten { forgotten: known.clone() };
+            let records = records.iter().map(String::as_str).collect::<Vec<_>>();
             for name in &names {
                 let before = forgotten.clone();
-                forgotten.add(name);
+                forgotten.add(name, &begins, &records);
                 let covered = names.iter().chain(known.iter().flat_map(|(first, last)| [first, last]));
                 for old in covered.filter(|old| before.range_of(old).is_some()) {
                     prop_assert!(forgotten.range_of(old).is_some());
                 }
                 prop_assert!(forgotten.range_of(name).is_some());
                 prop_assert!(forgotten.forgotten.len() <= MOST.max(known.len()));
+            }
+        }
+
+        #[test]
+        fn a_slot_that_begins_is_not_forgotten(
+            names in proptest::collection::vec("[a-d0-9]{1,4}", 33..100),
+            begins in "[a-d0-9]{1,4}",
+            records in proptest::collection::btree_set("[a-d0-9]{1,4}", 0..50),
+        ) {
+            let records = records.iter().map(String::as_str).collect::<Vec<_>>();
+            let mut forgotten = Forgotten::default();
+            for name in names.iter().filter(|name| **name != begins) {
+                forgotten.add(name, &begins, &records);
+                prop_assert_eq!(forgotten.range_of(&begins), None);
             }
         }
     }

@@ -98,8 +98,11 @@ impl Pool {
         wish: Wish,
     ) -> Result<Option<Guard<K>>, SemaphoreError> {
         match self.succession().patiently(self.contend(wish, Wait::Never)).await {
+            // The try of the turnstile may end in the same instant. Its error names the turnstile, which the caller does not know.
+            Ok(Err(SemaphoreError::Acquire(AcquireError::Unanswered { waited, .. }))) | Err(waited) => {
+                Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }.into())
+            }
             Ok(outcome) => outcome,
-            Err(waited) => Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }.into()),
         }
     }
 

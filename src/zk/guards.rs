@@ -17,8 +17,12 @@ use crate::requests;
 /// How long a holder holds its lock before it watches its own node: short critical sections need not pay for the watch.
 pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 
-/// How many nodes a heartbeat looks at. With 16 KiB of data each, the longest that a contender can have, they are 512 KiB.
+/// How many nodes a heartbeat looks at, at most.
 const LOOKS: usize = 32;
+
+/// How much data these nodes have, in bytes, at most. The answer has all of it, and the next heartbeat waits behind it on a slow
+/// connection. One node fits: a contender's data are 16 KiB at most.
+const LONGEST_LOOK: usize = 128 * 1024;
 
 /// A guard, as its session uses it.
 pub(crate) trait Holder: Send + Sync {
@@ -38,6 +42,8 @@ struct HeldNode {
     path: String,
     /// The transaction that created the node.
     czxid: i64,
+    /// How much data its contender wrote to it, in bytes.
+    length: usize,
     holder: Weak<dyn Holder>,
 }
 
@@ -60,8 +66,12 @@ impl Guards {
     }
 
     /// Adds a node of a guard. Heartbeats are quorum writes until it is removed.
-    pub(crate) fn insert(&self, path: String, czxid: i64, holder: Weak<dyn Holder>) -> usize {
-        let node = HeldNode { path, czxid, holder };
+    pub(crate) fn insert(
+        &self,
+        (path, czxid, length): (String, i64, usize),
+        holder: Weak<dyn Holder>,
+    ) -> usize {
+        let node = HeldNode { path, czxid, length, holder };
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(node)
     }
 
@@ -83,11 +93,17 @@ impl Guards {
         young.len() == 1
     }
 
-    /// Returns the nodes after the one with the key `last`, at most [`LOOKS`]. After the last node comes the first one again.
+    /// Returns the nodes after the one with the key `last`, as many as a heartbeat looks at. After the last node comes the first
+    /// one again.
     fn next(&self, last: usize) -> Vec<(usize, HeldNode)> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let (behind, before) = (held.iter().filter(|it| it.0 > last), held.iter().filter(|it| it.0 <= last));
-        behind.chain(before).take(LOOKS).map(|(key, node)| (key, node.clone())).collect()
+        let mut length = 0;
+        let next = behind.chain(before).take(LOOKS).take_while(|(_, node)| {
+            length += node.length;
+            length <= LONGEST_LOOK
+        });
+        next.map(|(key, node)| (key, node.clone())).collect()
     }
 }
 
@@ -188,17 +204,16 @@ mod tests {
 
     #[test]
     fn each_node_is_looked_at_in_turn() {
-        let (background, _queue) = Background::new();
-        let guards = Guards::new(background);
-        assert!(guards.next(0).is_empty());
         let holder: Weak<dyn Holder> = Weak::<Nobody>::new();
-        for (number, nodes) in [(3, 3), (3 * LOOKS - 1, LOOKS)] {
-            let present = guards.held.lock().unwrap().len();
-            for number in present..number {
-                guards.insert(format!("/lock/{number}"), 7, holder.clone());
+        for (number, length, nodes) in [(3, 0, 3), (95, 0, 32), (95, 4 * 1024, 32), (95, 16 * 1024, 8)] {
+            let (background, _queue) = Background::new();
+            let guards = Guards::new(background);
+            assert!(guards.next(0).is_empty());
+            for number in 0..number {
+                guards.insert((format!("/lock/{number}"), 7, length), holder.clone());
             }
             let (mut looked, mut seen) = (0, BTreeSet::new());
-            for _ in 0..number.div_ceil(LOOKS) {
+            for _ in 0..usize::div_ceil(number, nodes) {
                 let next = guards.next(looked);
                 assert_eq!(next.len(), nodes);
                 looked = next.last().unwrap().0;

@@ -154,14 +154,15 @@ impl ZkSession {
         &self.lease
     }
 
-    /// Registers a guard and its nodes, each with the transaction that created it. Heartbeats are quorum writes until the returned value is dropped.
+    /// Registers a guard and its nodes, each with the transaction that created it and the length of its data. Heartbeats are
+    /// quorum writes until the returned value is dropped.
     pub(crate) fn hold(
         self: &Arc<Self>,
-        nodes: impl Iterator<Item = (String, i64)>,
+        nodes: impl Iterator<Item = (String, i64, usize)>,
         holder: &Weak<dyn Holder>,
         stop_margin: Duration,
     ) -> Holding {
-        let keys = nodes.map(|(path, czxid)| self.guards.insert(path, czxid, holder.clone())).collect();
+        let keys = nodes.map(|node| self.guards.insert(node, holder.clone())).collect();
         if !self.lease.is_ample(stop_margin) {
             self.guards.hurry();
         }

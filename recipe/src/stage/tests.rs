@@ -70,6 +70,96 @@ fn a_late_task_comes_behind_those_in_time_until_a_hold_opens_with_it() {
     assert_eq!(stage.passed(hold, true), Wake("d"));
 }
 
+/// Its polls fall between the openings, each time.
+#[test]
+fn a_hold_opens_with_a_late_task_though_that_is_absent() {
+    let (mut stage, [late, b, c]) = line(["late", "b", "c"]);
+    let hold = granted(&mut stage, "late");
+    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
+    take(&mut stage, b);
+    assert_eq!(stage.passed(hold, false), Release);
+    again(&mut stage, hold);
+    let hold = granted(&mut stage, "late");
+    assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing, Nothing]);
+    take(&mut stage, late);
+    assert_eq!(stage.passed(hold, true), Wake("c"));
+    take(&mut stage, c);
+}
+
+#[test]
+fn a_task_that_nobody_polls_has_one_opening() {
+    let (mut stage, [_, b, c, d]) = line(["dead", "b", "c", "d"]);
+    let hold = granted(&mut stage, "dead");
+    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
+    take(&mut stage, b);
+    assert_eq!(stage.passed(hold, false), Release);
+    again(&mut stage, hold);
+    let hold = granted(&mut stage, "dead");
+    let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
+    assert_eq!(looks, [Nothing, Nothing, Wake("c")]);
+    take(&mut stage, c);
+    assert_eq!(stage.passed(hold, false), Release);
+    again(&mut stage, hold);
+    let _hold = granted(&mut stage, "d");
+    take(&mut stage, d);
+}
+
+#[test]
+fn an_absent_task_has_half_of_the_time_though_those_who_waited_have_left() {
+    let (mut stage, [_, b, c]) = line(["dead", "b", "c"]);
+    let hold = granted(&mut stage, "dead");
+    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
+    take(&mut stage, b);
+    assert_eq!(stage.passed(hold, false), Release);
+    again(&mut stage, hold);
+    let hold = granted(&mut stage, "dead");
+    assert_eq!(stage.leave(c, true), Nothing);
+    let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
+    assert_eq!(looks, [Nothing, Nothing, Release]);
+    assert!(!stage.over(hold), "nobody is there");
+    // It is the last from now on.
+    let (d, contends) = stage.arrive("d");
+    assert!(contends);
+    let _hold = granted(&mut stage, "d");
+    take(&mut stage, d);
+}
+
+#[test]
+fn the_last_task_waits_for_an_absent_one_once() {
+    let (mut stage, [last, _, c]) = line(["last", "dead", "c"]);
+    let hold = granted(&mut stage, "last");
+    assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("dead"), Nothing, Wake("c")]);
+    take(&mut stage, c);
+    assert_eq!(stage.passed(hold, true), Release);
+    assert!(!stage.over(hold), "both are absent");
+    assert_eq!(stage.poll(last, "last"), Turned::Contend);
+    let hold = granted(&mut stage, "last");
+    let (e, _) = stage.arrive("e");
+    assert_eq!([(); 2].map(|()| stage.look(Left::LessThanHalf, true)), [Nothing, Wake("e")]);
+    assert_eq!(stage.poll(last, "last"), Turned::Waits);
+    take(&mut stage, e);
+    assert_eq!(stage.passed(hold, false), Release);
+    again(&mut stage, hold);
+    let _hold = granted(&mut stage, "dead");
+    let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
+    assert_eq!(looks, [Nothing, Nothing, Wake("last")]);
+    take(&mut stage, last);
+}
+
+#[test]
+fn a_hold_does_not_open_with_an_absent_task_if_nobody_waits() {
+    let (mut stage, [_, b]) = line(["dead", "b"]);
+    let hold = granted(&mut stage, "dead");
+    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
+    take(&mut stage, b);
+    assert_eq!(stage.passed(hold, false), Release);
+    assert!(!stage.over(hold), "nobody is there");
+    let (c, contends) = stage.arrive("c");
+    assert!(contends);
+    assert_eq!(stage.leave(c, true), GiveUp);
+    assert_eq!(stage.granted().1, Release);
+}
+
 #[test]
 fn a_late_task_has_what_is_left_when_nobody_in_time_waits() {
     let (mut stage, [late, b]) = line(["late", "b"]);

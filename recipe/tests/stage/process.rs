@@ -4,8 +4,8 @@ use zklock_recipe::{HoldNumber, Left, Step};
 
 use crate::run::{Allowed, Run};
 use crate::world::{
-    Background, Breach, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Process, Standing,
-    Witness,
+    Background, Breach, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Place, Process,
+    Setup, Standing, Witness,
 };
 
 impl<W: Fn(Witness)> Run<'_, W> {
@@ -38,7 +38,31 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     pub(crate) fn grant(&mut self, process: Process) {
+        if self.is(Mutant::OpensWithoutTheAbsent) {
+            return self.grant_without_the_absent(process);
+        }
         let (number, step) = self.world.locals[process].stage.granted();
+        self.begin_hold(process, number, step);
+    }
+
+    /// The stage and the rules do not see those that are absent. After that they are in line as at first.
+    fn grant_without_the_absent(&mut self, process: Process) {
+        let line = self.world.line(process).filter(|(_, place)| place.standing == Standing::Absent);
+        let absent = line.collect::<Vec<_>>();
+        for (party, place) in &absent {
+            let _step = self.world.locals[process].stage.leave(place.ticket, true);
+            self.world.tasks[*party].doing = Doing::InLine(Place { standing: Standing::Failed, ..*place });
+        }
+        let (number, step) = self.world.locals[process].stage.granted();
+        self.begin_hold(process, number, step);
+        for (party, place) in absent {
+            let _contends = self.world.locals[process].stage.put_back(place.ticket, place.caller);
+            let (standing, lateness) = (Standing::Present, Lateness::Prompt);
+            self.world.tasks[party].doing = Doing::InLine(Place { standing, lateness, ..place });
+        }
+    }
+
+    fn begin_hold(&mut self, process: Process, number: HoldNumber, step: Step<Caller>) {
         self.hold(process, number);
         if step == Step::Release {
             (self.witness)(Witness::GrantedToNobody);
@@ -199,8 +223,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
         };
         let late = place.lateness.max(Lateness::Late);
         let worse = if offer.opens { Lateness::Last } else { late };
-        let others_wait =
-            self.world.present(process).any(|(party, other)| party != offer.to && other.lateness < worse);
+        let others = || self.world.present(process).filter(|(party, _)| *party != offer.to);
+        // For an absent task somebody waited when the hold began.
+        let absent = place.standing == Standing::Absent;
+        let others_wait = absent || others().any(|(_, other)| other.lateness < worse);
+        let nobody_waits = others().next().is_none();
         let has_its_half = offer.opens && left == Left::Half;
         if step == Step::Nothing {
             if offer.looks > 0 && (left == Left::Nothing || others_wait && !has_its_half) {
@@ -221,6 +248,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
             self.world.breach(Breach::PassedOverForNobody);
         }
         (self.witness)(Witness::PassedOver);
+        if absent && nobody_waits {
+            (self.witness)(Witness::MissedItsHalfForNobody);
+        }
         (place.standing, place.lateness) = (Standing::Absent, if others_wait { worse } else { late });
         if place.lateness == Lateness::Last {
             (self.witness)(Witness::BecameTheLast);
@@ -230,7 +260,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             if place.missed > self.most_missed() {
                 self.world.breach(Breach::Starved);
             }
-        } else {
+        } else if !absent {
             self.world.faults.absences -= 1;
         }
         if allowed == Allowed::No || left == Left::Nothing && (comes || offer.looks < 2) {
@@ -263,10 +293,17 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     /// How often a task that is late for ever may be passed over: at first, for each task that comes during an offer to it,
-    /// and when time is over.
+    /// and when time is over. While time lasts, it is passed over only until a hold opens with it, however many come: once for
+    /// each time that the hold before is handed on. Another late task, or a lost hold, may come before that opening.
     fn most_missed(&self) -> u32 {
-        let others = (self.world.tasks.len() - 1) * usize::from(self.setup.comings);
-        1 + others as u32 + u32::from(self.setup.faults.refusals)
+        let Setup { comings, late, budget, faults, .. } = &self.setup;
+        let others = 1 + (self.world.tasks.len() - 1) as u32 * u32::from(*comings);
+        if faults.refusals > 0 {
+            return others + u32::from(faults.refusals);
+        }
+        let late = *late as u32;
+        let offers = (1 + budget + u32::from(faults.departures)) * late;
+        others.min(offers * (late + u32::from(faults.lapses)))
     }
 
     /// An offer was not taken. Only if that is allowed, another task has it.

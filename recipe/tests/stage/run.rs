@@ -185,7 +185,8 @@ impl World {
         };
         let comes = self.is_late_for_ever(offer.to);
         let refused = self.faults.refusals > 0;
-        if !comes && self.faults.absences == 0 {
+        let absent = self.place(offer.to).is_some_and(|place| place.standing == Standing::Absent);
+        if !comes && !absent && self.faults.absences == 0 {
             return;
         }
         steps.push(Step::Look(process, Left::Half, Allowed::Yes));

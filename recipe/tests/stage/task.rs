@@ -94,6 +94,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     // Nobody wakes it while it has the hold, so its waker is of no account.
                     place.caller.moved = false;
                     self.note_late_turn(process, place.lateness, offer.opens);
+                    if absent {
+                        (self.witness)(Witness::HadItsHalfThoughAbsent);
+                    }
                     // If it is put back, it begins anew.
                     (place.lateness, place.missed) = (Lateness::Prompt, 0);
                     self.world.tasks[party].doing = Doing::Took(place, offer.hold);

@@ -75,6 +75,8 @@ pub(crate) enum Mutant {
     NeverWaitsForTheLate,
     /// Waits for a late task for as long as the hold's time goes.
     WaitsForTheLateForTooLong,
+    /// A hold does not open with a task that is absent.
+    OpensWithoutTheAbsent,
     /// Hands an offer on after a look, though no time is left.
     HandsOnWithoutTime,
     /// Hands an offer on after a look, though the lease forbids it.
@@ -132,7 +134,7 @@ pub(crate) enum Breach {
     PassedOverForNobody,
     /// A late task with which a hold opened was passed over before half of the time.
     HalfIsNotOver,
-    /// A task that is late for ever was passed over more often than others came, or time was over.
+    /// A task that is late for ever was passed over more often than it may be.
     Starved,
     /// A task was not passed over, though another one waited that comes before it.
     KeptFromOthers,
@@ -159,6 +161,10 @@ pub(crate) enum Witness {
     PassedOver,
     /// A late task took a hold that opened with it, while one in time waited.
     HadItsHalf,
+    /// A late task took a hold that opened with it while it was absent.
+    HadItsHalfThoughAbsent,
+    /// A late task did not take a hold that opened with it while it was absent, and those who waited have left.
+    MissedItsHalfForNobody,
     /// A late task had a turn because nobody in time waited.
     HadTheRest,
     TheLastHadATurn,
@@ -424,11 +430,18 @@ impl World {
         self.line(process).filter(|(_, place)| place.standing == Standing::Present)
     }
 
-    /// The task that is to have the hold next: of those that have missed least the first. A hold that begins makes no
-    /// difference between those that are late, and those in time.
+    /// The task that is to have the hold next: of those that have missed least the first. A hold that begins while somebody
+    /// is there makes no difference between those that are late, absent or not, and those in time.
     pub(crate) fn next(&self, process: Process, begins: bool) -> Option<Party> {
         let missed = |place: Place| if begins { place.lateness.max(Lateness::Late) } else { place.lateness };
-        self.present(process).min_by_key(|(_, place)| (missed(*place), place.since)).map(|(party, _)| party)
+        let opens = begins && self.is_wanted(process);
+        let may_have_it = |place: Place| match place.standing {
+            Standing::Present => true,
+            Standing::Absent => opens && place.lateness == Lateness::Late,
+            Standing::Failed => false,
+        };
+        let line = self.line(process).filter(|(_, place)| may_have_it(*place));
+        line.min_by_key(|(_, place)| (missed(*place), place.since)).map(|(party, _)| party)
     }
 
     /// A task's place in line, if it has one.
