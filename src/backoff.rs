@@ -4,7 +4,41 @@ use std::time::Duration;
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
+/// The longest pause before a request is repeated.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The number of unanswered requests that leads to a pause of 40 to 80 ms.
+const STEADY: u32 = 3;
+
 /// Returns the pause before a repetition: 10 ms, doubled so many times, and `longest` at most.
 pub(crate) fn pause(doublings: u32, longest: Duration) -> Duration {
     longest.min(SHORTEST_PAUSE * 2u32.saturating_pow(doublings))
+}
+
+/// Counts the requests in a row that were not answered.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tries(u32);
+
+impl Tries {
+    /// A request was not answered.
+    pub(crate) fn failed(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    /// A request was answered.
+    pub(crate) fn answered(&mut self) {
+        self.0 = 0;
+    }
+
+    /// Makes the repetitions steady. A lapsed lease takes two confirmations, so the second one is asked for at once.
+    /// After that the answered requests only have to grow older.
+    pub(crate) fn steady(&mut self) {
+        self.0 = if self.0 == 0 { 0 } else { STEADY };
+    }
+
+    /// Returns the pause before the next request. The first repetition follows at once, because the request itself
+    /// waits for a connection. If that one is not answered either, something else is wrong, and the servers need time.
+    pub(crate) fn pause(self) -> Option<Duration> {
+        Some(pause(self.0.checked_sub(2)?, LONGEST_PAUSE))
+    }
 }

@@ -236,7 +236,12 @@ impl Reading {
             println!(
                 "{what} {count} locks: the lease of {HELD} guards fell to {:.1} s, idle to {:.1} s, {} guards lost, session \
                  lost: {}, {} queued again, {:.1} s in all",
-                burst.least_lease_s, burst.idle_lease_s, burst.guards_lost, burst.session_lost, burst.evicted, burst.took_s
+                burst.least_lease_s,
+                burst.idle_lease_s,
+                burst.guards_lost,
+                burst.session_lost,
+                burst.evicted,
+                burst.took_s
             );
         }
         Ok(())

@@ -4,7 +4,7 @@
 //!
 //! One contender is one [`Machine`]. The contenders of one acquisition are a [`Group`]: a lock has one, and a multi-lock
 //! has one in each of its queues. Events go in, and commands come out. A session has one [`Lease`]; `lease.rs` argues why
-//! the lease is sound.
+//! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission).
 //!
 //! ```text
 //!            events                                commands
@@ -82,6 +82,7 @@
 
 extern crate alloc;
 
+pub mod admission;
 mod command;
 mod contender;
 mod event;

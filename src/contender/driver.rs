@@ -14,8 +14,9 @@ use zklock_recipe::{
 };
 use zookeeper_client::Client;
 
-use super::member::{Heard, Member, Tries};
+use super::member::{Heard, Member, count};
 use super::retract::retract;
+use crate::backoff::Tries;
 use crate::node::NodeData;
 use crate::requests::{self, Certainty, OwnNode, Reply, Search};
 use crate::settings::{Entry, Settings, paths};
@@ -223,11 +224,11 @@ impl Driver {
             // The reply may say so before the connection's client knows.
             Input::All(Event::SessionOver(end)) => self.session.lease().ended(*end),
             Input::All(event) => {
-                self.tries.observe(event);
+                count(&mut self.tries, event);
                 let unanswered = *event == Event::Unanswered;
                 self.members.iter_mut().for_each(|member| member.waited |= unanswered);
             }
-            Input::Failed(_, event) => self.tries.observe(event),
+            Input::Failed(_, event) => count(&mut self.tries, event),
             Input::Entered(nodes) => {
                 self.tries = Tries::default();
                 for (member, (own, sight)) in self.members.iter_mut().zip(nodes) {

@@ -1,22 +1,16 @@
 //! One contender of an acquisition: its requests, its watch, and what it has seen of its node.
 
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use zklock_recipe::{Event, Own, SessionEnd, Sight};
 
-use crate::backoff;
+use crate::backoff::Tries;
 use crate::requests::Known;
 use crate::settings::Entry;
 use crate::zk::{Revocable, SETTLING, Sent, ZkSession};
-
-/// The longest pause before a request is repeated.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// The number of unanswered requests that leads to a pause of 40 to 80 ms.
-const STEADY: u32 = 3;
 
 /// One contender of an acquisition.
 pub(super) struct Member {
@@ -58,32 +52,13 @@ pub(super) enum Heard {
     Over(SessionEnd),
 }
 
-/// Counts the requests in a row that were not answered.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Tries(u32);
-
-impl Tries {
-    /// Takes in an event that answers a request, or says that none did.
-    pub(super) fn observe(&mut self, event: &Event) {
-        match event {
-            Event::Unanswered => self.0 = self.0.saturating_add(1),
-            // Whether or not our node was found, a request was lost. If the next one is lost, too, something is wrong.
-            Event::Recovered(_) | Event::GiveUp => {}
-            _ => self.0 = 0,
-        }
-    }
-
-    /// Makes the repetitions steady. A lapsed lease takes two confirmations, so the second one is asked for at once.
-    /// After that the answered requests only have to grow older.
-    pub(super) fn steady(&mut self) {
-        self.0 = if self.0 == 0 { 0 } else { STEADY };
-    }
-
-    /// Returns the pause before the next request. The first repetition follows at once, because the request itself
-    /// waits for a connection. If that one is not answered either, something else is wrong, and the servers need time.
-    pub(super) fn pause(self) -> Option<Duration> {
-        let doublings = self.0.checked_sub(2)?;
-        Some(backoff::pause(doublings, LONGEST_PAUSE))
+/// Counts an event that answers a request, or says that none did.
+pub(super) fn count(tries: &mut Tries, event: &Event) {
+    match event {
+        Event::Unanswered => tries.failed(),
+        // Whether or not our node was found, a request was lost. If the next one is lost, too, something is wrong.
+        Event::Recovered(_) | Event::GiveUp => {}
+        _ => tries.answered(),
     }
 }
 
@@ -171,7 +146,7 @@ impl Member {
 
     /// Takes in what an event shows of the queue and of our node.
     pub(super) fn observe(&mut self, event: &Event) {
-        self.tries.observe(event);
+        count(&mut self.tries, event);
         self.waited |= matches!(
             event,
             Event::PredecessorWatched(_) | Event::Recovered(_) | Event::Unanswered | Event::WatchLost

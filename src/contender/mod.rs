@@ -3,10 +3,12 @@
 mod attended;
 mod driver;
 mod member;
+mod procedure;
 mod retract;
 mod stages;
 
 pub(crate) use attended::Attended;
 pub(crate) use driver::{Driver, Outcome};
+pub(crate) use procedure::{Course, Next, Performed, Procedure};
 pub(crate) use retract::retract;
-pub(crate) use stages::{Finishing, attend, finish_write};
+pub(crate) use stages::{attend, finish_write};

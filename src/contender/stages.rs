@@ -1,8 +1,6 @@
 //! What an acquisition does beside its drivers.
 
 use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::FutureExt;
@@ -56,35 +54,4 @@ pub(crate) fn finish_write<T: Clone + Send + 'static>(
     let joint = Joint::new(future.boxed());
     session.finish_write(joint.clone().map(drop).boxed());
     joint
-}
-
-/// A future that goes on in the session's background if its caller drops it. The session drops its output there.
-pub(crate) struct Finishing<T: Send + 'static> {
-    session: Arc<ZkSession>,
-    future: Option<BoxFuture<'static, T>>,
-}
-
-impl<T: Send + 'static> Finishing<T> {
-    pub(crate) fn new(session: Arc<ZkSession>, future: impl Future<Output = T> + Send + 'static) -> Self {
-        Self { session, future: Some(future.boxed()) }
-    }
-}
-
-impl<T: Send + 'static> Future for Finishing<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let Some(future) = &mut self.future else { return Poll::Pending };
-        let output = std::task::ready!(future.poll_unpin(cx));
-        self.future = None;
-        Poll::Ready(output)
-    }
-}
-
-impl<T: Send + 'static> Drop for Finishing<T> {
-    fn drop(&mut self) {
-        if let Some(future) = self.future.take() {
-            self.session.finish(future.map(drop).boxed());
-        }
-    }
 }

@@ -32,8 +32,7 @@ pub(crate) use own::{
     release, sync,
 };
 pub(crate) use pool::{
-    Admission, PoolSeen, PoolWatched, Settlement, Standing, Stocked, admit, create_pool, look_at_pool,
-    permits, set_stock, settle, watch_pool,
+    PoolWatched, Stocked, admit, create_pool, look_at_pool, permits, set_stock, settle, unmet, watch_pool,
 };
 pub(crate) use queue::{contenders, list};
 pub(crate) use read::{Node, are_there};

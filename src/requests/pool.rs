@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use uuid::Uuid;
+use zklock_recipe::admission::{self, Seen, Settlement, Standing};
 use zklock_recipe::{Event, Kind, OtherKind, Own, Place, Refusal, Stock};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
@@ -22,28 +23,6 @@ use super::watch::change;
 use crate::node::PoolData;
 use crate::settings::Settings;
 
-/// What a look at a pool shows. The children are not older than the data.
-#[derive(Clone, Debug)]
-pub(crate) struct PoolSeen {
-    pub(crate) data: Vec<u8>,
-    /// The version of that data.
-    pub(crate) version: i32,
-    /// The transaction that created the directory. A directory that is made again begins with version 0 again.
-    pub(crate) czxid: i64,
-    pub(crate) children: Vec<String>,
-}
-
-/// What became of the node by which a contender holds the turnstile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It is there, and nobody has written to it.
-    Held,
-    /// Somebody has written to it.
-    Touched,
-    /// It is gone.
-    Gone,
-}
-
 /// Looks at a pool, and at our node in its turnstile, in one request. `None` if the pool does not exist.
 ///
 /// The server serves the reads in their order. So each permit that was added before the data had this version is among
@@ -52,7 +31,8 @@ pub(crate) async fn look_at_pool(
     client: Arc<Client>,
     turnstile: OwnNode,
     pool: Arc<Settings>,
-) -> Result<(Standing, Option<PoolSeen>), Event> {
+    connection: u64,
+) -> Result<(Standing, Option<Seen>), Event> {
     let ((lock, own), directory) = (turnstile, pool.path.as_str());
     let node = lock.path.contender(own.place);
     let mut reader = client.new_multi_reader();
@@ -71,7 +51,7 @@ pub(crate) async fn look_at_pool(
     };
     let seen = match (data, children) {
         (MultiReadResult::Data { data, stat }, MultiReadResult::Children { children }) => {
-            Some(PoolSeen { data, version: stat.version, czxid: stat.czxid, children })
+            Some(seen(data, (stat.version, stat.czxid), children, connection))
         }
         (MultiReadResult::Error { err: Error::NoNode }, _)
         | (_, MultiReadResult::Error { err: Error::NoNode }) => None,
@@ -81,6 +61,11 @@ pub(crate) async fn look_at_pool(
         _ => return Err(Event::Unanswered),
     };
     Ok((standing, seen))
+}
+
+fn seen(data: Vec<u8>, made: (i32, i64), children: Vec<String>, connection: u64) -> Seen {
+    let (stock, (version, czxid)) = (PoolData::decode(&data), made);
+    Seen { data, stock, version, czxid, children, connection }
 }
 
 fn standing_of(stat: &zk::Stat, own: Own) -> Standing {
@@ -98,7 +83,7 @@ async fn hidden(client: &Client, node: &str) -> Result<Standing, Event> {
 
 /// What a pool's watch shows: its children, and the watches for its next change.
 pub(crate) struct PoolWatched {
-    pub(crate) seen: PoolSeen,
+    pub(crate) seen: Seen,
     /// Resolves when the data changes; `None` if that watch was not asked for.
     pub(crate) data: Option<BoxFuture<'static, Event>>,
     /// Resolves when a permit comes or goes.
@@ -106,20 +91,21 @@ pub(crate) struct PoolWatched {
 }
 
 /// Watches a pool: its children, for a permit that goes, and its data, for another capacity. Both requests are sent in one
-/// poll, the one for the data first. If `known` is given, the watch of the data stands, and that is the data. `None` if the
-/// pool does not exist, or has changed in between.
+/// poll, the one for the data first. If the data `is_watched` since before it was seen, that watch need not be set again. `None`
+/// if the pool does not exist, or has changed in between.
 pub(crate) async fn watch_pool(
     client: Arc<Client>,
     pool: Arc<Settings>,
-    known: Option<PoolSeen>,
+    before: Seen,
+    is_watched: bool,
 ) -> Result<Option<PoolWatched>, Event> {
-    let directory = pool.path.as_str();
-    let (data, children) = match known {
-        Some(known) => {
-            let known = Ok((known.data, known.version, known.czxid, None));
+    let (directory, connection) = (pool.path.as_str(), before.connection);
+    let (data, children) = match is_watched {
+        true => {
+            let known = Ok((before.data, before.version, before.czxid, None));
             (known, client.get_and_watch_children(directory).await)
         }
-        None => {
+        false => {
             let reads = join(client.get_and_watch_data(directory), client.get_and_watch_children(directory));
             let (data, children) = reads.await;
             (data.map(|(data, stat, watcher)| (data, stat.version, stat.czxid, Some(watcher))), children)
@@ -140,7 +126,7 @@ pub(crate) async fn watch_pool(
     }
     let told =
         |watcher| change(watcher).map(|it| it.map_or_else(Event::SessionOver, |_| Event::OwnTouched)).boxed();
-    let seen = PoolSeen { data, version, czxid, children };
+    let seen = seen(data, (version, czxid), children, connection);
     Ok(Some(PoolWatched { seen, data: watcher.map(told), children: told(changed) }))
 }
 
@@ -159,21 +145,6 @@ pub(crate) async fn create_pool(
     }
 }
 
-/// The outcome of an admission.
-#[derive(Debug)]
-pub(crate) enum Admission {
-    /// The permit exists, and the turnstile is free.
-    Done(Own),
-    /// The pool has changed since the look, or is gone. Nothing was written.
-    Changed,
-    /// Our node in the turnstile is gone, or somebody wrote to it. An earlier admission may have taken effect.
-    NotHeld,
-    /// The server refused. Nothing was written.
-    Refused(Refusal),
-    /// No server gave a definite answer.
-    Unknown,
-}
-
 /// Creates a permit and passes the turnstile, in one transaction. It takes effect only if the pool has not changed since
 /// it was seen, and only while our node is in the turnstile, which it deletes.
 ///
@@ -185,8 +156,8 @@ pub(crate) async fn admit(
     pool: Arc<Settings>,
     kind: Kind,
     data: Vec<u8>,
-    seen: PoolSeen,
-) -> Admission {
+    seen: Seen,
+) -> admission::Event {
     let (lock, own) = turnstile;
     let (node, directory) = (lock.path.contender(own.place), pool.path.as_str());
     let acls = pool.acl.to_client();
@@ -197,50 +168,42 @@ pub(crate) async fn admit(
     let built = built.and_then(|()| transaction.add_create(&pool.path.prefix(kind), &data, &options));
     let built = built.and_then(|()| transaction.add_set_data(directory, &seen.data, Some(seen.version)));
     if let Err(error) = built.and_then(|()| transaction.add_delete(&node, None)) {
-        return refused_or_unknown(error);
+        return unmet(failure(error));
     }
     match transaction.commit().await {
         Ok(results) => match results.as_slice() {
             [_, MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }, _] => {
                 // The same transaction created the permit and wrote to the pool, so `mzxid` is the permit's `czxid`.
                 let place = pool.path.child(path).and_then(Place::parse_permit);
-                place.map_or(Admission::Unknown, |place| Admission::Done(Own { place, czxid: stat.mzxid }))
+                let admitted = |place| admission::Event::Admitted(Own { place, czxid: stat.mzxid });
+                place.map_or(admission::Event::Unanswered, admitted)
             }
-            _ => Admission::Unknown,
+            _ => admission::Event::Unanswered,
         },
         Err(MultiWriteError::OperationFailed { index: 0, source: Error::NoNode | Error::BadVersion }) => {
-            Admission::NotHeld
+            admission::Event::NotHeld
         }
         Err(MultiWriteError::OperationFailed { index: 1, source: Error::NodeExists }) => {
-            Admission::Refused(Refusal::Other(
+            admission::Event::Refused(Refusal::Other(
                 "the next permit's name is taken: that node was made by hand, or the numbers are at their end; \
                  delete that node, or the whole directory of permits while nobody holds one"
                     .to_owned(),
             ))
         }
         Err(MultiWriteError::OperationFailed { index: 1 | 2, source: Error::NoNode | Error::BadVersion }) => {
-            Admission::Changed
+            admission::Event::PoolChanged
         }
-        Err(error) => refused_or_unknown(error.into()),
+        Err(error) => unmet(failure(error.into())),
     }
 }
 
-fn refused_or_unknown(error: Error) -> Admission {
-    match failure(error) {
-        Event::Refused(refusal) => Admission::Refused(refusal),
-        _ => Admission::Unknown,
+/// The event for a request of an admission that did not do what it was sent for.
+pub(crate) fn unmet(event: Event) -> admission::Event {
+    match event {
+        Event::Refused(refusal) => admission::Event::Refused(refusal),
+        Event::SessionOver(_) => admission::Event::SessionOver,
+        _ => admission::Event::Unanswered,
     }
-}
-
-/// What became of an admission whose outcome was unknown.
-#[derive(Debug)]
-pub(crate) enum Settlement {
-    /// It took effect: this is the permit.
-    Admitted(Own),
-    /// It did not take effect, and our node in the turnstile is like this.
-    Not(Standing),
-    /// A node of this session may be the permit, and nobody can tell.
-    Unclear(Refusal),
 }
 
 /// Finds out what became of an admission, after its reply was lost or our node in the turnstile was found gone.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zklock_recipe::{Event, Kind, Patience, Stock, Wish};
 
-use super::admission::Admitting;
+use super::admission::admit;
 use super::error::SemaphoreError;
 use super::statement::Statement;
 use crate::guard::Guard;
@@ -119,10 +119,8 @@ impl Pool {
     /// Acquires the turnstile, as any lock is, and then the permit.
     async fn contend<K: 'static>(&self, wish: Wish, wait: Wait) -> Result<Option<Guard<K>>, SemaphoreError> {
         let patience = if matches!(wait, Wait::Never) { Patience::Try } else { Patience::Wait };
-        let admit = |turnstile, arrived| {
-            Admitting::new(self.statement.clone(), turnstile, arrived, wish, patience).run()
-        };
-        self.turnstile.pass(wait, admit).await
+        let stages = |turnstile, arrived| admit(self.statement.clone(), turnstile, arrived, wish, patience);
+        self.turnstile.pass(wait, stages).await
     }
 
     /// Writes to the pool how much it has. From then on this process states that, too.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zklock_recipe::Stock;
+use zklock_recipe::admission::{self, Seen};
 
 use crate::path::LockPath;
 use crate::settings::Settings;
@@ -43,10 +44,12 @@ impl Statement {
         self.stated().stock
     }
 
-    /// As [`stock`](Self::stock), for a pool that was found to have this. While a change is under way, either is right.
-    pub(super) fn stock_beside(&self, found: Stock) -> Stock {
+    /// What this process states beside what was seen, when it has changed that so many times before. While a change is under
+    /// way, either is right.
+    pub(super) fn beside(&self, seen: &Seen, changes: u64) -> admission::Stated {
         let stated = self.stated();
-        if stated.begun.contains(&found) { found } else { stated.stock }
+        let begun = seen.stock.filter(|found| stated.begun.contains(found));
+        admission::Stated { stock: begun.unwrap_or(stated.stock), changed: stated.changes != changes }
     }
 
     /// The most that the pool may have, as far as this process knows.

@@ -32,6 +32,8 @@ pub(crate) struct Connection {
 /// A connection, for one request.
 pub(crate) struct Wire {
     pub(crate) client: Arc<Client>,
+    /// The connection's number.
+    pub(crate) number: u64,
     slots: Arc<Registry>,
 }
 
@@ -66,7 +68,7 @@ impl Connection {
     /// The connection for one request; `None` once the connection is gone.
     pub(crate) fn wire(&self) -> Option<Wire> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Some(Wire { client, slots: self.slots.clone() })
+        Some(Wire { client, number: self.number, slots: self.slots.clone() })
     }
 
     /// Revokes every request and every watch, and waits until the server has answered what watches have left behind. No

@@ -1,19 +1,21 @@
 //! What must hold in every state of the model.
 
 use stateright::Property;
-use zklock_recipe::Ruling;
+use zklock_recipe::{Ruling, rule};
 
 use crate::exploration;
 use crate::run::Step;
-use crate::world::{Breach, Contender, Seen, Setup, Stage, Witness, World};
+use crate::world::{Breach, Caller, Pending, Permit, Setup, Witness, World};
 
-pub(crate) const WITHIN: &str = "nobody is granted a permit beyond the capacity";
+pub(crate) const WITHIN: &str = "nobody is granted a permit beyond the capacity, or a slot twice";
 pub(crate) const ONCE: &str = "an acquisition gets one permit";
 pub(crate) const ORDER: &str = "permits are granted in the order of arrival";
 pub(crate) const REAL: &str = "a valid guard has its permit, unless an operator deleted it";
 pub(crate) const CLEAN: &str = "no permit is left without a holder";
 pub(crate) const DELAYED: &str = "nobody is granted what a vanished permit left without a delay";
 pub(crate) const SERVED: &str = "nobody waits while there is room";
+pub(crate) const PATIENT: &str = "one that only tries does not wait";
+pub(crate) const ENDED: &str = "each acquisition has its answer, or waits for room, or ends without a caller";
 
 type Contest = exploration::Contest<Setup>;
 
@@ -43,29 +45,39 @@ impl exploration::Setup for Setup {
             Contest::always(ORDER, |_, world| world.breach != Some(Breach::Overtaken)),
             Contest::always(REAL, |_, world| world.breach != Some(Breach::Hollow)),
             Contest::always(DELAYED, |_, world| world.breach != Some(Breach::Undelayed)),
-            Contest::always(CLEAN, |contest, world| {
-                let held = |permit: &(usize, u8, u32)| {
-                    let Contender { stage, ticket, .. } = &world.contenders[permit.0];
-                    matches!(stage, Stage::Held | Stage::Lapsed) && *ticket == permit.1
-                };
-                world.pool.permits.iter().all(held) || goes_on(contest, world)
-            }),
-            Contest::always(SERVED, |contest, world| is_served(world) || goes_on(contest, world)),
+            Contest::always(PATIENT, |_, world| world.breach != Some(Breach::TriedAndWaited)),
+            Contest::always(CLEAN, |contest, world| is_clean(world) || goes_on(contest, world)),
+            Contest::always(SERVED, |contest, world| is_served(contest, world) || goes_on(contest, world)),
+            Contest::always(ENDED, |contest, world| is_ended(world) || goes_on(contest, world)),
             Contest::sometimes("a permit is held", |_, world| {
-                world.contenders.iter().any(|contender| contender.stage == Stage::Held)
+                world.contenders.iter().any(|contender| contender.caller == Caller::Held)
             }),
         ]
     }
 }
 
+fn is_clean(world: &World) -> bool {
+    world.pool.permits.iter().all(|Permit { party, ticket, .. }| {
+        let contender = &world.contenders[*party];
+        matches!(contender.caller, Caller::Held | Caller::Lapsed) && contender.ticket == *ticket
+    })
+}
+
 /// Whether the first in the turnstile waits for room, and there is none.
-fn is_served(world: &World) -> bool {
-    let Some((party, ticket)) = world.queue.first() else { return true };
-    let contender = &world.contenders[*party];
-    let weights = world.pool.permits.iter().map(|permit| permit.2).collect();
-    let present = Seen { version: world.pool.version, capacity: world.pool.capacity, weights };
-    let waits = matches!(contender.stage, Stage::Waiting { .. } | Stage::Deaf);
-    waits && contender.ticket == *ticket && present.ruling(contender.weight, None) == Ruling::Wait
+fn is_served(contest: &Contest, world: &World) -> bool {
+    let Some(first) = world.queue.first() else { return true };
+    let contender = &world.contenders[first.party];
+    let (wish, _) = contest.setup.wishes[first.party];
+    let waits = matches!(contender.pending, Pending::Wait { .. } | Pending::Deaf);
+    let ruling = rule(&world.pool.seen().children, world.pool.stock, world.pool.stock, wish);
+    waits && contender.ticket == first.ticket && ruling == Ruling::Wait
+}
+
+fn is_ended(world: &World) -> bool {
+    world.contenders.iter().all(|contender| match contender.caller {
+        Caller::Waiting => contender.machine.is_none() || matches!(contender.pending, Pending::Wait { .. }),
+        _ => contender.machine.is_none(),
+    })
 }
 
 /// Whether something is under way, or a rule is broken, so that nothing follows.

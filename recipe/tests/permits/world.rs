@@ -1,6 +1,7 @@
-//! The contenders of one semaphore, its turnstile and its permits.
+//! The contenders of one pool, its turnstile and its permits.
 
-use zklock_recipe::{Ruling, Stock, Wish, rule};
+use zklock_recipe::admission::{Admission, Seen};
+use zklock_recipe::{Kind, Own, Patience, Place, Sequence, Stock, Takeover, Wish};
 
 /// A contender, by its index in the world.
 pub(crate) type Party = usize;
@@ -12,10 +13,9 @@ pub(crate) type Ticket = u8;
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// What each contender asks for.
-    pub(crate) weights: &'static [u32],
-    pub(crate) capacity: u32,
-    /// Whether contenders have a takeover delay.
-    pub(crate) delayed: bool,
+    pub(crate) wishes: Vec<(Wish, Patience)>,
+    pub(crate) stock: Stock,
+    pub(crate) takeover: Takeover,
     pub(crate) faults: Faults,
     pub(crate) mutant: Option<Mutant>,
 }
@@ -31,17 +31,19 @@ pub(crate) struct Faults {
     pub(crate) expiries: u8,
     /// Looks that a server answers from the past.
     pub(crate) stale: u8,
-    /// Callers that go before they have their permit.
+    /// Callers that go, or do not poll, before they have their permit.
     pub(crate) departures: u8,
     /// Permits that an operator deletes.
     pub(crate) evictions: u8,
     /// Nodes in the turnstile that an operator deletes.
     pub(crate) displacements: u8,
-    /// Changes of the capacity, to each of the neighbouring numbers.
+    /// Nodes in the turnstile that an operator writes to.
+    pub(crate) touches: u8,
+    /// Changes of the stock, to each of the neighbouring numbers.
     pub(crate) changes: u8,
 }
 
-/// A rule that a contender breaks.
+/// A rule that a contender breaks: in the machine's place, or in that of the servers' client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
     /// Its transaction does not check the version of the pool.
@@ -74,6 +76,14 @@ pub(crate) enum Mutant {
     OutlivesItsSession,
     /// Leaves the turnstile and forgets that an earlier transaction may still be carried out.
     ForgetsItsDoubt,
+    /// Takes a node in the turnstile that is gone for the end of its attempts, without looking for the permit.
+    TakesGoneForFailed,
+    /// Stops looking for its permit when nobody answers, once its caller has gone.
+    GivesItsDoubtUp,
+    /// Takes a node in the turnstile that somebody wrote to for one that is gone.
+    TakesTouchedForGone,
+    /// Waits for room though it only tries.
+    WaitsThoughItTries,
     /// Does not delay after it has waited in the turnstile.
     ForgetsTheTurnstile,
     /// Does not delay after it has waited for room.
@@ -87,7 +97,7 @@ pub(crate) enum Mutant {
 /// What no step may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Breach {
-    /// A permit was granted beyond the capacity.
+    /// A permit was granted beyond what the pool has, or a slot twice.
     Exceeded,
     /// One acquisition got two permits.
     Twice,
@@ -97,6 +107,8 @@ pub(crate) enum Breach {
     Hollow,
     /// Somebody was granted what a permit left that had vanished while it waited, and had not delayed since.
     Undelayed,
+    /// One that only tries waited.
+    TriedAndWaited,
 }
 
 /// What has happened in some state.
@@ -122,6 +134,9 @@ pub(crate) enum Witness {
     Delayed,
     VanishedInTheDelay,
     AdmittedAtOnce,
+    FoundBusy,
+    FoundTouched,
+    TookAnotherSlot,
 }
 
 impl From<Witness> for u8 {
@@ -130,121 +145,157 @@ impl From<Witness> for u8 {
     }
 }
 
+/// A permit that is held, or a slot: whose, and of which acquisition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Permit {
+    pub(crate) party: Party,
+    pub(crate) ticket: Ticket,
+    pub(crate) kind: Kind,
+}
+
+impl Permit {
+    pub(crate) fn own(self) -> Own {
+        let place = Place { sequence: Sequence(i32::from(self.ticket)), kind: self.kind };
+        Own { place, czxid: i64::from(self.ticket) }
+    }
+}
+
 /// The directory of permits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pool {
     pub(crate) version: u8,
-    pub(crate) capacity: u32,
-    /// The permits that are held: whose, of which acquisition, and their weights.
-    pub(crate) permits: Vec<(Party, Ticket, u32)>,
+    pub(crate) stock: Stock,
+    pub(crate) permits: Vec<Permit>,
 }
 
 impl Pool {
-    pub(crate) fn taken(&self) -> u32 {
-        self.permits.iter().map(|(.., weight)| weight).sum()
+    /// What a look shows.
+    pub(crate) fn seen(&self) -> Seen {
+        Seen {
+            data: Vec::new(),
+            stock: Some(self.stock),
+            version: i32::from(self.version),
+            czxid: 0,
+            children: self.permits.iter().map(|permit| permit.own().place.name()).collect(),
+            connection: 0,
+        }
     }
 
-    pub(crate) fn permit(&self, party: Party, ticket: Ticket) -> bool {
-        self.permits.iter().any(|permit| (permit.0, permit.1) == (party, ticket))
+    /// Whether more is held than there is, or a slot twice.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        let kinds = || self.permits.iter().map(|permit| permit.kind);
+        match self.stock {
+            Stock::Permits(capacity) => {
+                let weight = |kind| if let Kind::Permit(weight) = kind { weight } else { 0 };
+                kinds().map(weight).sum::<u32>() > capacity
+            }
+            Stock::Slots(count) => {
+                let distinct =
+                    kinds().enumerate().all(|(index, kind)| !kinds().take(index).any(|it| it == kind));
+                self.permits.len() > count as usize || !distinct
+            }
+        }
+    }
+
+    pub(crate) fn permit(&self, party: Party, ticket: Ticket) -> Option<Permit> {
+        self.permits.iter().copied().find(|permit| (permit.party, permit.ticket) == (party, ticket))
     }
 
     pub(crate) fn remove(&mut self, party: Party, ticket: Ticket) {
-        self.permits.retain(|permit| (permit.0, permit.1) != (party, ticket));
-    }
-}
-
-/// What a contender has seen of the pool. The weights of the permits are all that counts.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Seen {
-    pub(crate) version: u8,
-    pub(crate) capacity: u32,
-    pub(crate) weights: Vec<u32>,
-}
-
-impl Seen {
-    /// What the production rule says.
-    pub(crate) fn ruling(&self, weight: u32, mutant: Option<Mutant>) -> Ruling {
-        let mut weights = self.weights.clone();
-        match mutant {
-            Some(Mutant::CountsItself) => weights.push(weight),
-            Some(Mutant::SumsCounts) => weights.iter_mut().for_each(|weight| *weight = 1),
-            _ => {}
-        }
-        let name = |(number, weight)| format!("permit-{weight}-{number:010}");
-        let children = weights.iter().enumerate().map(name).collect::<Vec<_>>();
-        let stock = Stock::Permits(self.capacity);
-        rule(&children, stock, stock, Wish::Permit(weight))
+        self.permits.retain(|permit| (permit.party, permit.ticket) != (party, ticket));
     }
 }
 
 /// A transaction that admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Admission {
+pub(crate) struct Attempt {
     pub(crate) ticket: Ticket,
-    pub(crate) version: u8,
-    pub(crate) weight: u32,
+    pub(crate) version: i32,
+    pub(crate) kind: Kind,
     /// Before the look by which it was made, a permit has vanished, and no delay has passed since.
     pub(crate) owes: bool,
+    /// No delay came before it.
+    pub(crate) at_once: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reply {
-    Admitted,
+    Admitted(Kind),
     Changed,
     NotHeld,
 }
 
+/// What the machine has asked for last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Stage {
-    Idle,
-    /// In the turnstile, or holding it: another look is due once it is the first.
-    Queued,
-    /// It has read the data, and not the permits; or the other way round, if it is broken.
-    Looking(Seen, bool),
-    /// It has seen no room, and is about to watch.
-    Full(Seen),
+pub(crate) enum Pending {
+    Nothing,
+    Look,
+    /// The server has read the data, and not the permits; or the other way round, if the mutant is broken. Whether it is one
+    /// that is behind.
+    HalfLooked(Seen, bool),
+    Watch(Seen),
     /// It watches the pool. A change has been reported, or not.
-    Waiting {
+    Wait {
         changed: bool,
     },
     /// It waits for a watch that is lost, because it is broken.
     Deaf,
-    /// It lets its takeover delay pass before it sends this.
-    Delaying(Admission),
-    /// Its transaction is on its way there.
-    Sent(Admission),
+    Delay,
+    /// The transaction is on its way there.
+    Attempt(Attempt),
     /// The answer is on its way back.
     Answered(Reply),
-    /// The outcome is unknown.
-    Unknown,
-    /// The outcome is unknown, and the node in the turnstile was there, or not. Broken, it knows of a permit instead.
-    Settling(bool),
+    Settle,
+    /// The server has read our node in the turnstile. Broken, it has looked for the permit instead.
+    HalfSettled(Half),
+    Leave,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Half {
+    Standing(zklock_recipe::admission::Standing),
+    Permit(Option<Own>),
+}
+
+/// How far a contender is, beside its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Caller {
+    /// It is about to enter the turnstile.
+    Idle,
+    /// It waits in the turnstile, or is admitted by its machine.
+    Waiting,
     /// It has a valid guard.
     Held,
     /// Its guard is lost, and its permit may be there.
     Lapsed,
-    /// The caller has gone, and a transaction may still be carried out.
-    Doubtful,
-    /// As `Doubtful`, and the node in the turnstile was gone.
-    Parting,
+    /// It has gone, or has its answer.
     Done,
+}
+
+/// Why a contender must delay. Only mutants make a difference between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Reasons {
+    pub(crate) turnstile: bool,
+    pub(crate) room: bool,
+    pub(crate) attempt: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contender {
-    pub(crate) stage: Stage,
-    pub(crate) weight: u32,
+    pub(crate) caller: Caller,
+    /// `None` while it is not the first in the turnstile.
+    pub(crate) machine: Option<Admission>,
+    pub(crate) pending: Pending,
     pub(crate) ticket: Ticket,
-    /// The caller has gone.
-    pub(crate) unwanted: bool,
-    /// An attempt had an unknown outcome.
-    pub(crate) in_doubt: bool,
+    /// Its node in the turnstile is being deleted in the background.
+    pub(crate) departs: bool,
+    /// The connection of its last look is lost.
+    pub(crate) cut: bool,
     /// Transactions of lost connections that may still be carried out.
-    pub(crate) strays: Vec<Admission>,
+    pub(crate) strays: Vec<Attempt>,
     /// An operator has deleted its permit.
     pub(crate) evicted: bool,
-    /// It remembers that a delay applies.
-    pub(crate) delays: bool,
+    pub(crate) reasons: Reasons,
     /// It has waited for somebody, or seen what is there, so that no later end may surprise it.
     pub(crate) waited: bool,
     /// Since then a permit has vanished, and no delay has passed since that.
@@ -253,10 +304,18 @@ pub(crate) struct Contender {
     pub(crate) owes_since_its_look: bool,
 }
 
+/// A node in the turnstile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InTurnstile {
+    pub(crate) party: Party,
+    pub(crate) ticket: Ticket,
+    pub(crate) touched: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     /// The turnstile, the first one first.
-    pub(crate) queue: Vec<(Party, Ticket)>,
+    pub(crate) queue: Vec<InTurnstile>,
     pub(crate) next: Ticket,
     pub(crate) pool: Pool,
     /// The pool before its last change, as a server that is behind still has it.
@@ -268,15 +327,16 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let contender = |weight: &u32| Contender {
-            stage: Stage::Idle,
-            weight: *weight,
+        let contender = Contender {
+            caller: Caller::Idle,
+            machine: None,
+            pending: Pending::Nothing,
             ticket: 0,
-            unwanted: false,
-            in_doubt: false,
+            departs: false,
+            cut: false,
             strays: Vec::new(),
             evicted: false,
-            delays: false,
+            reasons: Reasons::default(),
             waited: false,
             owes: false,
             owes_since_its_look: false,
@@ -284,25 +344,26 @@ impl World {
         Self {
             queue: Vec::new(),
             next: 0,
-            pool: Pool { version: 0, capacity: setup.capacity, permits: Vec::new() },
+            pool: Pool { version: 0, stock: setup.stock, permits: Vec::new() },
             past: None,
-            contenders: setup.weights.iter().map(contender).collect(),
+            contenders: vec![contender; setup.wishes.len()],
             faults: setup.faults,
             breach: None,
         }
     }
 
-    /// Whether the contender's own node is in the turnstile.
-    pub(crate) fn has_ticket(&self, party: Party) -> bool {
-        self.queue.contains(&(party, self.contenders[party].ticket))
+    /// The contender's own node in the turnstile.
+    pub(crate) fn ticket(&self, party: Party) -> Option<InTurnstile> {
+        let ticket = self.contenders[party].ticket;
+        self.queue.iter().copied().find(|node| (node.party, node.ticket) == (party, ticket))
     }
 
     pub(crate) fn is_first(&self, party: Party) -> bool {
-        self.queue.first() == Some(&(party, self.contenders[party].ticket))
+        self.ticket(party).is_some() && self.queue.first().copied() == self.ticket(party)
     }
 
     pub(crate) fn leave_turnstile(&mut self, party: Party) {
-        self.queue.retain(|(owner, _)| *owner != party);
+        self.queue.retain(|node| node.party != party);
     }
 
     /// Changes the pool. Those that watch it hear of that; of a change of the data alone only those that watch the data.
@@ -310,7 +371,7 @@ impl World {
         self.past = (self.faults.stale > 0).then(|| self.pool.clone());
         change(&mut self.pool);
         for contender in &mut self.contenders {
-            if let Stage::Waiting { changed } = &mut contender.stage {
+            if let Pending::Wait { changed } = &mut contender.pending {
                 *changed |= !(data_only && setup.mutant == Some(Mutant::WatchesPermitsOnly));
             }
         }
@@ -319,7 +380,7 @@ impl World {
     /// A permit is gone, and nobody knows what its holder still has under way.
     pub(crate) fn vanish(&mut self, setup: &Setup) {
         for contender in &mut self.contenders {
-            let owes = setup.delayed && contender.waited;
+            let owes = setup.takeover == Takeover::Delayed && contender.waited;
             contender.owes |= owes;
             contender.owes_since_its_look |= owes;
         }
