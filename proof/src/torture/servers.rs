@@ -104,6 +104,9 @@ impl Servers {
     pub(crate) async fn revive(&self, server: usize) -> anyhow::Result<()> {
         // An error says that it is not running.
         if self.ensemble.unpause(server).await.is_err() {
+            if let Ok(Err(error)) = timeout(ANSWER, self.ensemble.wait_until_serving()).await {
+                eprintln!("torture: {error}");
+            }
             // With other servers in trouble it may wait for them in vain; it is up all the same.
             let _ = timeout(PATIENCE, self.ensemble.restart(server)).await;
         }
