@@ -15,16 +15,11 @@ use zklock_recipe::Event;
 use super::fenced;
 use super::held::{Held, path_of};
 use super::lost::{Lost, LostReason};
+use crate::backoff::Tries;
 use crate::clock;
 use crate::contender::Driver;
 use crate::fence::{FencingToken, Sequencer};
 use crate::zk::Answer;
-
-/// The pause after the first request that was not answered. Each further pause is twice as long.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-
-/// The longest pause after a request that was not answered.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Takes a hold over from one task of the process for the next one, without a request.
 pub(crate) trait Relay: Send + Sync {
@@ -227,7 +222,7 @@ impl Turn {
     /// heartbeats, too.
     async fn confirm(&self) -> Result<(), Lost> {
         let session = self.held.session();
-        let mut pause = SHORTEST_PAUSE;
+        let mut tries = Tries::default();
         loop {
             let nodes = self.held.nodes.iter().map(|node| (path_of(node), node.1)).collect::<Vec<_>>();
             let request = session
@@ -249,8 +244,7 @@ impl Turn {
                 }
                 Answer::Given(..) | Answer::Lost => {}
             }
-            session.sleep(pause).await;
-            pause = LONGEST_PAUSE.min(pause * 2);
+            session.repeat(&mut tries).await;
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -14,11 +13,8 @@ use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal};
 
 use super::sight::{self, Heard, Standing, sight};
 use super::subject::Subject;
-use crate::backoff;
+use crate::backoff::Tries;
 use crate::zk::{Bystander, Line, Sent};
-
-/// The longest pause before a request is repeated that no server has answered, though the connection is there.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the observer's task knows.
 #[derive(Clone, Debug)]
@@ -53,7 +49,8 @@ pub(super) async fn follow<S: Subject>(
         let Some(line) = line else { return };
         let machine = &mut machine;
         let (subject, view) = (&subject, &view);
-        let following = Following { subject, line, view, machine, look: None, watch: None, unanswered: 0 };
+        let following =
+            Following { subject, line, view, machine, look: None, watch: None, tries: Tries::default() };
         tokio::select! {
             () = view.closed() => return,
             () = following.run() => {}
@@ -69,8 +66,8 @@ struct Following<'a, S: Subject> {
     machine: &'a mut zklock_recipe::Observer<S::Who>,
     look: Option<BoxFuture<'static, Heard<S::Who>>>,
     watch: Option<Standing>,
-    /// The number of looks in a row that no server answered.
-    unanswered: u32,
+    /// Counts the looks that no server answered, though the connection is there.
+    tries: Tries,
 }
 
 impl<S: Subject> Following<'_, S> {
@@ -145,7 +142,7 @@ impl<S: Subject> Following<'_, S> {
     fn look(&self, footing: Footing) -> BoxFuture<'static, Heard<S::Who>> {
         let subject = self.subject.clone();
         let asked = sight(&self.line, move |client| subject.look(client, footing));
-        let pause = self.unanswered.checked_sub(1).map(|doublings| backoff::pause(doublings, LONGEST_PAUSE));
+        let pause = self.tries.pause();
         async move {
             if let Some(pause) = pause {
                 sleep(pause).await;
@@ -169,7 +166,7 @@ impl<S: Subject> Following<'_, S> {
         }
         Some(match found {
             Ok(found) => {
-                self.unanswered = 0;
+                self.tries.answered();
                 let stamp = found.as_ref().and_then(|(stamp, _)| *stamp);
                 if stamp.is_some_and(|stamp| self.machine.is_past(stamp)) {
                     warn!(
@@ -188,7 +185,7 @@ impl<S: Subject> Following<'_, S> {
             }
             Err(Event::Refused(refusal)) => {
                 warn!(path = self.subject.path(), %refusal, "the server refuses to tell an observer");
-                self.unanswered = 0;
+                self.tries.answered();
                 self.view.send_if_modified(|view| {
                     view.refusal = Some(refusal);
                     false
@@ -196,7 +193,7 @@ impl<S: Subject> Following<'_, S> {
                 (Observation::Refused, None)
             }
             Err(_) => {
-                self.unanswered = self.unanswered.saturating_add(1);
+                self.tries.failed();
                 (Observation::Unanswered, None)
             }
         })

@@ -25,6 +25,7 @@ use record::Record;
 use slot::{Slot, slot_at, whole_seconds};
 use turn::Turn;
 
+use crate::backoff::Tries;
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::lock::acquire::Wait;
@@ -38,9 +39,6 @@ const SUFFIX: &str = ".once";
 
 /// The name of the node that shows the leader's clock. No slot can have it.
 const PROBE: &str = "@now";
-
-/// The pause after a request that was not answered.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// A lock whose *slots* run once. A slot is a name, such as the date `2026-11-22`. However many machines claim a slot, one
 /// of them gets a [`Turn`] and runs it, and the others are told that it is done.
@@ -356,7 +354,7 @@ impl Once {
 
     /// Asks for the time until a server answers. It is in milliseconds since the Unix epoch.
     async fn leader_time(&self) -> Result<i64, ClaimError> {
-        let (succession, ledger) = (self.lock.succession(), &self.ledger);
+        let (succession, ledger, mut tries) = (self.lock.succession(), &self.ledger, Tries::default());
         loop {
             let session = match succession.living().await {
                 Ok(session) => session,
@@ -381,7 +379,7 @@ impl Once {
                 Answer::Given(Ok(Some(now)), _) => return Ok(now),
                 Answer::Given(Ok(None), _) => {}
                 Answer::Given(Err(Event::Refused(refusal)), _) => return Err(ledger.refusal(refusal)),
-                Answer::Given(Err(_), _) | Answer::Lost | Answer::Over(_) => session.sleep(PAUSE).await,
+                Answer::Given(Err(_), _) | Answer::Lost | Answer::Over(_) => session.repeat(&mut tries).await,
             }
         }
     }

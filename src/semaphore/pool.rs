@@ -9,6 +9,7 @@ use zklock_recipe::{Event, Kind, Patience, Stock, Wish};
 use super::admission::admit;
 use super::error::SemaphoreError;
 use super::statement::Statement;
+use crate::backoff::Tries;
 use crate::guard::Guard;
 use crate::lock::acquire::{Acquirer, Wait};
 use crate::lock::contender::Contender;
@@ -132,7 +133,7 @@ impl Pool {
             let _alone = self.changing.lock().await;
             // An acquisition that waits here may see the change before its answer does.
             self.statement.begin(stock);
-            let mut answered = true;
+            let (mut answered, mut tries) = (true, Tries::default());
             loop {
                 let session =
                     self.succession().living().await.map_err(|over| AcquireError::over(path(), over))?;
@@ -159,7 +160,7 @@ impl Pool {
                     // session is over, the pause ends at once: its runtime may be gone, and with it the timer.
                     _ => {
                         answered = false;
-                        let _over = session.pause(Duration::from_millis(10)).await;
+                        session.repeat(&mut tries).await;
                     }
                 }
             }

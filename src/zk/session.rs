@@ -22,6 +22,7 @@ use super::late_creates::{self, LateCreates};
 use super::link::{Link, Requester};
 use super::polled::{self, Looked, Polled};
 use super::shared_lease::SharedLease;
+use crate::backoff::Tries;
 use crate::clock;
 use crate::requests::Searches;
 use crate::settings::Settings;
@@ -198,6 +199,14 @@ impl ZkSession {
                     return Some(end);
                 }
             }
+        }
+    }
+
+    /// Counts a request that was not answered, and pauses before the next one, or until the session is over.
+    pub(crate) async fn repeat(&self, tries: &mut Tries) {
+        tries.failed();
+        if let Some(pause) = tries.pause() {
+            self.pause(pause).await;
         }
     }
 
