@@ -16,19 +16,23 @@
 //!              |               Delay, if one applies
 //!              |                 v
 //!              +-- changed -- Attempt ---> Tell(Admitted)
-//!              |                 | nobody answers, or our node is gone
+//!              |                 | nobody answers
 //!              |                 v
 //!              +-- held ----- Settle ----> Tell(Admitted), Tell(Displaced)
+//!
+//!   our node in the turnstile is gone, or not as it was:  Tell(Displaced); after an attempt in doubt, Settle first
+//!   no room, and the caller only tries:                   Leave ---> Tell(Busy)
+//!   the caller goes:                                      Depart; after an attempt in doubt, Settle until the node is gone
 //! ```
 //!
 //! # Invariants
 //!
 //! 1. At most one attempt of an admission takes effect, because each deletes our node in the turnstile. Another one is sent
 //!    only after a reply, or a settlement, has shown that node untouched.
-//! 2. An attempt may take effect from its command until a reply says that it did not, or until a settlement finds our node
-//!    touched or gone. Until then somebody asks: the machine does not end before, unless the session does.
+//! 2. An attempt may take effect from its command until a reply says that it did not, or until our node is found touched or gone.
+//!    The machine does not end before, unless the session does, or is ended.
 //! 3. A permit that a reply or a settlement shows goes to the caller if there is one, and is given back if not.
-//! 4. If the wish was to wait, or nobody answered, or an attempt was in vain, a permit may have vanished meanwhile. Then the
+//! 4. If the acquisition had to wait, or nobody answered, or an attempt was in vain, a permit may have vanished meanwhile. Then the
 //!    takeover delay passes between the look and the attempt. What was free at the look has been free for the delay.
 
 use alloc::borrow::ToOwned;
@@ -37,7 +41,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::contender::{Kind, Own};
-use crate::event::Refusal;
+use crate::event::{Refusal, SessionEnd};
 use crate::machine::{Arrival, Patience, Takeover};
 use crate::permits::{Misfit, Ruling, Stock, Wish, rule};
 
@@ -71,8 +75,11 @@ enum State {
     Delaying(Kind, Seen),
     /// `Attempt` is out, on this connection.
     Attempting(u64),
-    /// `Settle` is out. Our node in the turnstile was held when it was last seen, or an attempt is in doubt.
-    Settling,
+    /// `Settle` is out, because an attempt is in doubt. Something else may have shown that our node in the turnstile is gone, or not
+    /// as it was. A server that shows it as held is behind then, or may not tell us more.
+    Settling {
+        lost: bool,
+    },
     /// `Leave` is out, because there is no room.
     Leaving,
     /// `Settle` is out. Our node in the turnstile is being deleted, and an attempt may take effect before that.
@@ -160,13 +167,13 @@ pub enum Event {
     /// The last request was not answered. It may have taken effect.
     Unanswered,
     /// The session is over, and its nodes go with it.
-    SessionOver,
+    SessionOver(SessionEnd),
     /// The caller has gone.
     GiveUp,
 }
 
-/// One output of an admission. The first seven are requests, and one event answers each. A new request takes the place of the
-/// last one.
+/// One output of an admission. Those from `Look` to `Leave` are requests, and one event answers each. A new request takes the place
+/// of the last one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
     /// Read our node in the turnstile, the pool's data and its children, in this order.
@@ -249,8 +256,8 @@ impl Admission {
         match (core::mem::replace(&mut self.state, State::Ended), event) {
             (State::Ended, _) => vec![],
             // No attempt takes effect any more, and all nodes go.
-            (_, Event::SessionOver) => self.end(Outcome::Displaced),
-            (state @ (Attempting(_) | Settling | Parting), Event::GiveUp) => {
+            (_, Event::SessionOver(_)) => self.end(Outcome::Displaced),
+            (state @ (Attempting(_) | Settling { .. } | Parting), Event::GiveUp) => {
                 (self.state, self.awaited) = (state, false);
                 vec![]
             }
@@ -264,7 +271,8 @@ impl Admission {
             (Looking, Event::Looked(Standing::Held, None)) => self.ask(Creating, Command::Create),
             (Looking, Event::Looked(Standing::Held, Some((seen, stated)))) => self.weigh(seen, stated, false),
             (Looking, Event::Looked(Standing::Touched, _)) => self.fail(Outcome::Displaced),
-            (Looking, Event::Looked(Standing::Gone, _)) | (Waiting, Event::Touched) => self.settle(),
+            (Looking, Event::Looked(Standing::Gone, _)) => self.lose(Command::Spend),
+            (Waiting, Event::Touched) | (Attempting(_), Event::NotHeld) => self.lose(Command::Depart),
             (Watching, Event::Watched(Some((seen, stated)))) => self.weigh(seen, stated, true),
             (Creating, Event::Created) | (Watching, Event::Watched(None)) | (Waiting, Event::Changed) => {
                 self.look()
@@ -275,30 +283,37 @@ impl Admission {
 
             (Attempting(connection), Event::Admitted(permit)) => self.admitted(permit, Some(connection)),
             (Attempting(_), Event::PoolChanged) => self.attempted_in_vain(),
-            (Attempting(_), Event::NotHeld | Event::Unanswered) => {
+            (Attempting(_), Event::Unanswered) => {
                 self.doubtful = true;
-                self.settle()
+                self.settle(false)
             }
             (Looking | Creating | Watching | Attempting(_), Event::Refused(refusal)) => {
                 self.fail(Outcome::Refused(refusal))
             }
 
             // Its name may be another permit's by now, so it is looked at again before it is granted.
-            (Settling | Parting, Event::Settled(Settlement::Admitted(permit))) => self.admitted(permit, None),
-            (Settling | Parting, Event::Settled(Settlement::Unclear(refusal))) => {
+            (Settling { .. } | Parting, Event::Settled(Settlement::Admitted(permit))) => {
+                self.admitted(permit, None)
+            }
+            (Settling { .. } | Parting, Event::Settled(Settlement::Unclear(refusal))) => {
                 // A permit that nobody can identify would take its weight for as long as the session lives.
                 let mut commands = vec![Command::EndSession(refusal)];
                 commands.extend(self.end(Outcome::Displaced));
                 commands
             }
             // No attempt takes effect any more: its node is gone, or about to be, and not as it was.
-            (Settling, Event::Settled(Settlement::Not(Standing::Gone))) => self.displaced(Command::Spend),
-            (Settling, Event::Settled(Settlement::Not(Standing::Touched))) => self.displaced(Command::Depart),
+            (Settling { .. }, Event::Settled(Settlement::Not(Standing::Gone))) => {
+                self.displaced(Command::Spend)
+            }
+            (Settling { .. }, Event::Settled(Settlement::Not(Standing::Touched)))
+            | (Settling { lost: true }, Event::Settled(Settlement::Not(Standing::Held))) => {
+                self.displaced(Command::Depart)
+            }
             (Parting, Event::Settled(Settlement::Not(Standing::Gone | Standing::Touched))) => {
                 vec![Command::ExpectLate]
             }
-            (Settling, Event::Settled(Settlement::Not(Standing::Held))) => self.attempted_in_vain(),
-            (Settling, Event::Unanswered | Event::Refused(_)) => self.settle(),
+            (Settling { .. }, Event::Settled(Settlement::Not(Standing::Held))) => self.attempted_in_vain(),
+            (Settling { lost }, Event::Unanswered | Event::Refused(_)) => self.settle(lost),
             (
                 Parting,
                 Event::Settled(Settlement::Not(Standing::Held)) | Event::Unanswered | Event::Refused(_),
@@ -358,8 +373,13 @@ impl Admission {
         self.ask(State::Attempting(seen.connection), Command::Attempt(kind, seen))
     }
 
-    fn settle(&mut self) -> Vec<Command> {
-        self.ask(State::Settling, Command::Settle)
+    fn settle(&mut self, lost: bool) -> Vec<Command> {
+        self.ask(State::Settling { lost }, Command::Settle)
+    }
+
+    /// Our node in the turnstile is gone, or not as it was.
+    fn lose(&mut self, turnstile: Command) -> Vec<Command> {
+        if self.doubtful { self.settle(true) } else { self.displaced(turnstile) }
     }
 
     /// The turnstile is still held.

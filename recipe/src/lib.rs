@@ -4,7 +4,8 @@
 //!
 //! One contender is one [`Machine`]. The contenders of one acquisition are a [`Group`]: a lock has one, and a multi-lock
 //! has one in each of its queues. Events go in, and commands come out. A session has one [`Lease`]; `lease.rs` argues why
-//! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission).
+//! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission), and so
+//! has a slot that runs once, the [`Claim`](claim::Claim).
 //!
 //! ```text
 //!            events                                commands
@@ -83,6 +84,7 @@
 extern crate alloc;
 
 pub mod admission;
+pub mod claim;
 mod command;
 mod contender;
 mod event;

@@ -17,6 +17,9 @@ pub(crate) trait Procedure: Send + 'static {
     /// What the caller is told.
     type Outcome;
 
+    /// Whether what it writes outlasts the session, so that the session's close waits for it.
+    const OUTLASTS_THE_SESSION: bool;
+
     /// Gives the machine what came of its last request, and performs what follows.
     fn take_in(&mut self, heard: Self::Heard) -> Performed<Self::Heard, Self::Outcome>;
 
@@ -84,7 +87,9 @@ impl<P: Procedure> Stage<P> {
 
     fn follow(&mut self, performed: Performed<P::Heard, P::Outcome>) -> Option<P::Outcome> {
         match performed.next {
-            Next::AsBefore => {}
+            Next::AsBefore => {
+                debug_assert!(self.pending.is_some() || performed.told.is_some(), "it would stop here")
+            }
             Next::Request(request) => self.pending = Some(request),
             Next::End => self.pending = None,
         }
@@ -99,7 +104,8 @@ impl<P: Procedure> Drop for Course<P> {
         let _nobody = stage.follow(performed);
         if stage.pending.is_some() {
             let session = stage.procedure.session().clone();
-            session.finish(async move { while stage.outcome().await.is_some() {} }.boxed());
+            let rest = async move { while stage.outcome().await.is_some() {} }.boxed();
+            if P::OUTLASTS_THE_SESSION { session.finish_write(rest) } else { session.finish(rest) }
         }
     }
 }

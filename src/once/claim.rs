@@ -1,17 +1,18 @@
-//! Claims of slots: what the records say of a slot, and the transaction by which its run begins.
+//! Performs what the [claim](recipe::Claim) of a slot asks for: reads the records, and writes the begin of its run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use tracing::warn;
 use zklock_recipe::Refusal;
+use zklock_recipe::claim::{self as recipe, Command, Event, Outcome, Progress};
 
-use super::ask::{Unread, ask};
 use super::error::ClaimError;
 use super::forgotten::Forgotten;
 use super::record::{Record, RecordData, RecordState};
 use super::slot::Slot;
 use super::turn::Turn;
+use crate::contender::{Course, Next, Performed, Procedure};
 use crate::fence::FencingToken;
 use crate::guard::Guard;
 use crate::guard::lost::Lost;
@@ -21,9 +22,7 @@ use crate::lock::acquire::Passage;
 use crate::lock::error::AcquireError;
 use crate::requests::{self, Kept, Page};
 use crate::settings::Settings;
-
-/// How often the begin of a run is written, if nobody answers or somebody else changes the records.
-const TRIES: u32 = 8;
+use crate::zk::{Wire, ZkSession};
 
 /// How many records one transaction drops at most. If the number of records to keep was made much smaller, several claims
 /// drop the rest.
@@ -50,37 +49,19 @@ pub(super) struct Ledger {
     pub(super) retry: bool,
 }
 
-/// Why a run was not begun.
-pub(super) enum NotBegun {
-    /// The guard was lost. If a record with its token says that the slot has begun, nothing has run all the same.
-    Lost,
-    /// For good.
-    For(ClaimError),
-}
+/// What one claim may have begun, under one guard after the other.
+#[derive(Clone, Default)]
+pub(super) struct Begins(Arc<Mutex<recipe::Begins>>);
 
-impl From<Lost> for NotBegun {
-    fn from(_: Lost) -> Self {
-        Self::Lost
+impl Begins {
+    /// Whether a record may say that the slot has begun.
+    pub(super) fn is_any(&self) -> bool {
+        self.lock().is_any()
     }
-}
 
-impl From<ClaimError> for NotBegun {
-    fn from(error: ClaimError) -> Self {
-        Self::For(error)
+    fn lock(&self) -> MutexGuard<'_, recipe::Begins> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What the records say of a slot.
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    /// It must not run.
-    Done(Record),
-    /// This very guard has begun it, as this attempt.
-    Ours { attempt: u32 },
-    /// It runs now, as this attempt.
-    Runs { attempt: u32 },
-    /// Nobody knows whether it has run.
-    Forgotten,
 }
 
 impl Ledger {
@@ -91,10 +72,21 @@ impl Ledger {
         slot: Slot,
         begins: Begins,
     ) -> Result<Passage<Result<Claim, ClaimError>>, AcquireError> {
-        Ok(match self.begin_or_find(guard, &slot, &begins).await {
-            Ok(claim) => Passage::Passed(Ok(claim)),
-            Err(NotBegun::For(error)) => Passage::Passed(Err(error)),
-            Err(NotBegun::Lost) => {
+        let machine = recipe::Claim::new(guard.token().zxid(), self.retry);
+        let session = guard.hold().session().clone();
+        let claiming = Claiming {
+            machine,
+            begins,
+            ledger: self.clone(),
+            slot: slot.clone(),
+            session,
+            guard: Some(guard),
+        };
+        let mut course = Course::begin(claiming, Event::Begin);
+        Ok(match course.outcome().await {
+            Some(Told::Claim(claim)) => Passage::Passed(Ok(claim)),
+            Some(Told::Failed(error)) => Passage::Passed(Err(error)),
+            Some(Told::Displaced) | None => {
                 let (path, slot) = (self.lock.path.as_str(), slot.as_str());
                 warn!(path, slot, "the lock was lost before a run began");
                 Passage::Displaced
@@ -102,112 +94,29 @@ impl Ledger {
         })
     }
 
-    async fn begin_or_find(
-        self: &Arc<Self>,
-        guard: Guard,
-        slot: &Slot,
-        begins: &Begins,
-    ) -> Result<Claim, NotBegun> {
-        let token = guard.token();
-        // From here on a record may say that the slot has begun, though nothing runs.
-        begins.lock().unstarted.push(token);
-        let mut untaken = None;
-        for _ in 0..TRIES {
-            let Some(page) = self.page(&guard, slot).await? else {
-                self.create_directory(&guard).await?;
-                continue;
-            };
-            let mut forgotten = Forgotten::decode(&page.data)
-                .map_err(|_| ClaimError::NotARecord { path: self.directory.clone() })?;
-            let record = page.record.as_ref().map(|kept| self.decode(kept)).transpose()?;
-            let range = forgotten.range_of(slot.as_str());
-            let data = page.record.as_ref().map(|kept| kept.data.as_slice());
-            let attempt = match begins.judge(record, data, range.is_some(), self.retry, token) {
-                Verdict::Runs { attempt } => attempt,
-                Verdict::Ours { attempt } => {
-                    let version = page.record.map_or(0, |kept| kept.stat.version);
-                    let begun = self.begun(token, attempt);
-                    untaken.iter_mut().for_each(Untaken::taken);
-                    return Ok(Claim::Turn(Turn::new(guard, &self.directory, slot.as_str(), begun, version)));
-                }
-                Verdict::Done(record) => {
-                    // If the release is not confirmed, it goes on in the background. The record counts all the same.
-                    let _released = guard.release().await;
-                    return Ok(Claim::Done(record));
-                }
-                Verdict::Forgotten => {
-                    let (path, slot) = (self.lock.path.to_string(), slot.as_str().to_owned());
-                    let (first, last) = range.cloned().unwrap_or_default();
-                    return Err(ClaimError::SlotForgotten { path, slot, first, last }.into());
-                }
-            };
-            let dropped = self.surplus(&guard, slot, &page).await?;
-            let remaining = remaining(&page, &dropped);
-            dropped.iter().for_each(|kept| forgotten.add(&kept.name, slot.as_str(), &remaining));
-            let begun = self.begun(token, attempt);
-            let untaken = untaken.get_or_insert_with(|| {
-                let (ledger, slot, begins) = (self.clone(), slot.clone(), begins.clone());
-                Untaken { ledger, slot, begins, guard: Some(guard.share()) }
-            });
-            match self.begin(&guard, slot, &page, &forgotten, dropped, &begun).await {
-                // The record is a new node, whose version is zero.
-                Ok(()) => {
-                    untaken.taken();
-                    return Ok(Claim::Turn(Turn::new(guard, &self.directory, slot.as_str(), begun, 0)));
-                }
-                Err(TransactionError::Lost(_)) => return Err(NotBegun::Lost),
-                // The next look shows what became of it. It must come after a quorum's answer.
-                Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {
-                    guard.verify().await?;
-                }
-                Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
-                    return Err(ClaimError::NotAuthorized { path: self.directory.clone() }.into());
-                }
-                // Somebody else has changed the records since the look, or an earlier transaction of ours has.
-                Err(TransactionError::Condition {
-                    problem:
-                        ConditionProblem::NoNode
-                        | ConditionProblem::NodeExists
-                        | ConditionProblem::BadVersion
-                        | ConditionProblem::NotEmpty,
-                    ..
-                }) => {}
-                Err(error) => return Err(ClaimError::refused(&self.directory, error).into()),
-            }
-        }
-        Err(ClaimError::Unconfirmed { path: self.path(slot.as_str()) }.into())
-    }
-
-    /// Writes in one transaction that the run has begun, and drops these records. A record of an earlier attempt is
-    /// deleted and created again, so that its `ctime` is the begin of this one.
-    async fn begin(
-        &self,
-        guard: &Guard,
-        slot: &Slot,
-        page: &Page,
-        forgotten: &Forgotten,
-        dropped: Vec<Kept>,
-        begun: &RecordData,
-    ) -> Result<(), TransactionError> {
-        let version = Some(page.version);
-        let mut transaction = match dropped.is_empty() {
-            true => guard.transaction().check(&self.directory, version),
-            false => guard.transaction().set(&self.directory, forgotten.encode(), version),
-        };
-        for kept in dropped.iter().chain(&page.record) {
-            transaction = transaction.delete(self.path(&kept.name), Some(kept.stat.version));
-        }
-        let options = NodeOptions::new().acl(self.lock.acl.clone());
-        transaction.create_with(self.path(slot.as_str()), begun.encode(), options).commit().await.map(drop)
-    }
-
-    fn begun(&self, token: FencingToken, attempt: u32) -> RecordData {
-        let owner = self.lock.owner.clone();
-        RecordData { state: RecordState::Begun, owner, token: token.zxid(), attempt }
-    }
-
     pub(super) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.directory)
+    }
+
+    /// Reads what a look at the records shows.
+    fn read(&self, page: Page, slot: &str) -> Result<recipe::Page<Rest>, ClaimError> {
+        let forgotten = Forgotten::decode(&page.data)
+            .map_err(|_| ClaimError::NotARecord { path: self.directory.clone() })?;
+        let record = page.record.as_ref().map(|kept| self.decode(kept)).transpose()?;
+        let seen = record.as_ref().zip(page.record.as_ref()).map(|(record, kept)| recipe::Record {
+            progress: match record.state {
+                RecordState::Begun => Progress::Begun,
+                RecordState::Succeeded => Progress::Succeeded,
+                RecordState::Failed => Progress::Failed,
+            },
+            token: record.token.zxid(),
+            attempt: record.attempt,
+            version: kept.stat.version,
+            data: kept.data.clone(),
+        });
+        let may_be_forgotten = forgotten.range_of(slot).is_some();
+        let rest = Rest { page, forgotten, record, dropped: Vec::new() };
+        Ok(recipe::Page { record: seen, may_be_forgotten, rest })
     }
 
     fn decode(&self, kept: &Kept) -> Result<Record, ClaimError> {
@@ -215,50 +124,38 @@ impl Ledger {
         record.ok_or_else(|| ClaimError::NotARecord { path: self.path(&kept.name) })
     }
 
-    /// The records that are too many once this slot has one: those of the runs that began first. It reads them only if they
+    /// Finds the records that are too many once this slot has one: those of the runs that began first. It reads them only if they
     /// may be too many.
-    async fn surplus(&self, guard: &Guard, slot: &Slot, page: &Page) -> Result<Vec<Kept>, NotBegun> {
-        let others = page.names.iter().filter(|name| *name != slot.as_str()).cloned().collect::<Vec<_>>();
+    async fn prepare(&self, guard: &Guard, slot: &str, rest: Rest) -> Heard {
+        let others = rest.page.names.iter().filter(|name| *name != slot).cloned().collect::<Vec<_>>();
         if others.len() < self.keep {
-            return Ok(Vec::new());
+            return Event::Prepared(rest);
         }
-        let found = ask(guard, || {
-            let (directory, names) = (self.directory.clone(), others.clone());
-            |wire| requests::records(wire.client, directory, names)
-        });
-        let found = found.await.map_err(|unread| self.unread(unread))?;
-        // A node that is no record stays, and so does one with children, which cannot be deleted.
-        let is_record =
-            |kept: &Kept| kept.stat.num_children == 0 && Record::decode(&self.directory, kept).is_some();
-        let mut records = found.into_iter().filter(is_record).collect::<Vec<_>>();
-        // By age, and not by name: so slots that a wrong clock ran do not take the place of present ones.
-        records.sort_unstable_by_key(|kept| kept.stat.czxid);
-        records.truncate((records.len() + 1).saturating_sub(self.keep).min(MOST_DROPPED));
-        Ok(records)
+        let directory = self.directory.clone();
+        let found = guard.ask(|wire: Wire| requests::records(wire.client, directory, others)).await;
+        self.heard(found, |found| {
+            // A node that is no record stays, and so does one with children, which cannot be deleted.
+            let is_record =
+                |kept: &Kept| kept.stat.num_children == 0 && Record::decode(&self.directory, kept).is_some();
+            let mut dropped = found.into_iter().filter(is_record).collect::<Vec<_>>();
+            // By age, and not by name: so slots that a wrong clock ran do not take the place of present ones.
+            dropped.sort_unstable_by_key(|kept| kept.stat.czxid);
+            dropped.truncate((dropped.len() + 1).saturating_sub(self.keep).min(MOST_DROPPED));
+            Event::Prepared(Rest { dropped, ..rest })
+        })
     }
 
-    async fn page(&self, guard: &Guard, slot: &Slot) -> Result<Option<Page>, NotBegun> {
-        let page = ask(guard, || {
-            let (directory, name) = (self.directory.clone(), slot.as_str().to_owned());
-            |wire| requests::page(wire.client, directory, name)
-        });
-        page.await.map_err(|unread| self.unread(unread))
-    }
-
-    /// Creates the directory of the records. Its parent exists, because the lock's directory is in it.
-    async fn create_directory(&self, guard: &Guard) -> Result<(), NotBegun> {
-        let created = ask(guard, || {
-            let (lock, directory) = (self.lock.clone(), self.directory.clone());
-            |wire| requests::create_records(wire.client, lock, directory)
-        });
-        created.await.map(drop).map_err(|unread| self.unread(unread))
-    }
-
-    fn unread(&self, unread: Unread) -> NotBegun {
-        match unread {
-            Unread::Lost(_) => NotBegun::Lost,
-            Unread::Refused(refusal) => self.refusal(refusal).into(),
-            Unread::Unanswered => ClaimError::Unconfirmed { path: self.directory.clone() }.into(),
+    /// What came of a question under a guard.
+    fn heard<T>(
+        &self,
+        asked: Result<Option<Result<T, zklock_recipe::Event>>, Lost>,
+        then: impl FnOnce(T) -> Heard,
+    ) -> Heard {
+        match asked {
+            Ok(Some(Ok(answer))) => then(answer),
+            Ok(Some(Err(zklock_recipe::Event::Refused(refusal)))) => Event::Failed(self.refusal(refusal)),
+            Ok(Some(Err(_)) | None) => Event::Unanswered,
+            Err(_) => Event::Lost,
         }
     }
 
@@ -271,106 +168,186 @@ impl Ledger {
             refusal => AcquireError::refused(self.lock.path.to_string(), refusal).into(),
         }
     }
-}
 
-/// What one claim may have begun, under one guard after the other.
-#[derive(Clone, Default)]
-pub(super) struct Begins(Arc<Mutex<Begun>>);
-
-#[derive(Default)]
-struct Begun {
-    /// The tokens of the guards that this claim has had. Under none of them anything ran.
-    unstarted: Vec<FencingToken>,
-    /// The data of the record of an earlier attempt, whose place the begins take.
-    before: Option<Vec<u8>>,
-}
-
-impl Begins {
-    /// Whether a record may say that the slot has begun.
-    pub(super) fn is_any(&self) -> bool {
-        !self.lock().unstarted.is_empty()
-    }
-
-    /// Decides whether the slot runs. If it does, remembers the record that is to be replaced, unless that is a begin of this
-    /// claim.
-    fn judge(
-        &self,
-        record: Option<Record>,
-        data: Option<&[u8]>,
-        may_be_forgotten: bool,
-        retry: bool,
-        token: FencingToken,
-    ) -> Verdict {
-        let mut begun = self.lock();
-        let is_own = record.as_ref().is_some_and(|record| begun.unstarted.contains(&record.token));
-        let verdict = verdict(record, may_be_forgotten, retry, token, &begun.unstarted);
-        if matches!(verdict, Verdict::Runs { .. }) && !is_own {
-            begun.before = data.map(<[u8]>::to_vec);
+    /// Writes in one transaction that the run has begun, and drops records. A record of an earlier attempt is deleted and
+    /// created again, so that its `ctime` is the begin of this one.
+    async fn write(&self, guard: &Guard, slot: &str, attempt: u32, rest: Rest) -> Heard {
+        let Rest { page, mut forgotten, dropped, .. } = rest;
+        let remaining = remaining(&page, &dropped);
+        dropped.iter().for_each(|kept| forgotten.add(&kept.name, slot, &remaining));
+        let version = Some(page.version);
+        let mut transaction = match dropped.is_empty() {
+            true => guard.transaction().check(&self.directory, version),
+            false => guard.transaction().set(&self.directory, forgotten.encode(), version),
+        };
+        for kept in dropped.iter().chain(&page.record) {
+            transaction = transaction.delete(self.path(&kept.name), Some(kept.stat.version));
         }
-        verdict
+        let options = NodeOptions::new().acl(self.lock.acl.clone());
+        let begun = self.begun(guard.token(), attempt).encode();
+        match transaction.create_with(self.path(slot), begun, options).commit().await {
+            Ok(_) => Event::Written,
+            Err(TransactionError::Lost(_)) => Event::Lost,
+            Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => Event::Unanswered,
+            Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
+                Event::Failed(ClaimError::NotAuthorized { path: self.directory.clone() })
+            }
+            // Somebody else has changed the records since the look, or an earlier transaction of ours has.
+            Err(TransactionError::Condition {
+                problem:
+                    ConditionProblem::NoNode
+                    | ConditionProblem::NodeExists
+                    | ConditionProblem::BadVersion
+                    | ConditionProblem::NotEmpty,
+                ..
+            }) => Event::Contested,
+            Err(error) => Event::Failed(ClaimError::refused(&self.directory, error)),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Begun> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn begun(&self, token: FencingToken, attempt: u32) -> RecordData {
+        let owner = self.lock.owner.clone();
+        RecordData { state: RecordState::Begun, owner, token: token.zxid(), attempt }
+    }
+
+    /// Writes the data of before in place of the begin of a run that nobody has taken, or deletes it if there are none.
+    async fn restore(&self, guard: &Guard, path: String, version: i32, before: Option<Vec<u8>>) -> Heard {
+        let transaction = match before {
+            Some(data) => guard.transaction().set(&path, data, Some(version)),
+            None => guard.transaction().delete(&path, Some(version)),
+        };
+        match transaction.commit().await {
+            Ok(_) => Event::Written,
+            Err(TransactionError::Lost(_)) => Event::Lost,
+            Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => Event::Unanswered,
+            Err(error) => {
+                warn!(path, %error, "a slot has begun by its record, and nobody runs it");
+                Event::Contested
+            }
+        }
     }
 }
 
-/// The begin of a run that was sent, while nobody has the turn. Dropped, it is taken back in the background: the caller has
-/// gone, or did not poll, so nothing runs. The lock is released after that.
-struct Untaken {
+/// What a look at the records shows beside the slot's own one, and what is to be dropped.
+struct Rest {
+    page: Page,
+    forgotten: Forgotten,
+    record: Option<Record>,
+    dropped: Vec<Kept>,
+}
+
+/// A claim under one guard.
+struct Claiming {
+    machine: recipe::Claim<Rest>,
+    begins: Begins,
     ledger: Arc<Ledger>,
     slot: Slot,
-    begins: Begins,
-    /// `None` once the caller has the turn.
+    session: Arc<ZkSession>,
+    /// `None` once the caller has it, or it is released.
     guard: Option<Guard>,
 }
 
-impl Untaken {
-    fn taken(&mut self) {
-        self.guard = None;
-    }
+type Heard = Event<Rest, ClaimError>;
+
+/// What a claim's caller is told.
+enum Told {
+    Claim(Claim),
+    Failed(ClaimError),
+    Displaced,
 }
 
-impl Drop for Untaken {
-    fn drop(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            let (ledger, slot, before) =
-                (self.ledger.clone(), self.slot.clone(), self.begins.lock().before.clone());
-            let session = guard.hold().session().clone();
-            session.finish_write(async move { ledger.take_back(guard, slot, before).await }.boxed());
+impl Procedure for Claiming {
+    type Heard = Heard;
+    type Outcome = Told;
+
+    const OUTLASTS_THE_SESSION: bool = true;
+
+    fn take_in(&mut self, heard: Heard) -> Performed<Heard, Told> {
+        let commands = self.machine.handle(&mut self.begins.lock(), heard);
+        let mut performed = Performed { next: Next::AsBefore, told: None };
+        for command in commands {
+            self.perform(command, &mut performed);
         }
+        if self.machine.is_ended() {
+            performed.next = Next::End;
+            // Dropped, it is released in the background.
+            self.guard = None;
+        }
+        performed
+    }
+
+    fn give_up(&mut self) -> Performed<Heard, Told> {
+        self.take_in(Event::GiveUp)
+    }
+
+    fn session(&self) -> &Arc<ZkSession> {
+        &self.session
     }
 }
 
-impl Ledger {
-    /// Takes the begin of a run back, if this guard has written it.
-    async fn take_back(&self, guard: Guard, slot: Slot, before: Option<Vec<u8>>) {
-        for _ in 0..TRIES {
-            // After a quorum's answer the begin is written, or is never written.
-            let page = match guard.verify().await {
-                Ok(()) => self.page(&guard, &slot).await,
-                Err(_) => return,
-            };
-            let Ok(Some(Page { record: Some(kept), .. })) = page else { return };
-            let record = Record::decode(&self.directory, &kept);
-            let is_ours =
-                |record: Record| record.state == RecordState::Begun && record.token == guard.token();
-            if !record.is_some_and(is_ours) {
-                return;
+impl Claiming {
+    fn perform(&mut self, command: Command<Rest, ClaimError>, performed: &mut Performed<Heard, Told>) {
+        if let Command::Tell(outcome) = command {
+            performed.told = Some(self.told(outcome));
+            return;
+        }
+        // What is under way does not count as a guard: it may be dropped, and the hold goes on.
+        let Some(guard) = self.guard.as_ref().map(Guard::uncounted) else { return };
+        let (ledger, slot) = (self.ledger.clone(), self.slot.as_str().to_owned());
+        let request = match command {
+            Command::Look => look(ledger, guard, slot).boxed(),
+            // Its parent exists, because the lock's directory is in it.
+            Command::Create => async move {
+                let (lock, directory) = (ledger.lock.clone(), ledger.directory.clone());
+                let created = guard.ask(|wire| requests::create_records(wire.client, lock, directory)).await;
+                ledger.heard(created, |_| Event::Created)
             }
-            let (path, version) = (self.path(slot.as_str()), Some(kept.stat.version));
-            let transaction = match &before {
-                Some(data) => guard.transaction().set(&path, data.clone(), version),
-                None => guard.transaction().delete(&path, version),
-            };
-            match transaction.commit().await {
-                Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {}
-                Ok(_) => return,
-                Err(error) => {
-                    warn!(path, %error, "a slot has begun by its record, and nobody runs it");
-                    return;
+            .boxed(),
+            Command::Prepare(rest) => async move { ledger.prepare(&guard, &slot, rest).await }.boxed(),
+            Command::Write(attempt, _, rest) => {
+                async move { ledger.write(&guard, &slot, attempt, rest).await }.boxed()
+            }
+            Command::Verify => {
+                async move { guard.verify().await.map_or_else(|_| Event::Lost, |()| Event::Verified) }.boxed()
+            }
+            Command::Release => {
+                let guard = self.guard.take().unwrap_or(guard);
+                // If the release is not confirmed, it goes on in the background.
+                guard.release().map(|_| Event::Released).boxed()
+            }
+            Command::Restore(record, before) => {
+                let path = ledger.path(&slot);
+                async move { ledger.restore(&guard, path, record.version, before).await }.boxed()
+            }
+            Command::Tell(_) => return,
+        };
+        performed.next = Next::Request(request);
+    }
+
+    fn told(&mut self, outcome: Outcome<Rest, ClaimError>) -> Told {
+        let ledger = &self.ledger;
+        let unconfirmed = || ClaimError::Unconfirmed { path: ledger.path(self.slot.as_str()) };
+        match outcome {
+            Outcome::Runs(attempt, version) => match self.guard.take() {
+                Some(guard) => {
+                    let begun = ledger.begun(guard.token(), attempt);
+                    let turn = Turn::new(guard, &ledger.directory, self.slot.as_str(), begun, version);
+                    Told::Claim(Claim::Turn(turn))
                 }
+                None => Told::Displaced,
+            },
+            Outcome::Done(page) => match page.rest.record {
+                Some(record) => Told::Claim(Claim::Done(record)),
+                None => Told::Failed(unconfirmed()),
+            },
+            Outcome::Forgotten(rest) => {
+                let (path, slot) = (ledger.lock.path.to_string(), self.slot.as_str().to_owned());
+                let (first, last) = rest.forgotten.range_of(&slot).cloned().unwrap_or_default();
+                Told::Failed(ClaimError::SlotForgotten { path, slot, first, last })
             }
+            Outcome::Unconfirmed => Told::Failed(unconfirmed()),
+            Outcome::Displaced => Told::Displaced,
+            Outcome::Failed(error) => Told::Failed(error),
         }
     }
 }
@@ -384,109 +361,11 @@ fn remaining<'a>(page: &'a Page, dropped: &[Kept]) -> Vec<&'a str> {
     remaining
 }
 
-/// Decides whether a slot runs, under the lock. So a run that has begun under another guard belongs to nobody alive.
-fn verdict(
-    record: Option<Record>,
-    may_be_forgotten: bool,
-    retry: bool,
-    token: FencingToken,
-    unstarted: &[FencingToken],
-) -> Verdict {
-    let Some(record) = record else {
-        return if may_be_forgotten { Verdict::Forgotten } else { Verdict::Runs { attempt: 1 } };
-    };
-    match record.state {
-        RecordState::Begun if record.token == token => Verdict::Ours { attempt: record.attempt },
-        // This claim has written it, and was told so too late. It is still the same attempt.
-        RecordState::Begun if unstarted.contains(&record.token) => Verdict::Runs { attempt: record.attempt },
-        RecordState::Begun | RecordState::Failed if retry => {
-            Verdict::Runs { attempt: record.attempt.saturating_add(1) }
-        }
-        RecordState::Begun | RecordState::Failed | RecordState::Succeeded => Verdict::Done(record),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::UNIX_EPOCH;
-
-    use super::*;
-
-    const OURS: i64 = 9;
-    const LOST: i64 = 8;
-
-    fn record(state: RecordState, token: i64) -> Record {
-        Record {
-            slot: "s".to_owned(),
-            path: "/lock/a.once/s".to_owned(),
-            state,
-            owner: String::new(),
-            token: FencingToken::new(token),
-            attempt: 2,
-            begun: UNIX_EPOCH,
-            ended: None,
-        }
-    }
-
-    /// That names up to this one were dropped matters only without a record.
-    fn verdict_on(state: RecordState, token: i64, retry: bool) -> Verdict {
-        let (ours, lost) = (FencingToken::new(OURS), FencingToken::new(LOST));
-        verdict(Some(record(state, token)), true, retry, ours, &[lost])
-    }
-
-    #[track_caller]
-    fn assert_done(state: RecordState, token: i64, retry: bool) {
-        assert_eq!(verdict_on(state, token, retry), Verdict::Done(record(state, token)));
-    }
-
-    #[test]
-    fn a_success_is_final() {
-        for token in [7, LOST, OURS] {
-            for retry in [false, true] {
-                assert_done(RecordState::Succeeded, token, retry);
-            }
-        }
-    }
-
-    #[test]
-    fn a_failed_or_abandoned_run_runs_again_only_if_asked_to() {
-        for state in [RecordState::Failed, RecordState::Begun] {
-            assert_done(state, 7, false);
-            assert_eq!(verdict_on(state, 7, true), Verdict::Runs { attempt: 3 });
-        }
-    }
-
-    #[test]
-    fn an_own_begin_is_recognised_with_and_without_retry() {
-        for retry in [false, true] {
-            assert_eq!(verdict_on(RecordState::Begun, OURS, retry), Verdict::Ours { attempt: 2 });
-            assert_eq!(verdict_on(RecordState::Begun, LOST, retry), Verdict::Runs { attempt: 2 });
-        }
-    }
-
-    /// A claim that loses the lock behind its begin, and begins again, still knows whose record it has replaced.
-    #[test]
-    fn a_begin_that_replaces_an_own_begin_takes_the_place_of_the_record_before_that() {
-        let begins = Begins::default();
-        begins.lock().unstarted = vec![FencingToken::new(LOST), FencingToken::new(OURS)];
-        let judge = |found: Option<(RecordState, i64, &[u8])>| {
-            let (data, record) = (found.map(|it| it.2), found.map(|(state, token, _)| record(state, token)));
-            let verdict = begins.judge(record, data, false, true, FencingToken::new(OURS));
-            assert!(matches!(verdict, Verdict::Runs { .. }), "{verdict:?}");
-            begins.lock().before.clone()
-        };
-        let failed = Some(b"failed".to_vec());
-        assert_eq!(judge(Some((RecordState::Failed, 7, b"failed"))), failed);
-        assert_eq!(judge(Some((RecordState::Begun, LOST, b"begun"))), failed);
-        assert_eq!(judge(None), None, "an operator has deleted it");
-    }
-
-    #[test]
-    fn without_a_record_a_slot_runs_unless_it_may_be_forgotten() {
-        let ours = FencingToken::new(OURS);
-        for retry in [false, true] {
-            assert_eq!(verdict(None, false, retry, ours, &[]), Verdict::Runs { attempt: 1 });
-            assert_eq!(verdict(None, true, retry, ours, &[]), Verdict::Forgotten);
-        }
-    }
+async fn look(ledger: Arc<Ledger>, guard: Guard, slot: String) -> Heard {
+    let (directory, name) = (ledger.directory.clone(), slot.clone());
+    let page = guard.ask(|wire| requests::page(wire.client, directory, name)).await;
+    ledger.heard(page, |page| match page.map(|page| ledger.read(page, &slot)).transpose() {
+        Ok(page) => Event::Looked(page),
+        Err(error) => Event::Failed(error),
+    })
 }

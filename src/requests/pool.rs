@@ -201,7 +201,7 @@ pub(crate) async fn admit(
 pub(crate) fn unmet(event: Event) -> admission::Event {
     match event {
         Event::Refused(refusal) => admission::Event::Refused(refusal),
-        Event::SessionOver(_) => admission::Event::SessionOver,
+        Event::SessionOver(end) => admission::Event::SessionOver(end),
         _ => admission::Event::Unanswered,
     }
 }

@@ -129,11 +129,17 @@ impl Procedure for Admitting {
     type Heard = Heard;
     type Outcome = Outcome;
 
+    const OUTLASTS_THE_SESSION: bool = false;
+
     fn take_in(&mut self, heard: Heard) -> Performed<Heard, Outcome> {
         if heard.event.is_news() {
             self.tries.answered();
         } else {
             self.tries.failed();
+        }
+        // A reply may say so before the connection's client knows.
+        if let Event::SessionOver(end) = heard.event {
+            self.session.lease().ended(end);
         }
         if let Some(watches) = heard.watches {
             self.watches = watches;
@@ -179,8 +185,6 @@ impl Admitting {
 
     fn handle(&mut self, event: Event) -> Performed<Heard, Outcome> {
         let commands = self.machine.handle(event);
-        // Its end is nothing to warn of while a transaction of ours may bring it about.
-        self.turnstile.iter().for_each(|turnstile| turnstile.expect_end(self.machine.may_pass()));
         let mut performed = Performed { next: Next::AsBefore, told: None };
         for command in commands {
             match command {
@@ -203,6 +207,8 @@ impl Admitting {
                 Command::Leave => performed.next = Next::Request(self.leave()),
             }
         }
+        // Its end is nothing to warn of while a transaction of ours may bring it about. Nothing is sent before the next poll.
+        self.turnstile.iter().for_each(|turnstile| turnstile.expect_end(self.machine.may_pass()));
         if self.machine.is_ended() {
             performed.next = Next::End;
         }
@@ -222,14 +228,14 @@ impl Admitting {
         let answer = self.session.requester().request_where(connection, request);
         async move {
             if let Some(pause) = pause
-                && pause.await.is_some()
+                && let Some(end) = pause.await
             {
-                return Event::SessionOver.into();
+                return Event::SessionOver(end).into();
             }
             match answer.await {
                 Answer::Given(heard, _) => heard,
                 Answer::Lost => Event::Unanswered.into(),
-                Answer::Over(_) => Event::SessionOver.into(),
+                Answer::Over(end) => Event::SessionOver(end).into(),
             }
         }
         .boxed()
@@ -311,7 +317,7 @@ impl Admitting {
 
     fn delay(&self) -> BoxFuture<'static, Heard> {
         let delay = self.session.pause(self.statement.permits().takeover_delay);
-        delay.map(|over| over.map_or(Event::Delayed, |_| Event::SessionOver).into()).boxed()
+        delay.map(|over| over.map_or(Event::Delayed, Event::SessionOver).into()).boxed()
     }
 
     /// It goes out on the connection on which our node in the turnstile was seen, and on no later one. Before a later
@@ -332,7 +338,7 @@ impl Admitting {
                     event
                 }
                 Answer::Lost => Event::Unanswered,
-                Answer::Over(_) => Event::SessionOver,
+                Answer::Over(end) => Event::SessionOver(end),
             })
         }
         .boxed()

@@ -4,6 +4,7 @@ use alloc::string::ToString;
 
 use super::*;
 use crate::contender::{Place, Sequence};
+use crate::event::SessionEnd;
 
 const STOCK: Stock = Stock::Permits(2);
 const KIND: Kind = Kind::Permit(1);
@@ -84,7 +85,7 @@ fn assert_ended(admission: &Admission, event: Event) {
     let mut admission = admission.clone();
     admission.handle(event);
     assert!(admission.is_ended(), "{admission:?}");
-    assert_eq!(admission.handle(Event::SessionOver), []);
+    assert_eq!(admission.handle(Event::SessionOver(SessionEnd::Expired)), []);
 }
 
 #[test]
@@ -96,10 +97,10 @@ fn looking() {
             (looked(1), vec![attempt()]),
             (looked(2), vec![Command::Watch(seen(2))]),
             (Event::Looked(Standing::Touched, None), vec![tell(Outcome::Displaced), Command::Depart]),
-            (Event::Looked(Standing::Gone, None), vec![Command::Settle]),
+            (Event::Looked(Standing::Gone, None), vec![Command::Spend, tell(Outcome::Displaced)]),
             (Event::Unanswered, vec![Command::Look]),
             (Event::Refused(refusal()), vec![tell(Outcome::Refused(refusal())), Command::Depart]),
-            (Event::SessionOver, vec![Command::Depart, tell(Outcome::Displaced)]),
+            (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
             (Event::GiveUp, vec![Command::Depart]),
             // No replies to a look.
             (Event::Delayed, vec![]),
@@ -151,7 +152,7 @@ fn waiting_for_room() {
         &waiting(&[looked(2), watched(2)]),
         vec![
             (Event::Changed, vec![Command::Look]),
-            (Event::Touched, vec![Command::Settle]),
+            (Event::Touched, vec![Command::Depart, tell(Outcome::Displaced)]),
             (Event::GiveUp, vec![Command::Depart]),
         ],
     );
@@ -166,10 +167,10 @@ fn attempting() {
         vec![
             (Event::Admitted(permit()), vec![Command::Spend, tell(Outcome::Admitted(permit(), Some(3)))]),
             (Event::PoolChanged, vec![Command::Look]),
-            (Event::NotHeld, vec![Command::Settle]),
+            (Event::NotHeld, vec![Command::Depart, tell(Outcome::Displaced)]),
             (Event::Unanswered, vec![Command::Settle]),
             (Event::Refused(refusal()), vec![tell(Outcome::Refused(refusal())), Command::Depart]),
-            (Event::SessionOver, vec![Command::Depart, tell(Outcome::Displaced)]),
+            (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
             // It goes on without its caller.
             (Event::GiveUp, vec![]),
         ],
@@ -182,7 +183,7 @@ fn attempting() {
             (Event::PoolChanged, vec![Command::Depart]),
             (Event::Unanswered, vec![Command::Settle]),
             (Event::Refused(refusal()), vec![Command::Depart]),
-            (Event::SessionOver, vec![Command::Depart]),
+            (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart]),
         ],
     );
 }
@@ -211,14 +212,43 @@ fn settling() {
             (Event::GiveUp, vec![]),
         ],
     );
-    for event in [settled(Standing::Touched), settled(Standing::Gone), unclear(), Event::SessionOver] {
+    for event in [
+        settled(Standing::Touched),
+        settled(Standing::Gone),
+        unclear(),
+        Event::SessionOver(SessionEnd::Expired),
+    ] {
         assert_ended(&admission, event);
     }
-    // No attempt was sent, so none comes late.
-    check(
-        &waiting(&[Event::Looked(Standing::Gone, None)]),
-        vec![(settled(Standing::Gone), vec![Command::Spend, tell(Outcome::Displaced)])],
-    );
+}
+
+/// A server that still shows our node as held is behind, or may not tell us more.
+#[test]
+fn an_attempt_in_doubt_is_settled_when_the_turnstile_is_lost() {
+    let displaced = vec![Command::ExpectLate, Command::Depart, tell(Outcome::Displaced)];
+    let lost = [
+        vec![Event::Looked(Standing::Gone, None)],
+        vec![looked(2), watched(2), Event::Touched],
+        vec![looked(1), Event::NotHeld],
+    ];
+    for lost in lost {
+        let admission = waiting(&[doubtful(), lost].concat());
+        check(
+            &admission,
+            vec![
+                (settled(Standing::Held), displaced.clone()),
+                (settled(Standing::Touched), displaced.clone()),
+                (Event::Unanswered, vec![Command::Settle]),
+                (
+                    Event::Settled(Settlement::Admitted(permit())),
+                    vec![Command::Spend, tell(Outcome::Admitted(permit(), None))],
+                ),
+            ],
+        );
+        let mut admission = admission;
+        admission.handle(Event::Unanswered);
+        check(&admission, vec![(settled(Standing::Held), displaced.clone())]);
+    }
 }
 
 #[test]
@@ -262,7 +292,7 @@ fn one_that_tries_does_not_wait() {
         &leaving,
         vec![
             (Event::Left, vec![tell(Outcome::Busy)]),
-            (Event::SessionOver, vec![Command::Depart, tell(Outcome::Displaced)]),
+            (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
             (Event::GiveUp, vec![]),
         ],
     );
@@ -296,7 +326,7 @@ fn the_takeover_delay_comes_between_the_look_and_the_attempt() {
         &queued,
         vec![
             (Event::Delayed, vec![attempt()]),
-            (Event::SessionOver, vec![Command::Depart, tell(Outcome::Displaced)]),
+            (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
             (Event::GiveUp, vec![Command::Depart]),
         ],
     );

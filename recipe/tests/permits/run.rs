@@ -1,7 +1,7 @@
 //! The steps: which are possible, and what each does.
 
 use zklock_recipe::admission::{Admission, Command, Event, Outcome, Seen, Settlement, Standing, Stated};
-use zklock_recipe::{Arrival, Kind, Patience, Takeover, Wish};
+use zklock_recipe::{Arrival, Kind, Patience, SessionEnd, Takeover, Wish};
 
 use crate::world::{
     Attempt, Breach, Caller, Contender, Half, InTurnstile, Mutant, Party, Pending, Permit, Pool, Reasons,
@@ -396,7 +396,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// Gives the machine an event, and performs what follows.
     fn feed(&mut self, party: Party, event: Event) {
-        let broken = self.mutate(party, &event);
+        let contender = &mut self.world.contenders[party];
+        // What was asked for is answered, whether or not the machine goes on by that.
+        let asked = match event {
+            Event::GiveUp => contender.pending.clone(),
+            _ => std::mem::replace(&mut contender.pending, Pending::Nothing),
+        };
+        if self.swallows(party, &event, &asked) {
+            return;
+        }
+        let broken = self.mutate(party, &event, &asked);
         let Some(machine) = &mut self.world.contenders[party].machine else { return };
         let in_vain = matches!(
             event,
@@ -412,12 +421,26 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         self.remember(party, in_vain, |reasons| &mut reasons.attempt);
         for command in commands {
-            self.perform(party, command);
+            self.perform(party, command, &asked);
+        }
+    }
+
+    /// Whether a mutant does not hear the event.
+    fn swallows(&self, party: Party, event: &Event, asked: &Pending) -> bool {
+        let gone = self.world.contenders[party].caller == Caller::Done;
+        let settles = matches!(asked, Pending::Settle | Pending::HalfSettled(_));
+        match (self.setup.mutant, event) {
+            (Some(Mutant::StopsAtSilence), Event::Unanswered) => settles && !gone,
+            (Some(Mutant::GivesItsDoubtUp), Event::Unanswered) => settles && gone,
+            (Some(Mutant::ForgetsThatItsCallerHasGone), Event::GiveUp) => {
+                settles || matches!(asked, Pending::Attempt(_) | Pending::Answered(_))
+            }
+            _ => false,
         }
     }
 
     /// What a mutant takes the event for.
-    fn mutate(&self, party: Party, event: &Event) -> Option<Event> {
+    fn mutate(&self, party: Party, event: &Event, asked: &Pending) -> Option<Event> {
         let mutant = self.setup.mutant?;
         let count = |seen: &Seen| {
             let mut seen = seen.clone();
@@ -433,12 +456,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Some(seen)
         };
-        let contender = &self.world.contenders[party];
         match event {
             Event::Looked(standing, Some((seen, stated))) => {
                 Some(Event::Looked(*standing, Some((count(seen)?, *stated))))
             }
-            Event::Watched(Some((seen, stated))) => match (mutant, &contender.pending) {
+            Event::Watched(Some((seen, stated))) => match (mutant, asked) {
                 (Mutant::TrustsItsFirstLook, Pending::Watch(before)) => {
                     Some(Event::Watched(Some((before.clone(), *stated))))
                 }
@@ -455,7 +477,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
-    fn perform(&mut self, party: Party, command: Command) {
+    fn perform(&mut self, party: Party, command: Command, asked: &Pending) {
         let contender = &mut self.world.contenders[party];
         match command {
             Command::Look => (contender.pending, contender.cut) = (Pending::Look, false),
@@ -471,11 +493,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Command::Wait => {
                 (self.witness)(Witness::Waited);
                 contender.pending = Pending::Wait { changed: false };
-                if self.setup.wishes[party].1 == Patience::Try {
-                    self.world.breach(Breach::TriedAndWaited);
-                }
+                self.waits(party);
             }
             Command::Delay => {
+                self.waits(party);
+                let contender = &mut self.world.contenders[party];
                 let mut reasons = contender.reasons;
                 reasons.room &= !self.is(Mutant::ForgetsThatItWaited);
                 reasons.attempt &= !self.is(Mutant::ForgetsItsAttempt);
@@ -485,7 +507,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.world.contenders[party].pending = Pending::Delay;
             }
             Command::Attempt(kind, seen) => {
-                let delayed = contender.pending == Pending::Delay;
+                let delayed = *asked == Pending::Delay;
                 let owes = contender.owes && !delayed;
                 let attempt = Attempt {
                     ticket: contender.ticket,
@@ -505,6 +527,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 (self.witness)(Witness::GivenBack);
                 self.give_back(party);
             }
+            // The caller has gone, so nobody hears it.
+            Command::Tell(_) if contender.caller != Caller::Waiting => {}
             Command::Tell(Outcome::Admitted(..)) => contender.caller = Caller::Held,
             Command::Tell(Outcome::Displaced) => self.requeue(party),
             Command::Tell(Outcome::Busy) => {
@@ -520,6 +544,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
             | Command::Tell(Outcome::Foreign | Outcome::Refused(_))) => {
                 unreachable!("{command:?}: the pool is there, and ours, and each reply is clear")
             }
+        }
+    }
+
+    fn waits(&mut self, party: Party) {
+        if self.setup.wishes[party].1 == Patience::Try {
+            self.world.breach(Breach::TriedAndWaited);
         }
     }
 
@@ -691,12 +721,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 return;
             }
             Pending::Attempt(attempt) => contender.strays.push(attempt),
-            Pending::Settle | Pending::HalfSettled(_)
-                if mutant == Some(Mutant::GivesItsDoubtUp) && contender.caller == Caller::Done =>
-            {
-                (contender.machine, contender.pending) = (None, Pending::Nothing);
-                return;
-            }
             _ => {}
         }
         let attempted = matches!(contender.pending, Pending::Attempt(_) | Pending::Answered(_));
@@ -727,7 +751,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Caller::Held => {}
             Caller::Lapsed => contender.caller = Caller::Done,
             Caller::Waiting if contender.machine.is_none() => self.requeue(party),
-            Caller::Idle | Caller::Waiting | Caller::Done => self.feed(party, Event::SessionOver),
+            Caller::Idle | Caller::Waiting | Caller::Done => {
+                self.feed(party, Event::SessionOver(SessionEnd::Expired))
+            }
         }
         self.world.contenders[party].departs = false;
     }

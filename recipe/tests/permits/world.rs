@@ -70,12 +70,17 @@ pub(crate) enum Mutant {
     WatchesPermitsOnly,
     /// Waits on when its connection, and so its watch, is lost.
     ForgetsThatItsWatchIsLost,
-    /// Takes an unknown outcome for a failure, and tries again at once, whether or not it still has the turnstile.
+    /// Takes an unknown outcome for a failure, and tries again at once, whether or not it still has the turnstile. Its transaction
+    /// does not check that either.
     TriesAgain,
     /// Has a lease that lasts longer than its session.
     OutlivesItsSession,
     /// Leaves the turnstile and forgets that an earlier transaction may still be carried out.
     ForgetsItsDoubt,
+    /// Waits for an answer that nobody gives when it asks what became of its transaction.
+    StopsAtSilence,
+    /// Goes on as if its caller had not gone while its transaction was under way.
+    ForgetsThatItsCallerHasGone,
     /// Takes a node in the turnstile that is gone for the end of its attempts, without looking for the permit.
     TakesGoneForFailed,
     /// Stops looking for its permit when nobody answers, once its caller has gone.

@@ -1,0 +1,350 @@
+//! The claim of a slot that runs once: whether it runs, the begin of its run, and what becomes of a begin that nobody takes.
+//!
+//! A claim holds the lock. It looks at the slot's record, and begins the run by one transaction that takes effect only while the
+//! lock is held, and only if the record is as it was seen.
+//!
+//! ```text
+//!            Create <---+  there are no records
+//!              |        |
+//!   Begin ---> Look ----+---> Tell(Done), Tell(Forgotten)
+//!              ^        |
+//!   Verify ----+        v                  written
+//!     ^        |     Prepare ---> Write ------------> Tell(Runs)
+//!     |        +------------------- | somebody else has changed the records
+//!     +---------- nobody answers ---+
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. The caller is told that the slot runs only under a guard with whose token the record says that the run has begun.
+//! 2. A claim that comes back under another guard knows the tokens under which it has sent a begin. Nothing ran under them, so a
+//!    record that has one of them is a begin of its own that came late, and no run.
+//! 3. A begin that may have been written, and whose caller is told anything else or has gone, is taken back while a guard lives:
+//!    the record of before is written again, or there is none again. A look comes after a quorum's answer, so a begin that was
+//!    sent before is written by then, or never.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// How often the records are looked at under one guard, if nobody answers or somebody else changes them.
+const TRIES: u32 = 16;
+
+/// How far a run has come, by its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Progress {
+    /// It has begun, and perhaps ended without a word.
+    Begun,
+    /// It has succeeded.
+    Succeeded,
+    /// It has failed.
+    Failed,
+}
+
+/// A slot's record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// How far the last run has come.
+    pub progress: Progress,
+    /// The token of the guard under which it began.
+    pub token: i64,
+    /// How many runs have begun, that one included.
+    pub attempt: u32,
+    /// The version of the record's node.
+    pub version: i32,
+    /// The node's data.
+    pub data: Vec<u8>,
+}
+
+/// What a look at the records shows. `P` is what else is needed of it to write: it is passed on as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Page<P> {
+    /// The slot's record, if there is one.
+    pub record: Option<Record>,
+    /// Whether a record of the slot may have been dropped.
+    pub may_be_forgotten: bool,
+    /// The rest.
+    pub rest: P,
+}
+
+/// What one claim remembers from one guard to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Begins {
+    /// The tokens of the guards under which it has sent a begin. Under none of them anything ran.
+    unstarted: Vec<i64>,
+    /// The data of the record of an earlier attempt, whose place the begins take.
+    before: Option<Vec<u8>>,
+}
+
+/// A claim under one guard. `P` is as in [`Page`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Claim<P> {
+    /// The guard's token.
+    token: i64,
+    retry: bool,
+    state: State<P>,
+    looks: u32,
+    /// Whether a caller waits to be told the outcome.
+    awaited: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State<P> {
+    Idle,
+    /// `Look` is out.
+    Looking,
+    /// `Create` is out.
+    Creating,
+    /// `Verify` is out, because a request was not answered.
+    Verifying,
+    /// `Prepare` is out, for this attempt in place of this record.
+    Preparing(u32, Option<Record>),
+    /// `Write` is out, for this attempt.
+    Writing(u32),
+    /// `Release` is out, because this page says that the slot must not run.
+    Releasing(Page<P>),
+    /// A begin is being taken back: `Verify` is out.
+    Settling,
+    /// As that: `Look` is out.
+    LookingBack,
+    /// As that: `Restore` is out.
+    Restoring,
+    Ended,
+}
+
+/// One input of a claim. `E` is an error that no repetition mends. A reply belongs to the last request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event<P, E> {
+    /// The lock is held.
+    Begin,
+    /// Reply to `Look`; nothing if there are no records at all.
+    Looked(Option<Page<P>>),
+    /// Reply to `Create`.
+    Created,
+    /// Reply to `Prepare`: what is to be written beside the begin.
+    Prepared(P),
+    /// Reply to `Write` or `Restore`: it took effect.
+    Written,
+    /// Reply to `Write` or `Restore`: it had no effect, because the records are not as they were seen.
+    Contested,
+    /// Reply to `Verify`: a quorum has answered, and the lock is held.
+    Verified,
+    /// Reply to `Release`, or there will be none.
+    Released,
+    /// The last request failed for good. It had no effect.
+    Failed(E),
+    /// The last request was not answered. It may have taken effect.
+    Unanswered,
+    /// The guard is lost.
+    Lost,
+    /// The caller has gone.
+    GiveUp,
+}
+
+/// One output of a claim. All but `Tell` are requests, and one event answers each. A new request takes the place of the last one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Command<P, E> {
+    /// Read the records.
+    Look,
+    /// Create the directory of the records.
+    Create,
+    /// Find out what is to be written beside the begin: which records are too many.
+    Prepare(P),
+    /// Write that this attempt has begun, in place of this record.
+    Write(u32, Option<Record>, P),
+    /// Ask a quorum whether the lock is held.
+    Verify,
+    /// Release the lock.
+    Release,
+    /// In place of our begin, which is this record, write the data of before, or delete it if there are none.
+    Restore(Record, Option<Vec<u8>>),
+    /// Tell the caller.
+    Tell(Outcome<P, E>),
+}
+
+/// What becomes of a claim, for its caller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome<P, E> {
+    /// The caller runs the slot: this attempt. Its record has this version.
+    Runs(u32, i32),
+    /// The slot must not run, as this record says. The lock is released.
+    Done(Page<P>),
+    /// Nobody knows whether the slot has run.
+    Forgotten(P),
+    /// Nobody knows what the records say.
+    Unconfirmed,
+    /// The guard was lost before a run began.
+    Displaced,
+    /// A request failed for good.
+    Failed(E),
+}
+
+/// What the records say of a slot.
+enum Verdict {
+    /// It must not run.
+    Done,
+    /// This very guard has begun it: this attempt.
+    Ours(u32),
+    /// It runs now, as this attempt.
+    Runs(u32),
+    /// Nobody knows whether it has run.
+    Forgotten,
+}
+
+impl Begins {
+    /// Whether a record may say that the slot has begun.
+    pub fn is_any(&self) -> bool {
+        !self.unstarted.is_empty()
+    }
+
+    /// Decides whether the slot runs, under the lock. So a run that has begun under another guard belongs to nobody alive.
+    fn judge<P>(&self, page: &Page<P>, retry: bool, token: i64) -> Verdict {
+        let Some(record) = &page.record else {
+            return if page.may_be_forgotten { Verdict::Forgotten } else { Verdict::Runs(1) };
+        };
+        match record.progress {
+            Progress::Begun if record.token == token => Verdict::Ours(record.attempt),
+            // This claim has written it, and was told so too late. It is still the same attempt.
+            Progress::Begun if self.unstarted.contains(&record.token) => Verdict::Runs(record.attempt),
+            Progress::Begun | Progress::Failed if retry => Verdict::Runs(record.attempt.saturating_add(1)),
+            Progress::Begun | Progress::Failed | Progress::Succeeded => Verdict::Done,
+        }
+    }
+
+    /// A begin is about to take the place of this record. If that is a begin of this claim, what it replaced counts.
+    fn replace(&mut self, record: Option<&Record>) {
+        if record.is_none_or(|record| !self.unstarted.contains(&record.token)) {
+            self.before = record.map(|record| record.data.clone());
+        }
+    }
+}
+
+impl<P> Claim<P> {
+    /// Makes a claim under the guard with this token. Slots run again that have not succeeded, if it is to `retry`.
+    pub fn new(token: i64, retry: bool) -> Self {
+        Self { token, retry, state: State::Idle, looks: 0, awaited: true }
+    }
+
+    /// Whether there is nothing more to do.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    /// Takes in one event, and returns the commands that follow from it. `begins` is what the claim remembers of earlier guards.
+    pub fn handle<E>(&mut self, begins: &mut Begins, event: Event<P, E>) -> Vec<Command<P, E>> {
+        use State::{
+            Creating, Idle, Looking, LookingBack, Preparing, Releasing, Restoring, Settling, Verifying,
+            Writing,
+        };
+        match (core::mem::replace(&mut self.state, State::Ended), event) {
+            (State::Ended, _) => vec![],
+            (Idle, Event::Begin) => self.look(begins),
+
+            // What was begun stays so: without the guard nothing can be written.
+            (Settling | LookingBack | Restoring, Event::Lost) => vec![],
+            (Settling, Event::Verified) => self.ask(LookingBack, Command::Look),
+            (LookingBack, Event::Looked(Some(Page { record: Some(record), .. })))
+                if record.progress == Progress::Begun && begins.unstarted.contains(&record.token) =>
+            {
+                self.ask(Restoring, Command::Restore(record, begins.before.clone()))
+            }
+            (LookingBack | Restoring, Event::Unanswered) if self.looks < TRIES => {
+                self.looks += 1;
+                self.ask(Settling, Command::Verify)
+            }
+            (state @ (Settling | LookingBack | Restoring), Event::GiveUp) => {
+                self.state = state;
+                vec![]
+            }
+            (LookingBack | Restoring, _) => vec![],
+
+            // The record counts, also if the release is not confirmed.
+            (Releasing(page), Event::Released | Event::Lost) => self.tell(Outcome::Done(page)),
+            (_, Event::Lost) => self.tell(Outcome::Displaced),
+            // The record is not this claim's. The lock is released in the background.
+            (Releasing(_), Event::GiveUp) => vec![],
+            (_, Event::GiveUp) => {
+                self.awaited = false;
+                self.take_back(begins)
+            }
+
+            (Looking, Event::Looked(None)) => self.ask(Creating, Command::Create),
+            (Looking, Event::Looked(Some(page))) => self.weigh(begins, page),
+            (Creating, Event::Created) | (Writing(_), Event::Contested) | (Verifying, Event::Verified) => {
+                self.look(begins)
+            }
+            (Preparing(attempt, record), Event::Prepared(rest)) => {
+                begins.replace(record.as_ref());
+                // From here on a record may say that the slot has begun, though nothing runs.
+                if !begins.unstarted.contains(&self.token) {
+                    begins.unstarted.push(self.token);
+                }
+                self.ask(Writing(attempt), Command::Write(attempt, record, rest))
+            }
+            // The record is a new node, whose version is zero.
+            (Writing(attempt), Event::Written) => self.tell(Outcome::Runs(attempt, 0)),
+            // The next look must come after a quorum's answer.
+            (Looking | Creating | Preparing(..) | Writing(_), Event::Unanswered) => {
+                self.ask(Verifying, Command::Verify)
+            }
+            (Looking | Creating | Preparing(..) | Writing(_), Event::Failed(error)) => {
+                self.fail(begins, Outcome::Failed(error))
+            }
+
+            // No reply to the last request.
+            (state, _) => {
+                self.state = state;
+                vec![]
+            }
+        }
+    }
+
+    fn weigh<E>(&mut self, begins: &Begins, page: Page<P>) -> Vec<Command<P, E>> {
+        match begins.judge(&page, self.retry, self.token) {
+            Verdict::Runs(attempt) => {
+                self.ask(State::Preparing(attempt, page.record), Command::Prepare(page.rest))
+            }
+            Verdict::Ours(attempt) => {
+                let version = page.record.map_or(0, |record| record.version);
+                self.tell(Outcome::Runs(attempt, version))
+            }
+            Verdict::Done => self.ask(State::Releasing(page), Command::Release),
+            Verdict::Forgotten => self.fail(begins, Outcome::Forgotten(page.rest)),
+        }
+    }
+
+    fn ask<E>(&mut self, state: State<P>, command: Command<P, E>) -> Vec<Command<P, E>> {
+        self.state = state;
+        vec![command]
+    }
+
+    fn look<E>(&mut self, begins: &Begins) -> Vec<Command<P, E>> {
+        if self.looks == TRIES {
+            return self.fail(begins, Outcome::Unconfirmed);
+        }
+        self.looks += 1;
+        self.ask(State::Looking, Command::Look)
+    }
+
+    fn fail<E>(&mut self, begins: &Begins, outcome: Outcome<P, E>) -> Vec<Command<P, E>> {
+        let mut commands = self.tell(outcome);
+        commands.extend(self.take_back(begins));
+        commands
+    }
+
+    /// Takes a begin back, if there may be one: of this guard, or of an earlier one.
+    fn take_back<E>(&mut self, begins: &Begins) -> Vec<Command<P, E>> {
+        if !begins.is_any() {
+            return vec![];
+        }
+        self.looks = 0;
+        self.ask(State::Settling, Command::Verify)
+    }
+
+    fn tell<E>(&mut self, outcome: Outcome<P, E>) -> Vec<Command<P, E>> {
+        let awaited = core::mem::replace(&mut self.awaited, false);
+        awaited.then_some(Command::Tell(outcome)).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

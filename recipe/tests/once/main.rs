@@ -1,0 +1,136 @@
+//! Every order in which a few processes can claim one slot, with the production [`Claim`](zklock_recipe::claim::Claim) in the
+//! middle, while connections break, callers go, guards are lost and processes die.
+//!
+//! The lock is another model's: here one process at a time holds it. What a claim asks for is carried out as a server does, each
+//! write only while the guard's node is there. The end of a run is one write here; that the shipped one is repeated is not explored.
+
+#[path = "../exploration/mod.rs"]
+mod exploration;
+
+mod run;
+mod world;
+
+use exploration::{explore, refute};
+use stateright::Property;
+use world::{Breach, Caller, Faults, Mutant, Setup, Witness, Witness::*, World};
+use zklock_recipe::claim::Progress;
+
+const ONCE: &str = "without a retry a slot runs at most once, and after a success never";
+const ALONE: &str = "a slot runs for one at a time";
+const RECORDED: &str = "a slot runs only when a record says so";
+const HONEST: &str = "nobody is told of a run that nobody ran";
+const KEPT: &str = "a success stays recorded";
+const CLEAN: &str = "no begin stays that nobody took";
+const ENDED: &str = "each claim has its answer, or ends without a caller";
+
+type Contest = exploration::Contest<Setup>;
+
+impl exploration::Setup for Setup {
+    type World = World;
+    type Step = run::Step;
+    type Witness = Witness;
+
+    fn first(&self) -> World {
+        World::new(self)
+    }
+
+    fn steps(&self, world: &World, steps: &mut Vec<run::Step>) {
+        if world.breach.is_none() {
+            world.steps(steps);
+        }
+    }
+
+    fn take(&self, world: &mut World, step: run::Step, witness: &impl Fn(Witness)) {
+        world.take(step, self, witness);
+    }
+
+    fn properties(&self) -> Vec<Property<Contest>> {
+        vec![
+            Contest::always(ONCE, |_, world| {
+                !matches!(world.breach, Some(Breach::Twice | Breach::AfterSuccess))
+            }),
+            Contest::always(ALONE, |_, world| world.breach != Some(Breach::Beside)),
+            Contest::always(RECORDED, |_, world| world.breach != Some(Breach::Unrecorded)),
+            Contest::always(HONEST, |_, world| world.breach != Some(Breach::Invented)),
+            Contest::always(KEPT, |_, world| {
+                !world.succeeded || world.node.is_some_and(|node| node.progress == Progress::Succeeded)
+            }),
+            Contest::always(CLEAN, |_, world| is_clean(world) || goes_on(world)),
+            Contest::always(ENDED, |_, world| is_ended(world) || goes_on(world)),
+            Contest::sometimes("the slot runs", |_, world| !world.ran.is_empty()),
+        ]
+    }
+}
+
+fn is_clean(world: &World) -> bool {
+    let begun = world.node.filter(|node| node.progress == Progress::Begun);
+    begun.is_none_or(|node| world.ran.contains(&node.token) || world.excused.contains(&node.token))
+}
+
+fn is_ended(world: &World) -> bool {
+    let ended = |caller| matches!(caller, Caller::Idle | Caller::Dead);
+    world.claimers.iter().all(|claimer| claimer.machine.is_none() && ended(claimer.caller))
+}
+
+/// Whether something is under way, or a rule is broken, so that nothing follows.
+fn goes_on(world: &World) -> bool {
+    world.breach.is_some() || !world.is_quiet()
+}
+
+const NONE: Faults = Faults { breaks: 0, departures: 0, losses: 0, evictions: 0, crashes: 0 };
+
+fn setup(retries: &'static [bool], claims: u8, faults: Faults) -> Setup {
+    Setup { retries, claims, faults, mutant: None }
+}
+
+#[test]
+fn a_slot_runs_once() {
+    explore(setup(&[false, false, false], 1, NONE), 283, &[Ran, ToldDone]);
+    explore(setup(&[true, false, true], 2, NONE), 7_899, &[Ran, RanAgain, ToldDone]);
+}
+
+#[test]
+fn connections_break() {
+    let faults = Faults { breaks: 3, ..NONE };
+    let occurrences = [Ran, RanAgain, Adopted, StrayApplied];
+    explore(setup(&[true, false], 2, faults), 4_759, &occurrences);
+}
+
+#[test]
+fn callers_go() {
+    let faults = Faults { departures: 2, breaks: 2, ..NONE };
+    explore(setup(&[true, false], 2, faults), 15_687, &[TakenBack, PutBack, StrayApplied]);
+}
+
+#[test]
+fn guards_are_lost() {
+    let faults = Faults { losses: 1, evictions: 1, departures: 1, breaks: 1, ..NONE };
+    explore(setup(&[true, false], 2, faults), 729_274, &[Displaced, BeganAgain, TakenBack]);
+}
+
+#[test]
+fn processes_die() {
+    let faults = Faults { crashes: 1, losses: 1, breaks: 1, ..NONE };
+    explore(setup(&[true, false, true], 1, faults), 142_303, &[LeftByTheDead, RanAgain, Displaced]);
+}
+
+/// Each with a setup in which it must be caught, and the rule that it breaks.
+#[test]
+fn each_mutant_is_caught() {
+    let cases = [
+        (Mutant::BeginsWithoutTheLock, setup(&[true, true], 1, Faults { evictions: 1, ..NONE }), ALONE),
+        (Mutant::TakesUnknownForBegun, setup(&[false], 1, Faults { breaks: 1, ..NONE }), RECORDED),
+        (Mutant::TakesUnknownForFailed, setup(&[false], 1, Faults { breaks: 1, ..NONE }), CLEAN),
+        (Mutant::ForgetsItsTokens, setup(&[false], 1, Faults { losses: 1, breaks: 1, ..NONE }), HONEST),
+        (Mutant::LeavesItsBegin, setup(&[false], 1, Faults { departures: 1, ..NONE }), CLEAN),
+        (Mutant::LooksTooEarly, setup(&[false], 1, Faults { departures: 1, ..NONE }), CLEAN),
+        (Mutant::ForgetsWhatItReplaced, setup(&[true, false], 2, Faults { departures: 1, ..NONE }), ONCE),
+        (Mutant::RetriesASuccess, setup(&[true], 2, NONE), ONCE),
+        (Mutant::RetriesUnasked, setup(&[false], 2, NONE), ONCE),
+        (Mutant::StopsAtSilence, setup(&[false], 1, Faults { breaks: 1, ..NONE }), ENDED),
+    ];
+    for (mutant, setup, rule) in cases {
+        println!("{mutant:?}: {rule}");
+        refute(Setup { mutant: Some(mutant), ..setup }, rule);
+    }
+}
