@@ -146,6 +146,12 @@ impl Ensemble {
         }
     }
 
+    /// Returns true if server `index` has ended by itself, as ZooKeeper does if it finds that it cannot go on, or if somebody
+    /// else ended it. It stays true until the server is [restarted](Self::restart) or [killed](Self::kill).
+    pub async fn has_exited(&self, index: usize) -> Result<bool, Error> {
+        Ok(self.server(index)?.has_exited().await)
+    }
+
     /// Changes a line of the `zoo.cfg` of server `index`, or adds it. The server reads it when it is
     /// [restarted](Self::restart), so one server after the other makes a rolling change of configuration.
     ///
@@ -161,11 +167,17 @@ impl Ensemble {
     }
 
     /// Freezes server `index`: its connections stay open, and it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Exited`] if the server [has ended by itself](Self::has_exited), [`Error::NotRunning`] if it is killed.
     pub async fn pause(&self, index: usize) -> Result<(), Error> {
         self.server(index)?.pause().await
     }
 
     /// Lets a paused server go on, as if no time had passed for it. Nothing happens if it was not paused.
+    ///
+    /// # Errors
+    /// As [`pause`](Self::pause).
     pub async fn unpause(&self, index: usize) -> Result<(), Error> {
         self.server(index)?.unpause().await
     }
@@ -317,7 +329,8 @@ impl Ensemble {
     }
 
     async fn has_quorum(&self) -> bool {
-        self.reachable().await.len() > self.servers.len() / 2
+        let exited = join_all(self.reachable().await.into_iter().map(Server::has_exited)).await;
+        exited.into_iter().filter(|exited| !exited).count() > self.servers.len() / 2
     }
 }
 

@@ -59,8 +59,10 @@ pub enum Error {
         id: i64,
     },
 
-    /// A server ended by itself while it was starting.
-    #[error("server {index} ended while starting; the end of its log:\n{log}")]
+    /// A server ended by itself, or somebody else ended it.
+    #[error(
+        "server {index} has ended by itself; restart({index}) starts it again. The end of its log:\n{log}"
+    )]
     Exited {
         /// The server.
         index: usize,

@@ -93,8 +93,8 @@ impl Server {
         let mut state = self.state.lock().await;
         match *state {
             State::Killed => return Err(Error::NotRunning { index: self.index, action: "paused" }),
-            State::Running => self.node.pause().await?,
-            State::Paused => {}
+            State::Running => self.signal(self.node.pause()).await?,
+            State::Paused => self.signal(async { Ok(()) }).await?,
         }
         *state = State::Paused;
         Ok(())
@@ -104,11 +104,29 @@ impl Server {
         let mut state = self.state.lock().await;
         match *state {
             State::Killed => return Err(Error::NotRunning { index: self.index, action: "unpaused" }),
-            State::Paused => self.node.unpause().await?,
-            State::Running => {}
+            State::Paused => self.signal(self.node.unpause()).await?,
+            State::Running => self.signal(async { Ok(()) }).await?,
         }
         *state = State::Running;
         Ok(())
+    }
+
+    /// Does this to a server that runs. One that has ended by itself is not signalled: another process may have its id.
+    async fn signal(&self, done: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+        if !self.node.has_exited().await {
+            match done.await {
+                // It may end at any moment.
+                Err(_) if self.node.has_exited().await => {}
+                done => return done,
+            }
+        }
+        Err(Error::Exited { index: self.index, log: self.node.log().await })
+    }
+
+    /// Whether the server was started, and ended though nobody killed it.
+    pub(crate) async fn has_exited(&self) -> bool {
+        let state = self.state.lock().await;
+        *state != State::Killed && self.node.has_exited().await
     }
 
     /// Asks the server a four-letter word.

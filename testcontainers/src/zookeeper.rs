@@ -43,6 +43,11 @@ impl ZooKeeper {
         self.ensemble.restart(0).await
     }
 
+    /// Returns true if the server has ended by itself; see [`Ensemble::has_exited`].
+    pub async fn has_exited(&self) -> Result<bool, Error> {
+        self.ensemble.has_exited(0).await
+    }
+
     /// Changes a line of the server's `zoo.cfg`, or adds it, for its next restart; see [`Ensemble::reconfigure`].
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use tokio::sync::RwLock;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Timer, sleep, sleep_until, timeout};
+use zklock_testcontainers::Error::Exited;
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Client as Operator, Error};
 
@@ -155,8 +156,14 @@ impl Injector {
                 }
             }
             Kind::PauseServer => {
-                // It may end by itself at any moment.
-                let _paused = ensemble.pause(server).await;
+                if let Err(error) = ensemble.pause(server).await {
+                    // If it has ended by itself, which it may at any moment, the end of its log is printed below.
+                    if !matches!(error, Exited { .. }) {
+                        eprintln!("torture: {error}");
+                    }
+                    self.servers.revive(server).await?;
+                    return Ok(None);
+                }
                 sleep(planned.lasts).await;
                 self.servers.revive(server).await?;
             }

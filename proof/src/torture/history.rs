@@ -347,7 +347,7 @@ impl Builder {
             Event::Unannounced { why } => *self.history.failures.entry(why.clone()).or_default() += 1,
             Event::Observes => self.collector.observes(*who),
             Event::Told { leader } => self.collector.tells(*who, *at, leader.clone()),
-            Event::Released { .. } | Event::Finished => {}
+            Event::Released { .. } | Event::Witnesses { .. } | Event::Finished => {}
         }
     }
 

@@ -67,6 +67,8 @@ pub(crate) enum Event {
     Observes,
     /// It was told who leads, or that nobody does.
     Told { leader: Option<Told> },
+    /// Its process has a guard beside the lock since the first instant. That was valid at the second one.
+    Witnesses { since: Instant, valid: Instant },
     /// It has been granted once more after the last fault, and contends no more.
     Finished,
 }
@@ -108,6 +110,12 @@ pub(crate) enum How {
     Try,
 }
 
+/// Why a claim failed whose record may say that its run has begun.
+pub(crate) const UNCONFIRMED: &str = "the begin of a run was not confirmed";
+
+/// How the reason of a contender begins whose guard was lost before it looked at it.
+pub(crate) const LOST_BY_THEN: &str = "granted, and lost by then";
+
 /// How an acquisition ended without a guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -120,6 +128,7 @@ pub(crate) enum Leaving {
     /// Its slot must not run: its record says so.
     Done {
         state: String,
+        owner: String,
         token: i64,
         attempt: u32,
     },

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use zklock::FencingToken;
 
-use super::record::{Event, Leaving, Record, Who};
+use super::record::{Event, LOST_BY_THEN, Leaving, Record, UNCONFIRMED, Who};
 use super::wish::{SlotName, Wish};
 use crate::harness::Instant;
 
@@ -13,14 +13,32 @@ use crate::harness::Instant;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
     pub(crate) runs: Vec<Run>,
-    /// The slots that claims were told are done, and by which record.
-    pub(crate) told: Vec<(SlotName, Kept)>,
-    /// How many claims were told that their slots are forgotten.
-    pub(crate) forgotten: u64,
+    /// All claims that have ended, or whose processes were killed.
+    pub(crate) claims: Vec<Claimed>,
+    /// What claims were told of slots that are done.
+    pub(crate) told: Vec<Told>,
+    /// The slots that claims were told are forgotten.
+    pub(crate) forgotten: Vec<SlotName>,
+    /// Since when, and until when, the session of a client certainly had its guards: the later instant by the client and the
+    /// earlier one.
+    pub(crate) witnessed: BTreeMap<(u16, Instant), Instant>,
     /// The records when all was over, by their slots.
     pub(crate) records: BTreeMap<String, Kept>,
     /// The ranges of names whose records were dropped by then.
     pub(crate) ranges: Vec<(String, String)>,
+}
+
+impl Runs {
+    /// Whether the record of the slot with this name was dropped.
+    pub(crate) fn is_dropped(&self, name: &str) -> bool {
+        self.ranges.iter().any(|(first, last)| (first.as_str()..=last.as_str()).contains(&name))
+    }
+
+    /// Whether the session of this client certainly had its guards all this time.
+    pub(crate) fn had_guards(&self, client: u16, from: Instant, until: Instant) -> bool {
+        let before = self.witnessed.range((client, Instant(0))..=(client, from));
+        before.last().is_some_and(|(_, valid)| *valid >= until)
+    }
 }
 
 /// A turn that a claim returned.
@@ -44,10 +62,32 @@ pub(crate) enum RunEnd {
     Recorded(Instant),
 }
 
+/// A claim of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claimed {
+    pub(crate) who: Who,
+    pub(crate) slot: SlotName,
+    pub(crate) asked: Instant,
+    /// If its process was killed, it ended earlier.
+    pub(crate) ended: Instant,
+    /// It said itself that its record may say that it has begun, though nothing ran.
+    pub(crate) is_unsure: bool,
+}
+
+/// What a claim was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) slot: SlotName,
+    pub(crate) kept: Kept,
+    pub(crate) asked: Instant,
+    pub(crate) at: Instant,
+}
+
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) state: String,
+    pub(crate) owner: String,
     pub(crate) token: i64,
     pub(crate) attempt: u32,
 }
@@ -56,7 +96,8 @@ pub(crate) struct Kept {
 #[derive(Default)]
 pub(crate) struct Collector {
     pub(crate) runs: Runs,
-    claiming: BTreeMap<Who, SlotName>,
+    /// Which slot, and since when.
+    claiming: BTreeMap<Who, (SlotName, Instant)>,
     /// The last run of each contender.
     running: BTreeMap<Who, Run>,
 }
@@ -67,27 +108,32 @@ impl Collector {
         match event {
             Event::Asks { wish, .. } => {
                 self.runs.runs.extend(self.running.remove(who));
-                self.claiming.remove(who);
+                self.claimed(*who, *at, false);
                 if let Wish::Run(slot) = wish {
-                    self.claiming.insert(*who, *slot);
+                    self.claiming.insert(*who, (*slot, *at));
                 }
             }
             Event::LeftWithout { why } => {
-                let slot = self.claiming.remove(who);
-                match (why, slot) {
-                    (Leaving::Done { state, token, attempt }, Some(slot)) => {
-                        let (state, token, attempt) = (state.clone(), *token, *attempt);
-                        self.runs.told.push((slot, Kept { state, token, attempt }));
+                let is_unsure = matches!(why, Leaving::Failed(why) if why == UNCONFIRMED || why.starts_with(LOST_BY_THEN));
+                let Some((slot, asked)) = self.claimed(*who, *at, is_unsure) else { return };
+                match why {
+                    Leaving::Done { state, owner, token, attempt } => {
+                        let (state, owner, token, attempt) = (state.clone(), owner.clone(), *token, *attempt);
+                        let kept = Kept { state, owner, token, attempt };
+                        self.runs.told.push(Told { slot, kept, asked, at: *at });
                     }
-                    (Leaving::Forgotten, _) => self.runs.forgotten += 1,
+                    Leaving::Forgotten => self.runs.forgotten.push(slot),
                     _ => {}
                 }
             }
             Event::Granted { token, .. } => {
-                if let Some(slot) = self.claiming.remove(who) {
+                if let Some((slot, _)) = self.claimed(*who, *at, false) {
                     let (token, granted, end) = (*token, *at, RunEnd::Open);
                     self.running.insert(*who, Run { who: *who, slot, token, granted, end });
                 }
+            }
+            Event::Witnesses { since, valid } => {
+                self.runs.witnessed.insert((who.client, *since), *valid);
             }
             Event::Releases { .. } => {
                 self.running.entry(*who).and_modify(|run| run.end = RunEnd::Unsure);
@@ -99,9 +145,76 @@ impl Collector {
         }
     }
 
+    /// The claim that has ended by now, if there is one.
+    fn claimed(&mut self, who: Who, ended: Instant, is_unsure: bool) -> Option<(SlotName, Instant)> {
+        let (slot, asked) = self.claiming.remove(&who)?;
+        self.runs.claims.push(Claimed { who, slot, asked, ended, is_unsure });
+        Some((slot, asked))
+    }
+
     pub(crate) fn finish(mut self) -> Runs {
+        for who in self.claiming.keys().copied().collect::<Vec<_>>() {
+            self.claimed(who, Instant(u64::MAX), false);
+        }
         self.runs.runs.extend(self.running.into_values());
         self.runs.runs.sort_by_key(|run| run.granted);
         self.runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::How;
+    use super::*;
+
+    const WHO: Who = Who { client: 1, task: 1 };
+
+    fn collected(events: impl IntoIterator<Item = Event>) -> Runs {
+        let mut collector = Collector::default();
+        for (event, at) in events.into_iter().zip((1..).map(Instant)) {
+            collector.said(&Record { at, who: WHO, event });
+        }
+        collector.finish()
+    }
+
+    fn asks(number: u64) -> [Event; 1] {
+        let wish = Wish::Run(SlotName { number, fails: false });
+        [Event::Asks { wish, how: How::Wait, patience: None, delayed: false }]
+    }
+
+    fn leaves(why: Leaving) -> [Event; 1] {
+        [Event::LeftWithout { why }]
+    }
+
+    #[test]
+    fn each_claim_is_kept_with_what_it_was_told() {
+        let lost = Leaving::Failed(format!("{LOST_BY_THEN}: a reason"));
+        let done =
+            Leaving::Done { state: "begun".to_owned(), owner: "c2.1".to_owned(), token: 7, attempt: 1 };
+        let runs = collected(
+            [asks(1), leaves(Leaving::Forgotten), asks(2), leaves(Leaving::Failed(UNCONFIRMED.to_owned()))]
+                .into_iter()
+                .chain([asks(3), leaves(lost), asks(4), leaves(done), asks(5), asks(6)])
+                .flatten(),
+        );
+        assert_eq!(runs.forgotten, [SlotName { number: 1, fails: false }]);
+        let claims = runs.claims.iter().map(|it| (it.slot.number, it.asked.0, it.ended.0, it.is_unsure));
+        let ends = [(1, 1, 2, false), (2, 3, 4, true), (3, 5, 6, true), (4, 7, 8, false)];
+        // Its process was killed; the last one, too.
+        let killed = [(5, 9, 10, false), (6, 10, u64::MAX, false)];
+        assert_eq!(claims.collect::<Vec<_>>(), [&ends[..], &killed].concat());
+        let [told] = &runs.told[..] else { panic!("{:?}", runs.told) };
+        assert_eq!((told.slot.number, told.kept.token, told.asked.0, told.at.0), (4, 7, 7, 8));
+        assert_eq!(told.kept.owner, "c2.1");
+    }
+
+    #[test]
+    fn a_session_has_its_guards_from_one_look_to_the_next_and_not_across_a_loss() {
+        let look = |since, valid| Event::Witnesses { since: Instant(since), valid: Instant(valid) };
+        let runs = collected([look(10, 10), look(10, 20), look(30, 30), look(30, 40)]);
+        let had = |from, until| runs.had_guards(1, Instant(from), Instant(until));
+        assert!(had(10, 20) && had(15, 16) && had(30, 40));
+        assert!(!had(9, 20) && !had(10, 21) && !had(20, 30) && !had(15, 35));
+        assert!(!runs.had_guards(2, Instant(15), Instant(16)));
     }
 }

@@ -56,7 +56,7 @@ impl Scene {
 
     pub(crate) fn hear(&self, heard: &Heard) {
         match heard {
-            Heard::Said(Record { event: Event::Holds { .. }, .. }) => {}
+            Heard::Said(Record { event: Event::Holds { .. } | Event::Witnesses { .. }, .. }) => {}
             Heard::Said(record) => self.0.send_modify(|present| present.said(record)),
             Heard::Killed { client, .. } | Heard::Crashed { client, .. } => self.0.send_modify(|present| {
                 present.holding.retain(|who, _| who.client != *client);
@@ -179,7 +179,7 @@ impl Present {
             Event::Neglected { .. } | Event::Holds { .. } | Event::Released { .. } => {}
             Event::Proclaims { .. } | Event::Unannounced { .. } => {}
             Event::Shares { .. } | Event::Claims | Event::Outlived => {}
-            Event::Enters | Event::Entered { .. } => {}
+            Event::Enters | Event::Entered { .. } | Event::Witnesses { .. } => {}
         }
     }
 }

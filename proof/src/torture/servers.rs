@@ -100,15 +100,14 @@ impl Servers {
     }
 
     /// Lets a server go on that is paused, and starts one again that is not running. ZooKeeper ends by itself if it finds that it
-    /// cannot go on, and relies on an init system.
+    /// cannot go on, and relies on an init system. Then this prints the end of its log.
     pub(crate) async fn revive(&self, server: usize) -> anyhow::Result<()> {
-        // An error says that it is not running.
-        if self.ensemble.unpause(server).await.is_err() {
-            if let Ok(Err(error)) = timeout(ANSWER, self.ensemble.wait_until_serving()).await {
-                eprintln!("torture: {error}");
-            }
+        if let Err(error) = self.ensemble.unpause(server).await {
+            eprintln!("torture: {error}");
             // With other servers in trouble it may wait for them in vain; it is up all the same.
-            let _ = timeout(PATIENCE, self.ensemble.restart(server)).await;
+            if let Ok(Err(error)) = timeout(PATIENCE, self.ensemble.restart(server)).await {
+                eprintln!("torture: server {server} was not started again: {error}");
+            }
         }
         Ok(())
     }

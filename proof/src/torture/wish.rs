@@ -154,6 +154,11 @@ pub(crate) fn path(lock: usize) -> String {
     }
 }
 
+/// The directory of the lock that a client's witness holds, and nobody else wants.
+pub(crate) fn beside(client: u16) -> String {
+    format!("{ROOT}/beside-{client}")
+}
+
 /// The name of a lock's directory below [`ROOT`].
 pub(crate) fn key(lock: usize) -> String {
     path(lock).rsplit('/').next().unwrap_or_default().to_owned()

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
 use super::log::tail;
@@ -155,6 +155,7 @@ impl Process {
 
         let mut command = vec![installation.java.display().to_string()];
         command.push("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".into());
+        command.push("-Dorg.apache.logging.log4j.level=warn".into());
         command.extend(options.jvm_flags());
         command.extend(["-cp".into(), installation.class_path.clone(), MAIN.into()]);
         command.push(config.display().to_string());
@@ -206,6 +207,7 @@ impl Process {
         let deadline = Instant::now() + PATIENCE;
         while has_a_thread_that_runs(server) {
             if Instant::now() > deadline {
+                self.signal(Signal::CONT)?;
                 return Err(Error::io("stop ZooKeeper's process")(std::io::ErrorKind::TimedOut.into()));
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -227,13 +229,23 @@ impl Process {
 
     pub(crate) async fn has_exited(&self) -> bool {
         match &mut *self.running() {
-            Some(running) => !matches!(running.keeper.try_wait(), Ok(None)),
+            Some(running) => {
+                // The keeper ends right after the server.
+                let is_gone = test_kill_process(running.server).is_err();
+                let ended = if is_gone { running.keeper.wait().map(Some) } else { running.keeper.try_wait() };
+                !matches!(ended, Ok(None))
+            }
             None => true,
         }
     }
 
     pub(crate) async fn log(&self) -> String {
-        tail(&fs::read_to_string(self.directory.path().join("log")).unwrap_or_default())
+        let log = tail(&fs::read_to_string(self.directory.path().join("log")).unwrap_or_default());
+        match self.running().as_mut().map(|running| running.keeper.try_wait()) {
+            // A process that is killed has logged nothing of that.
+            Some(Ok(Some(status))) => format!("{log}\nits process ended with {status}"),
+            _ => log,
+        }
     }
 
     pub(crate) fn client_address(&self) -> String {

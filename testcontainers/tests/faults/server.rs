@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::common::{PERSISTENT, connect, connect_for, eventually};
-use zklock_testcontainers::{Error, ZooKeeper};
+use crate::common::{PERSISTENT, connect, connect_for, eventually, kill_from_outside};
+use zklock_testcontainers::{Ensemble, Error, ZooKeeper};
 
 #[tokio::test]
 async fn it_serves_once_start_returns() {
@@ -49,6 +49,34 @@ async fn a_killed_server_cannot_be_paused() {
     assert!(matches!(zk.pause().await, Err(Error::NotRunning { index: 0, .. })));
     zk.restart().await.unwrap();
     zk.admin("srvr").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_ends_by_itself_is_noticed_and_starts_again() {
+    let ensemble = Ensemble::start(1).await.unwrap();
+    let client = connect(&ensemble.connect_string()).await;
+    client.create("/kept", b"yes", &PERSISTENT).await.unwrap();
+    assert!(!ensemble.has_exited(0).await.unwrap());
+    ensemble.pause(0).await.unwrap();
+    assert!(!ensemble.has_exited(0).await.unwrap(), "it is merely paused");
+    ensemble.unpause(0).await.unwrap();
+
+    kill_from_outside(&ensemble).await;
+    eventually("the server's end", Duration::from_secs(20), || async {
+        ensemble.has_exited(0).await.unwrap().then_some(())
+    })
+    .await;
+    let [paused, unpaused] = [ensemble.pause(0).await, ensemble.unpause(0).await];
+    for refused in [paused, unpaused] {
+        assert!(matches!(&refused, Err(Error::Exited { index: 0, log }) if !log.is_empty()), "{refused:?}");
+    }
+
+    ensemble.restart(0).await.unwrap();
+    assert!(!ensemble.has_exited(0).await.unwrap());
+    let client = connect(&ensemble.connect_string()).await;
+    assert_eq!(client.get_data("/kept").await.unwrap().0, b"yes");
+    ensemble.kill(0).await.unwrap();
+    assert!(!ensemble.has_exited(0).await.unwrap(), "it was killed");
 }
 
 #[tokio::test]

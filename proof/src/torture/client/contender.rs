@@ -17,7 +17,7 @@ use crate::harness::Instant;
 use crate::harness::register::{Answer, Desk, Request};
 use crate::torture::mode::{Extras, Rules, rules};
 use crate::torture::part::Part;
-use crate::torture::record::{Entry, Event, How, Leaving, Seen, Who};
+use crate::torture::record::{Entry, Event, How, LOST_BY_THEN, Leaving, Seen, Who};
 use crate::torture::wish::{Claim, log, value};
 
 /// How often a holder looks at its guard.
@@ -136,7 +136,7 @@ impl Contender {
         let mut watch = Watch { seen: Seen { valid: at, promised: None } };
         if let Some((_, reason)) = watch.look(held.as_ref()) {
             // It was not valid at any time since this instant, so it counts as no guard.
-            let why = Leaving::Failed(format!("granted, and lost by then: {reason}"));
+            let why = Leaving::Failed(format!("{LOST_BY_THEN}: {reason}"));
             self.who.says_at(at, Event::LeftWithout { why })?;
             return Ok(false);
         }

@@ -1,4 +1,5 @@
-//! A client process: one session, and a task or two that contend, hold, write, and lose; in some, one that observes.
+//! A client process: one session, and a task or two that contend, hold, write, and lose; in some, one that observes, or one that
+//! witnesses how long the session has its guards.
 
 mod alone;
 mod contender;
@@ -8,6 +9,7 @@ mod orders;
 mod peer;
 mod pooled;
 mod turned;
+mod witness;
 mod zklock;
 
 use std::sync::Arc;
@@ -27,12 +29,15 @@ pub(super) use orders::Order;
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let mut orders = orders::follow()?;
     slew::confirm(part.slew).await?;
-    let mut observer = None;
+    let mut others = JoinSet::new();
     let contest: Arc<dyn Contest> = match part.setup.lock {
         Recipe::Zklock => {
             let zklock = Arc::new(zklock::Zklock::open(&part).await?);
             if rules(part.setup.mode).observes(part.number) {
-                observer = Some(tokio::spawn(observer::run(part.number, zklock.clone(), orders.clone())));
+                others.spawn(observer::run(part.number, zklock.clone(), orders.clone()));
+            }
+            if rules(part.setup.mode).has_witnesses() {
+                others.spawn(witness::run(part.number, zklock.clone(), orders.clone()));
             }
             zklock
         }
@@ -47,8 +52,8 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     while let Some(ended) = tasks.join_next().await {
         ended??;
     }
-    if let Some(observer) = observer {
-        observer.await??;
+    while let Some(ended) = others.join_next().await {
+        ended??;
     }
     // Its session is to be there, and idle, while the servers are asked what is left.
     orders.end().await;

@@ -19,7 +19,7 @@ pub(crate) enum Order {
     Delay(Duration),
     /// Each contender is to be granted once more, and then to stop.
     Finish,
-    /// Observers are to observe no more.
+    /// Observers are to observe no more, and witnesses are to let go.
     LookAway,
     /// The session is to be closed, and the process to end.
     End,
@@ -90,7 +90,7 @@ impl Orders {
         }
     }
 
-    /// Resolves once observers are to observe no more.
+    /// Resolves once observers and witnesses are to stop.
     pub(super) async fn look_away(&mut self) {
         let _ended = self.0.wait_for(|present| present.look_away).await;
     }

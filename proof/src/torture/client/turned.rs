@@ -34,7 +34,7 @@ pub(super) fn held(claim: Claim, slot: SlotName) -> Acquired {
         }
         Claim::Done(record) => {
             let (state, token) = (record.state.to_string(), record.token.zxid());
-            Err(Leaving::Done { state, token, attempt: record.attempt })
+            Err(Leaving::Done { state, owner: record.owner, token, attempt: record.attempt })
         }
     }
 }

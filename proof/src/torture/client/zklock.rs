@@ -20,8 +20,8 @@ use super::pooled::Pooled;
 use super::turned;
 use crate::torture::mode::rules;
 use crate::torture::part::{Part, Setup};
-use crate::torture::record::{Leaving, Who};
-use crate::torture::wish::{CAPACITY, Claim, ELECTION, ROOT, SLOTS, Wish, key, path};
+use crate::torture::record::{Leaving, UNCONFIRMED, Who};
+use crate::torture::wish::{CAPACITY, Claim, ELECTION, ROOT, SLOTS, Wish, beside, key, path};
 
 /// How long there may be no server to begin with.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -83,6 +83,12 @@ impl Zklock {
     /// Begins to observe who leads.
     pub(super) async fn observe(&self) -> Result<Observer<Leader>, Leaving> {
         Ok(self.living().await?.session.election(ELECTION).map_err(invalid)?.observe())
+    }
+
+    /// Acquires the lock of this process's witness.
+    pub(super) async fn beside(&self, client: u16) -> Result<Guard, Leaving> {
+        let lock = self.living().await?.session.lock(&beside(client)).map_err(invalid)?;
+        lock.acquire().await.map_err(leaving)
     }
 }
 
@@ -300,7 +306,7 @@ fn not_claimed(error: ClaimError) -> Leaving {
         ClaimError::Acquire(error) => leaving(error),
         ClaimError::SlotForgotten { .. } => Leaving::Forgotten,
         // Without its path, so that they are counted together.
-        ClaimError::Unconfirmed { .. } => Leaving::Failed("the begin of a run was not confirmed".to_owned()),
+        ClaimError::Unconfirmed { .. } => Leaving::Failed(UNCONFIRMED.to_owned()),
         error => Leaving::Failed(error.to_string()),
     }
 }

@@ -7,6 +7,7 @@ use fastrand::Rng;
 use super::rules::Rules;
 use crate::harness::Instant;
 use crate::torture::history::History;
+use crate::torture::record::Who;
 use crate::torture::runs::{Kept, Run, RunEnd, Runs};
 use crate::torture::wish::{SlotName, Wish};
 
@@ -35,6 +36,11 @@ impl Rules for SlotsThatRunOnce {
         1
     }
 
+    /// They say of a begin that nobody runs whether it had to be taken back.
+    fn has_witnesses(&self) -> bool {
+        true
+    }
+
     fn broken(&self, history: &History) -> Vec<String> {
         let runs = &history.runs;
         let of_slot = by_slot(runs);
@@ -54,16 +60,23 @@ impl Rules for SlotsThatRunOnce {
                 broken.extend(unrecorded(runs, last));
             }
         }
-        let told = runs.told.iter().map(|(slot, kept)| (slot.number, kept));
-        let kept = runs.records.iter().filter_map(|(name, kept)| Some((SlotName::number_of(name)?, kept)));
-        for (slot, kept) in told.chain(kept) {
+        let told = runs.told.iter().map(|told| (told.slot.number, &told.kept, (told.asked, told.at)));
+        // The records were read when all was over.
+        let last = (Instant(u64::MAX), Instant(u64::MAX));
+        let records = runs.records.iter();
+        let kept = records.filter_map(|(name, kept)| Some((SlotName::number_of(name)?, kept, last)));
+        for (slot, kept, (asked, at)) in told.chain(kept) {
             let all = of_slot.get(&slot).map(Vec::as_slice).unwrap_or_default();
-            if !is_true(kept, all) {
+            if !is_true(kept, all, asked) && !is_left(history, slot, kept, at) {
                 broken.push(format!("a record of slot {slot} was invented: {kept:?} of {all:?}"));
             }
             if kept.attempt > 1 && !slot_retries(slot) {
                 broken.push(format!("slot {slot} began {} times without a retry", kept.attempt));
             }
+        }
+        // Ranges only grow.
+        for name in runs.forgotten.iter().map(SlotName::to_string).filter(|name| !runs.is_dropped(name)) {
+            broken.push(format!("{name} was told to be forgotten, and no record of it was ever dropped"));
         }
         broken
     }
@@ -71,7 +84,7 @@ impl Rules for SlotsThatRunOnce {
     fn unproven(&self, history: &History) -> Vec<&'static str> {
         let runs = &history.runs;
         let of_slot = by_slot(runs);
-        let told = |state: &str| runs.told.iter().any(|(_, kept)| kept.state == state);
+        let told = |state: &str| runs.told.iter().any(|told| told.kept.state == state);
         let again = |before: fn(&Run) -> bool| {
             of_slot.values().any(|all| all.iter().rev().skip(1).any(|run| before(run)))
         };
@@ -81,7 +94,8 @@ impl Rules for SlotsThatRunOnce {
             (told("begun"), "no claim was told of a run that never ended"),
             (again(|run| run.slot.fails), "no slot ran again after a failure"),
             (again(|run| run.end == RunEnd::Open), "no slot ran again after its holder had vanished"),
-            (runs.forgotten > 0, "no claim was told that its slot is forgotten"),
+            (!runs.forgotten.is_empty(), "no claim was told that its slot is forgotten"),
+            (!runs.witnessed.is_empty(), "no session was known to have its guards"),
         ];
         proofs.into_iter().filter(|(shown, _)| !shown).map(|(_, missing)| missing).collect()
     }
@@ -113,10 +127,43 @@ fn is_success(run: &Run) -> bool {
     !run.slot.fails && matches!(run.end, RunEnd::Recorded(_))
 }
 
-/// Whether what a record says of the end of a run is what its holder recorded. Nobody may have seen that a run began.
-fn is_true(kept: &Kept, all: &[&Run]) -> bool {
+/// Whether a claim that was made at this instant may be told this of one of these runs.
+fn is_true(kept: &Kept, all: &[&Run], asked: Instant) -> bool {
     let its = all.iter().find(|run| zxid(run) == Some(kept.token));
-    kept.state == "begun" || its.is_some_and(|run| run.end != RunEnd::Open && state(run) == kept.state)
+    its.is_some_and(|run| match run.end {
+        RunEnd::Recorded(by) if kept.state == "begun" => asked <= by,
+        RunEnd::Open => kept.state == "begun",
+        RunEnd::Unsure | RunEnd::Recorded(_) => kept.state == "begun" || kept.state == state(run),
+    })
+}
+
+/// Whether a record that was read by this instant may say that a run has begun, though no claim returned it. A claim takes
+/// its begin back if nobody runs it. It cannot do so if its process is killed, or its guard is lost. Or it says that it is
+/// unsure.
+fn is_left(history: &History, slot: u64, kept: &Kept, at: Instant) -> bool {
+    let Ok(owner) = kept.owner.parse::<Who>() else { return false };
+    let granted = || history.holds.iter().filter_map(|hold| Some((hold.token?.zxid(), hold)));
+    if kept.state != "begun" || granted().any(|(zxid, _)| zxid == kept.token) {
+        return false;
+    }
+    // The node of the claim is gone by the next grant.
+    let gone = granted().filter(|(zxid, _)| *zxid > kept.token).map(|(_, hold)| hold.granted).min();
+    let until = gone.unwrap_or(at).min(at);
+    let claims = history.runs.claims.iter().filter(|claim| claim.who == owner && claim.slot.number == slot);
+    // Tokens grow, so a grant before the claim has a lower one, and one that was asked for after it has a higher one.
+    let mut claims = claims.filter(|claim| {
+        granted().all(|(zxid, hold)| match zxid < kept.token {
+            true => hold.asked < claim.ended,
+            false => hold.granted > claim.asked,
+        })
+    });
+    claims.any(|claim| {
+        let is_touched = history.faults.iter().any(|fault| {
+            let is_meanwhile = fault.at <= until && fault.until >= claim.asked;
+            fault.node == Some(kept.token) || (fault.kind.is_act() && is_meanwhile)
+        });
+        claim.is_unsure || is_touched || !history.runs.had_guards(owner.client, claim.asked, until)
+    })
 }
 
 /// Whether the end of the last run of a slot was recorded, and has no record.
@@ -126,7 +173,7 @@ fn unrecorded(runs: &Runs, last: &Run) -> Option<String> {
         // A claim may have begun a failed slot again, and nobody ever held its turn.
         Some(kept) if last.slot.fails && last.slot.retries() => Some(kept.token) >= zxid(last),
         Some(kept) => kept.state == state(last) && Some(kept.token) == zxid(last),
-        None => runs.ranges.iter().any(|(first, last)| (first..=last).contains(&&name)),
+        None => runs.is_dropped(&name),
     };
     (!is_kept).then(|| format!("the end of {last:?} is lost: {:?}", runs.records.get(&name)))
 }
@@ -136,7 +183,10 @@ mod tests {
     use zklock::FencingToken;
 
     use super::*;
-    use crate::torture::record::Who;
+    use crate::torture::history::{Fault, Hold};
+    use crate::torture::runs::{Claimed, Told};
+    use crate::torture::schedule::Kind;
+    use crate::torture::wish::Claim;
 
     /// Without a retry.
     const ONCE: u64 = 101;
@@ -153,7 +203,12 @@ mod tests {
     }
 
     fn kept(state: &str, token: i64) -> Kept {
-        Kept { state: state.to_owned(), token, attempt: 1 }
+        Kept { state: state.to_owned(), owner: "c1.1".to_owned(), token, attempt: 1 }
+    }
+
+    fn told(number: u64, kept: Kept) -> Told {
+        let slot = SlotName { number, fails: false };
+        Told { slot, kept, asked: Instant(9), at: Instant(50) }
     }
 
     fn name(number: u64) -> String {
@@ -172,21 +227,21 @@ mod tests {
         ];
         let records =
             [(AGAIN, kept("succeeded", 2)), (ONCE, kept("succeeded", 3)), (AGAIN + 3, kept("begun", 5))];
-        let slot = |number| SlotName { number, fails: false };
         let told = [(AGAIN, kept("failed", 1)), (ONCE, kept("succeeded", 3)), (AGAIN + 3, kept("begun", 4))];
         Runs {
             runs,
-            told: told.map(|(number, kept)| (slot(number), kept)).to_vec(),
-            forgotten: 1,
+            claims: Vec::new(),
+            told: told.map(|(number, kept)| self::told(number, kept)).to_vec(),
+            forgotten: vec![SlotName { number: ONCE - 5, fails: true }],
+            witnessed: [((1, Instant(10)), Instant(60))].into(),
             records: records.into_iter().map(|(number, kept)| (name(number), kept)).collect(),
             ranges: vec![(name(ONCE - 9), name(ONCE - 1))],
         }
     }
 
     fn judged(spoil: impl FnOnce(&mut Runs)) -> [usize; 2] {
-        let mut runs = good();
-        spoil(&mut runs);
-        let history = History { runs, ..History::default() };
+        let mut history = History { runs: good(), ..History::default() };
+        spoil(&mut history.runs);
         [SlotsThatRunOnce.broken(&history).len(), SlotsThatRunOnce.unproven(&history).len()]
     }
 
@@ -197,8 +252,9 @@ mod tests {
 
     #[test]
     fn a_slot_that_begins_twice_without_a_retry_is_broken() {
-        assert_eq!(judged(|runs| runs.runs[3].slot.number = ONCE - 1), [1, 0]);
-        assert_eq!(judged(|runs| runs.told[1].1.attempt = 2), [1, 0]);
+        // A claim was told of that run, as one of another slot.
+        assert_eq!(judged(|runs| runs.runs[3].slot.number = ONCE - 1), [2, 0]);
+        assert_eq!(judged(|runs| runs.told[1].kept.attempt = 2), [1, 0]);
     }
 
     #[test]
@@ -210,23 +266,115 @@ mod tests {
     #[test]
     fn a_recorded_end_that_is_lost_is_broken() {
         assert_eq!(judged(|runs| drop(runs.records.remove(&name(ONCE)))), [1, 0]);
-        assert_eq!(judged(|runs| runs.ranges.clear()), [1, 0]);
+        assert_eq!(
+            judged(|runs| runs.ranges.clear()),
+            [2, 0],
+            "it is lost, and a claim was told that it is forgotten"
+        );
         assert_eq!(
             judged(|runs| runs.records.get_mut(&name(ONCE)).unwrap().state = "begun".to_owned()),
-            [1, 0]
+            [2, 0],
+            "lost, and not what its holder recorded"
         );
     }
 
     #[test]
     fn an_invented_end_is_broken() {
-        assert_eq!(judged(|runs| runs.told[2].1.state = "succeeded".to_owned())[0], 1);
-        assert_eq!(judged(|runs| runs.told[0].1.token = 8), [1, 0]);
+        assert_eq!(judged(|runs| runs.told[2].kept.state = "succeeded".to_owned())[0], 1);
+        assert_eq!(judged(|runs| runs.told[0].kept.token = 8), [1, 0]);
         assert_eq!(judged(|runs| runs.runs[2].end = RunEnd::Open), [2, 0], "told, and kept");
+    }
+
+    #[test]
+    fn a_begin_that_was_told_after_its_end_was_recorded_is_broken() {
+        let late = |asked| {
+            judged(|runs| {
+                runs.told.push(Told { asked: Instant(asked), ..told(ONCE, kept("begun", 3)) });
+            })
+        };
+        assert_eq!([late(9), late(10)], [[0, 0], [1, 0]]);
+    }
+
+    #[test]
+    fn a_slot_that_was_told_to_be_forgotten_and_is_not_is_broken() {
+        for number in [ONCE - 10, ONCE] {
+            assert_eq!(judged(|runs| runs.forgotten.push(SlotName { number, fails: false })), [1, 0]);
+        }
+    }
+
+    /// A claim, between two grants of others, that left a record of a begin. Its session had its guards all the time.
+    fn left(spoil: impl FnOnce(&mut History)) -> usize {
+        const LEFT: u64 = 200;
+        let other = Who { client: 2, task: 1 };
+        let mut history = History { runs: good(), ..History::default() };
+        for (token, granted) in [(19, 25), (21, 45)] {
+            history.holds.push(Hold::sample(other, token, granted, granted + 1, &[Claim::exclusive(0)]));
+        }
+        let (who, slot) = (Who { client: 1, task: 1 }, SlotName { number: LEFT, fails: false });
+        let (asked, ended, is_unsure) = (Instant(30), Instant(40), false);
+        history.runs.claims.push(Claimed { who, slot, asked, ended, is_unsure });
+        history.runs.told.push(told(LEFT, kept("begun", 20)));
+        spoil(&mut history);
+        SlotsThatRunOnce.broken(&history).len()
+    }
+
+    fn witnessed(history: &mut History, since: u64, valid: u64) {
+        history.runs.witnessed = [((1, Instant(since)), Instant(valid))].into();
+    }
+
+    #[test]
+    fn a_begin_that_nobody_ran_and_nobody_took_back_is_broken() {
+        assert_eq!(left(|_| {}), 1);
+        assert_eq!(left(|it| witnessed(it, 30, 45)), 1);
+        // It is still there in the end.
+        let kept = kept("begun", 20);
+        assert_eq!(left(|it| drop(it.runs.records.insert(name(200), kept))), 2);
+    }
+
+    #[test]
+    fn a_begin_may_be_left_if_its_claim_could_not_take_it_back_or_says_so() {
+        assert_eq!(left(|it| witnessed(it, 30, 44)), 0, "the guard was lost, or the process was killed");
+        assert_eq!(left(|it| witnessed(it, 31, 60)), 0);
+        assert_eq!(left(|it| it.runs.witnessed.clear()), 0);
+        assert_eq!(left(|it| it.runs.claims[0].is_unsure = true), 0);
+        let fault = |kind, at, node| {
+            left(|it| {
+                let (at, servers) = (Instant(at), Vec::new());
+                let (client, session, holder) = (None, None, None);
+                it.faults.push(Fault { kind, at, until: at, servers, client, session, node, holder });
+            })
+        };
+        assert_eq!(fault(Kind::WriteWaiter, 35, Some(20)), 0, "somebody wrote to its node");
+        assert_eq!(fault(Kind::WriteWaiter, 35, Some(18)), 1);
+        assert_eq!(fault(Kind::DeleteHolder, 35, None), 0);
+        assert_eq!(fault(Kind::DeleteHolder, 29, None), 1);
+        assert_eq!(fault(Kind::DeleteHolder, 46, None), 1);
+    }
+
+    #[test]
+    fn a_begin_that_nobody_wrote_is_broken_whatever_else_happened() {
+        let lawless = |spoil: fn(&mut History)| {
+            left(|it| {
+                it.runs.witnessed.clear();
+                spoil(it);
+            })
+        };
+        assert_eq!(lawless(|it| it.runs.claims.clear()), 1);
+        assert_eq!(lawless(|it| it.runs.claims[0].slot.number += 1), 1, "it claimed another slot");
+        assert_eq!(lawless(|it| it.runs.claims[0].who.client = 2), 1, "another contender claimed it");
+        assert_eq!(lawless(|it| it.runs.claims[0].ended = Instant(25)), 1, "the claim was over by then");
+        assert_eq!(lawless(|it| it.runs.claims[0].asked = Instant(45)), 1, "the claim came later");
+        assert_eq!(
+            lawless(|it| it.holds[0].token = Some(FencingToken::new(20))),
+            1,
+            "a token of another hold"
+        );
     }
 
     #[test]
     fn a_run_that_shows_too_little_is_unproven() {
         assert_eq!(judged(|runs| runs.told.clear()), [0, 3]);
-        assert_eq!(judged(|runs| runs.forgotten = 0), [0, 1]);
+        assert_eq!(judged(|runs| runs.witnessed.clear()), [0, 1]);
+        assert_eq!(judged(|runs| runs.forgotten.clear()), [0, 1]);
     }
 }

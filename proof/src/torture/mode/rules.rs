@@ -65,6 +65,11 @@ pub(crate) trait Rules: Sync {
         false
     }
 
+    /// Whether each client keeps a guard beside the lock, to say how long its session had its guards.
+    fn has_witnesses(&self) -> bool {
+        false
+    }
+
     /// What observers were told, and should not have been.
     fn misled(&self, _history: &History) -> Vec<String> {
         Vec::new()
