@@ -39,6 +39,7 @@
 //!
 //!   GiveUp anywhere before Confirming ---> Leaving ---> Ended
 //!   Foreign from any look --------------> Leaving ---> Ended
+//!   Foreign for a refused create --------------------> Ended
 //! ```
 //!
 //! # Invariants
