@@ -53,8 +53,8 @@
 //! **An operator who restores ZooKeeper's data under running clients**, by the `restore` command of ZooKeeper 3.9, puts an old
 //! tree in place of the present one. No client is told. The next contender may be granted at once, under the name of the
 //! holder's node. The holder learns of it at the heartbeat that looks at its node: the next one, or the n-th of a session with
-//! 32 n guards. Until then two guards may be valid. Stop every client before a restore, and restart the servers after it:
-//! ZooKeeper 3.9.3 expires no session that is opened after a live restore.
+//! 32 n guards, or of fewer with long [data](LockOptions::data). Until then two guards may be valid. Stop every client before a
+//! restore, and restart the servers after it: ZooKeeper 3.9.3 expires no session that is opened after a live restore.
 //!
 //! **A runtime whose threads are all blocked** sends no heartbeats. A session whose runtime is blocked for long loses all its
 //! locks. This never makes two guards valid: [`Guard::run`] looks at the clock before it polls its future again. But `run` does

@@ -90,7 +90,8 @@ pub enum Event {
     Recovered(Option<Own>),
     /// Reply to `List`: the children's names, none of which is a contender of another client.
     Listed(Vec<String>),
-    /// Reply to `List` or `WatchPredecessor`: a contender of another client, or another kind that the path has.
+    /// Reply to `List` or `WatchPredecessor`: a contender of another client, or another kind that the path has. Reply to
+    /// `Enter`: the same, and the server refused the create.
     Foreign(Stranger),
     /// Reply to `WatchPredecessor`: whether the node existed, and is watched from now on.
     PredecessorWatched(bool),

@@ -40,6 +40,7 @@
 //!
 //!   GiveUp anywhere before Confirming ---> Leaving ---> Ended
 //!   Foreign from any look --------------> Leaving ---> Ended
+//!   Foreign for a refused create --------------------> Ended
 //! ```
 //!
 //! # Invariants

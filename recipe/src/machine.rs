@@ -165,6 +165,7 @@ impl Machine {
             // The create may have taken effect. A second one now could leave two nodes.
             (Entering(_), Event::Unanswered) => Some((Recovering, Some(Command::Recover))),
             (Entering(_), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
+            (Entering(_), Event::Foreign(foreign)) => Some(ended(End::Foreign(foreign))),
             // The create may still take effect. Only its reply shows which node to delete.
             (Entering(_), Event::GiveUp) => Some((EnteringInVain, None)),
 
@@ -254,7 +255,9 @@ impl Machine {
 
             (EnteringInVain, Event::Entered { own, .. }) => Some(leave(own, End::GivenUp)),
             (EnteringInVain, Event::Unanswered) => Some((RecoveringInVain, Some(Command::Recover))),
-            (EnteringInVain, Event::NoDirectory | Event::Refused(_)) => Some(ended(End::GivenUp)),
+            (EnteringInVain, Event::NoDirectory | Event::Refused(_) | Event::Foreign(_)) => {
+                Some(ended(End::GivenUp))
+            }
             // Another member of the group has an end of its own, which the caller hears of.
             (Entering(_) | CreatingDirectory(_) | EnteringInVain, Event::Withheld) => {
                 Some(ended(End::GivenUp))

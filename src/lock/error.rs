@@ -106,7 +106,8 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
-    /// An ancestor, or the path itself, is an ephemeral node, which can have no children.
+    /// An ancestor, or the path itself, is an ephemeral node, which can have no children. If that is the announcement of an
+    /// election's leader, a lock at its path is told [`OtherKind`](Self::OtherKind).
     #[error("{path} is, or is below, an ephemeral node, which can have no children; use another path")]
     EphemeralParent {
         /// The lock's path.

@@ -41,10 +41,15 @@ impl OnceOptions {
     /// [`ClaimError::SlotForgotten`](crate::ClaimError::SlotForgotten).
     ///
     /// Once more than 32 records were dropped, zklock remembers their names as 32 ranges of text: it joins those that are
-    /// closest. A name between dropped ones may be in a range, though its slot has not run. A name that is greater than all
-    /// others never is. Slots that a wrong clock ran far in the future are a range of their own: present slots run.
+    /// closest, but not around the slot that begins. Of those that are equally close, it joins two without a record between
+    /// them. A name between dropped ones may be in a range, though its slot has not run. A name that is greater than all others
+    /// never is. Slots that a wrong clock ran far in the future are a range of their own: present slots run.
     ///
-    /// Give every contender the same number: each one drops the records that are too many for itself.
+    /// Another slot's begin may join the ranges around a slot whose begin was taken back, because its claim was dropped. Then
+    /// that slot is refused as forgotten, though it has not run.
+    ///
+    /// Give every contender the same number: each one drops the records that are too many for itself. One with a smaller number
+    /// may drop the record of a run that has begun and has not ended. That slot is refused as forgotten, too.
     pub fn keep(mut self, records: u16) -> Self {
         self.keep = records;
         self

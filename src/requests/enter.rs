@@ -3,24 +3,33 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use zklock_recipe::{Event, Input, Look, Own, Place, Sight};
+use zklock_recipe::{Event, Input, Look, Own, Place, Refusal, Sight, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
 
 use super::enter_one::{beside, count, create_failure, enter_one, sight};
-use super::path_kind::above;
+use super::path_kind::{above, announced_above};
 use super::read::READ_CHUNK;
 use super::reply::failure;
 use crate::settings::Entry;
 
 /// Creates a contender in each of these queues, and then looks at the queues.
 pub(crate) async fn enter(client: Arc<Client>, entries: Vec<Entry>, data: Vec<u8>, look: Look) -> Input {
-    match entries.as_slice() {
+    let input = match entries.as_slice() {
         [entry] => match enter_one(&client, entry, &data, look).await {
             Event::Entered { own, sight } => Input::Entered(vec![(own, sight)]),
+            event @ Event::Refused(_) => Input::Failed(0, event),
             event => Input::All(event),
         },
         _ => enter_all(&client, &entries, &data).await.unwrap_or_else(|input| input),
+    };
+    match input {
+        Input::Failed(index, Event::Refused(Refusal::EphemeralParent)) => {
+            let other = announced_above(&client, &entries[index].lock).await;
+            let refused = Event::Refused(Refusal::EphemeralParent);
+            Input::Failed(index, other.map_or(refused, |other| Event::Foreign(Stranger::Kind(other))))
+        }
+        input => input,
     }
 }
 

@@ -16,8 +16,14 @@ use crate::settings::Settings;
 pub(super) async fn above(client: &Client, lock: &Settings) -> Option<Result<Option<OtherKind>, Error>> {
     let above = lock.path.inner_of().filter(|_| !lock.hints.fits())?;
     // Who contends in this very directory is seen by those who wait there.
-    let looked = signs(client, above, lock.kind, false).await;
-    Some(looked.map(|(signs, _)| found(signs, lock.kind, above)))
+    let lists_queue = !lock.path.as_str().ends_with("/queue");
+    Some(look(client, above, lock.kind, lists_queue).await)
+}
+
+/// The kind of the path above a lock's directory, if the server refuses contenders there because the directory is ephemeral:
+/// it may be the announcement of an election's leader. It looks also if the path above was of no other kind before.
+pub(super) async fn announced_above(client: &Client, lock: &Settings) -> Option<OtherKind> {
+    look(client, lock.path.inner_of()?, lock.kind, false).await.ok().flatten()
 }
 
 /// Whether the directory of a lock is a path of another kind, by the names of its children. It sends nothing if no name is
@@ -39,8 +45,17 @@ pub(super) async fn other_kind(
     path: &str,
     expected: PathKind,
 ) -> Result<Option<OtherKind>, Error> {
+    look(client, path, expected, true).await
+}
+
+async fn look(
+    client: &Client,
+    path: &str,
+    expected: PathKind,
+    lists_queue: bool,
+) -> Result<Option<OtherKind>, Error> {
     loop {
-        let (mut signs, queued) = signs(client, path, expected, true).await?;
+        let (mut signs, queued) = signs(client, path, expected, lists_queue).await?;
         if let (Some(first), None) = (queued, signs.other_than(expected)) {
             signs.queued = match client.get_data(&first).await {
                 Ok((data, _)) => NodeData::decode(&data).map(|data| data.kind),
@@ -50,12 +65,8 @@ pub(super) async fn other_kind(
                 Err(error) => return Err(error),
             };
         }
-        return Ok(found(signs, expected, path));
+        return Ok(signs.other_than(expected).map(|found| OtherKind { found, at: path.to_owned() }));
     }
-}
-
-fn found(signs: Signs, expected: PathKind, path: &str) -> Option<OtherKind> {
-    signs.other_than(expected).map(|found| OtherKind { found, at: path.to_owned() })
 }
 
 /// What one request shows of a path that is to be of this kind. Also returns the path of the first contender in its inner

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use support::{eventually, make, operator, server, session, until_nothing_is_left, within};
 use zklock::{
-    Access, AcquireError, CampaignError, ClaimError, LockOptions, LocksOptions, PathKind, SemaphoreError,
-    Session,
+    Access, AcquireError, AnnounceError, CampaignError, ClaimError, LockOptions, LocksOptions, PathKind,
+    SemaphoreError, Session,
 };
 
 use super::semaphore::{enqueue, until_it_waits_for_room};
@@ -28,6 +28,9 @@ enum Use {
     Semaphore,
     Slots,
 }
+
+/// The nodes that an election or a pool may keep at its path.
+const INNER: [&str; 3] = ["queue", "leader", "permits"];
 
 /// Something that is held until it is dropped.
 type Held = Box<dyn Any>;
@@ -126,9 +129,7 @@ async fn the_nodes_of_an_election_or_a_pool_are_no_locks() {
     for holder in [Use::Election, Use::Semaphore, Use::Slots] {
         let path = format!("/inner/{holder:?}");
         let held = holder.hold(&first, &path).await.unwrap();
-        let names =
-            if holder.kind() == PathKind::Election { ["queue", "queue"] } else { ["queue", "permits"] };
-        for name in names {
+        for name in INNER {
             for wanted in [Use::Lock, Use::Reader, Use::Key, Use::Several, Use::Once] {
                 is_refused(wanted, &second, &format!("{path}/{name}"), &path, holder.kind()).await;
             }
@@ -140,6 +141,16 @@ async fn the_nodes_of_an_election_or_a_pool_are_no_locks() {
     for wanted in [Use::Election, Use::Semaphore, Use::Slots] {
         is_refused(wanted, &second, "/inner/lock", "/inner/lock/queue", PathKind::Lock).await;
     }
+    drop(held);
+    // A lock where an announcement would be keeps the leader from announcing itself.
+    let held = Use::Lock.hold(&first, "/inner/silent/leader").await.unwrap();
+    let silent = within("the end", second.election("/inner/silent").unwrap().campaign("me")).await;
+    assert!(matches!(silent, Err(CampaignError::Announce(AnnounceError::Refused { .. }))), "{silent:?}");
+    drop(held);
+    // One where a pool's permits would be keeps them from being there.
+    let held = Use::Lock.hold(&first, "/inner/empty/permits").await.unwrap();
+    let empty = within("the end", second.semaphore("/inner/empty", 3).unwrap().acquire()).await;
+    assert!(matches!(empty, Err(SemaphoreError::UnknownData { .. })), "{empty:?}");
     drop(held);
     until_nothing_is_left(&server).await;
 }
@@ -181,8 +192,33 @@ async fn candidates_without_a_leader_show_an_election() {
     eventually("no leader", async || election.leader().await.unwrap().is_none()).await;
     is_refused(Use::Lock, &other, "/feed", "/feed", PathKind::Election).await;
     is_refused(Use::Slots, &other, "/feed", "/feed", PathKind::Election).await;
+    for name in INNER {
+        is_refused(Use::Lock, &other, &format!("/feed/{name}"), "/feed", PathKind::Election).await;
+    }
     candidate.abort();
     until_nothing_is_left(&server).await;
+}
+
+/// The lock has seen that the path above is of no other kind, and does not look there as it enters again.
+#[tokio::test]
+async fn a_leader_announces_itself_where_a_lock_was() {
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let lock = second.lock("/feed/leader").unwrap();
+    let several = second.lock_all(["/another", "/feed/leader"]).unwrap();
+    drop(within("the lock", lock.acquire()).await.unwrap());
+    drop(within("the locks", several.acquire()).await.unwrap());
+    let operator = operator(&server).await;
+    eventually("an empty directory", async || operator.delete("/feed/leader", None).await.is_ok()).await;
+    let _leadership = Use::Election.hold(&first, "/feed").await.unwrap();
+    let expected = AcquireError::OtherKind {
+        path: "/feed/leader".into(),
+        expected: PathKind::Lock,
+        at: "/feed".into(),
+        found: PathKind::Election,
+    };
+    assert_eq!(within("the refusal", lock.acquire()).await.unwrap_err(), expected);
+    assert_eq!(within("the refusal", several.acquire()).await.unwrap_err(), expected);
 }
 
 #[tokio::test]
@@ -200,7 +236,7 @@ async fn locks_below_a_lock_have_any_name() {
         }
     }
     // Such nodes may be anything.
-    for name in ["queue", "leader", "permits"] {
+    for name in INNER {
         make(&operator(&server).await, &format!("/plain/{name}")).await;
     }
     drop(within("a lock", Use::Lock.hold(&second, "/plain")).await.unwrap());

@@ -28,6 +28,7 @@ mod observe;
 mod once;
 mod once_faults;
 mod operator;
+mod public;
 mod queue;
 mod restore;
 mod rw_lock;

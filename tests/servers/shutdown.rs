@@ -2,6 +2,7 @@
 
 use zklock_test_support as support;
 
+use std::collections::BTreeMap;
 use std::panic;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +13,10 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use support::{Steps, enqueue, patient, server, session, until_nothing_is_left, until_watched, within};
 use tokio::runtime::{Builder, Runtime};
-use zklock::{Access, Claim, LockOptions, Session};
+use zklock::{Access, Claim, LockOptions, RunEnd, Session};
 use zklock_testcontainers::ZooKeeper;
+
+use super::public;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
@@ -145,12 +148,18 @@ async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
     let permit = semaphore.acquire().await.unwrap();
     let slot = slots.claim().await.unwrap();
     let key = locks.lock("held").await.unwrap();
-    let Claim::Turn(turn) = ran.claim("1").await.unwrap() else { panic!("it has run") };
+    let turn = async |name: &str| match session.once(&path(name)).unwrap().claim("1").await.unwrap() {
+        Claim::Turn(turn) => turn,
+        Claim::Done(_) => panic!("it has run"),
+    };
+    let (succeeds, fails) = (turn("ran").await, turn("fails").await);
+    let (records, gives_up) = (turn("records").await, turn("gives-up").await);
     let sequencer = guard.sequencer().unwrap();
     let (holders, observed) = (held.holders(), election.observe());
     let (lost, events) = (guard.lost(), session.events());
 
     let mut calls = Vec::new();
+    call!(calls, "", address => Session::connect(&address).await.map(drop));
     call!(calls, "", address => patient(&address, TIMEOUT).connect().await.map(drop));
     call!(calls, "", address => patient(&address, TIMEOUT).connect_lazy().map(drop));
     call!(calls, "Closed", session => (session.id(), session.timeout(), session.heartbeat(), session.tick(), session.state()));
@@ -225,7 +234,11 @@ async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
     call!(calls, "SessionClosed", once => once.run("3", async |_| Ok::<_, String>(())).await.map(drop));
     call!(calls, "SessionClosed", once => once.period_slot(Duration::from_secs(86_400)).await.map(drop));
     call!(calls, "SessionOver", once => once.records().await.map(drop));
-    call!(calls, "SessionClosed", => turn.complete().await);
+    call!(calls, "SessionClosed", once => once.now().await.map(drop));
+    call!(calls, "SessionClosed", => succeeds.complete().await);
+    call!(calls, "SessionClosed", => fails.fail().await);
+    call!(calls, "SessionClosed", => records.record(RunEnd::Succeeded).await.map(drop));
+    call!(calls, "SessionClosed", => gives_up.into_guard().check());
 
     call!(calls, "SessionClosed", guard => (guard.check(), guard.is_held(), guard.remaining() > Duration::ZERO));
     call!(calls, "SessionClosed", guard => guard.verify().await);
@@ -234,10 +247,25 @@ async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
     call!(calls, "SessionClosed", guard => guard.transaction().check("/", None).commit().await);
     call!(calls, "true", guard => guard.cancellation_token().is_cancelled());
     call!(calls, "()", guard => drop(guard.share()));
-    call!(calls, "SessionClosed", => { drop(guard.release_shared().await); lost.await });
+    call!(calls, "SessionClosed", => { drop(guard.release_shared().await); (guard.lost().await, lost.await) });
     call!(calls, "SessionClosed", => released.release().await);
     call!(calls, "Unconfirmed", => session.close().await);
     calls
+}
+
+/// The names of methods say which calls are there. Several types have a method of the same name.
+#[test]
+fn each_public_future_is_called() {
+    let calls = include_str!("shutdown.rs").lines().filter(|line| line.trim_start().starts_with("call!("));
+    let calls = calls.collect::<Vec<_>>();
+    let methods = public::futures().into_iter().map(|name| name.rsplit_once(':').unwrap().1.to_owned());
+    let mut counts = BTreeMap::new();
+    methods.for_each(|method| *counts.entry(method).or_default() += 1);
+    for (method, types) in counts {
+        let called = |line: &&&str| [".", "::"].iter().any(|it| line.contains(&format!("{it}{method}(")));
+        let called = calls.iter().filter(called).count();
+        assert!(called >= types, "{method} of {types} types is called {called} times");
+    }
 }
 
 /// Awaits calls in a thread without a runtime, one after the other. `outcome` says whether theirs are right.

@@ -2,6 +2,7 @@
 
 use zklock_test_support as support;
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use support::{
     until_nothing_is_left, within,
 };
 use zklock::{Claim, Guard, Leadership, RecordState, ReleaseError, RunEnd, Session, SessionState, Turn};
+
+use super::public;
 
 /// Half of it is how long work may ask to be polled.
 const TIMEOUT: Duration = Duration::from_secs(8);
@@ -177,94 +180,186 @@ const fn ends(name: &'static str, rival: Rival, begin: Begin) -> Call {
 
 /// Each public call that may hold a lock while it is not polled. A call that borrows a guard holds nothing by itself.
 const CALLS: &[Call] = &[
-    waits("acquire", LOCK, begin!(|s, p| held(s.lock(&p).unwrap().acquire().await))),
-    waits("acquire-timeout", LOCK, begin!(|s, p| ended(s.lock(&p).unwrap().acquire_timeout(BOUND).await))),
-    tries("try-acquire", LOCK, begin!(|s, p| ended(s.lock(&p).unwrap().try_acquire().await))),
+    waits("Lock::acquire", LOCK, begin!(|s, p| held(s.lock(&p).unwrap().acquire().await))),
+    waits(
+        "Lock::acquire_timeout",
+        LOCK,
+        begin!(|s, p| ended(s.lock(&p).unwrap().acquire_timeout(BOUND).await)),
+    ),
+    tries("Lock::try_acquire", LOCK, begin!(|s, p| ended(s.lock(&p).unwrap().try_acquire().await))),
     releases(
-        "release",
+        "Guard::release",
         LOCK,
         begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release().await)),
     ),
     releases(
-        "release-shared",
+        "Guard::release_shared",
         LOCK,
         begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release_shared().await)),
     ),
-    waits("read", LOCK, begin!(|s, p| held(s.rw_lock(&p).unwrap().read().await))),
-    waits("read-timeout", LOCK, begin!(|s, p| ended(s.rw_lock(&p).unwrap().read_timeout(BOUND).await))),
-    tries("try-read", LOCK, begin!(|s, p| ended(s.rw_lock(&p).unwrap().try_read().await))),
-    waits("write", LOCK, begin!(|s, p| held(s.rw_lock(&p).unwrap().write().await))),
-    tries("try-write", LOCK, begin!(|s, p| ended(s.rw_lock(&p).unwrap().try_write().await))),
-    waits("several", ALL, begin!(|s, p| held(several(&s, &p).acquire().await))),
-    waits("several-timeout", ALL, begin!(|s, p| ended(several(&s, &p).acquire_timeout(BOUND).await))),
-    tries("try-several", ALL, begin!(|s, p| ended(several(&s, &p).try_acquire().await))),
-    waits("lock-key", KEYED, begin!(|s, p| held(s.locks(&p).unwrap().lock(KEY).await))),
+    waits("RwLock::read", LOCK, begin!(|s, p| held(s.rw_lock(&p).unwrap().read().await))),
     waits(
-        "lock-key-timeout",
+        "RwLock::read_timeout",
+        LOCK,
+        begin!(|s, p| ended(s.rw_lock(&p).unwrap().read_timeout(BOUND).await)),
+    ),
+    tries("RwLock::try_read", LOCK, begin!(|s, p| ended(s.rw_lock(&p).unwrap().try_read().await))),
+    waits("RwLock::write", LOCK, begin!(|s, p| held(s.rw_lock(&p).unwrap().write().await))),
+    waits(
+        "RwLock::write_timeout",
+        LOCK,
+        begin!(|s, p| ended(s.rw_lock(&p).unwrap().write_timeout(BOUND).await)),
+    ),
+    tries("RwLock::try_write", LOCK, begin!(|s, p| ended(s.rw_lock(&p).unwrap().try_write().await))),
+    waits("MultiLock::acquire", ALL, begin!(|s, p| held(several(&s, &p).acquire().await))),
+    waits(
+        "MultiLock::acquire_timeout",
+        ALL,
+        begin!(|s, p| ended(several(&s, &p).acquire_timeout(BOUND).await)),
+    ),
+    tries("MultiLock::try_acquire", ALL, begin!(|s, p| ended(several(&s, &p).try_acquire().await))),
+    waits("Locks::lock", KEYED, begin!(|s, p| held(s.locks(&p).unwrap().lock(KEY).await))),
+    waits(
+        "Locks::lock_timeout",
         KEYED,
         begin!(|s, p| ended(s.locks(&p).unwrap().lock_timeout(KEY, BOUND).await)),
     ),
-    tries("try-lock-key", KEYED, begin!(|s, p| ended(s.locks(&p).unwrap().try_lock(KEY).await))),
-    waits("campaign", LEADER, begin!(|s, p| held(s.election(&p).unwrap().campaign("").await))),
+    tries("Locks::try_lock", KEYED, begin!(|s, p| ended(s.locks(&p).unwrap().try_lock(KEY).await))),
     waits(
-        "campaign-timeout",
+        "Locks::lock_all",
+        ALL,
+        begin!(|s, p| held(s.locks(&p).unwrap().lock_all(["a", "b"]).unwrap().acquire().await)),
+    ),
+    waits("Election::campaign", LEADER, begin!(|s, p| held(s.election(&p).unwrap().campaign("").await))),
+    waits(
+        "Election::campaign_timeout",
         LEADER,
         begin!(|s, p| ended(s.election(&p).unwrap().campaign_timeout("", BOUND).await)),
     ),
-    tries("try-campaign", LEADER, begin!(|s, p| ended(s.election(&p).unwrap().try_campaign("").await))),
+    tries(
+        "Election::try_campaign",
+        LEADER,
+        begin!(|s, p| ended(s.election(&p).unwrap().try_campaign("").await)),
+    ),
     releases(
-        "resign",
+        "Leadership::resign",
         LEADER,
         begin!(|s, p| let leads = s.election(&p).unwrap().campaign("").await.unwrap(); done(leads.resign().await)),
     ),
-    waits("claim", LOCK, begin!(|s, p| held(s.once(&p).unwrap().claim(SLOT).await.map(turn)))),
+    waits("Once::claim", LOCK, begin!(|s, p| held(s.once(&p).unwrap().claim(SLOT).await.map(turn)))),
     waits(
-        "claim-timeout",
+        "Once::claim_timeout",
         LOCK,
         begin!(|s, p| ended(s.once(&p).unwrap().claim_timeout(SLOT, BOUND).await.map(|it| it.map(turn)))),
     ),
     tries(
-        "try-claim",
+        "Once::try_claim",
         LOCK,
         begin!(|s, p| ended(s.once(&p).unwrap().try_claim(SLOT).await.map(|it| it.map(turn)))),
     ),
     ends(
-        "claim-run-by-others",
+        "Once::claim-run-by-others",
         TURN,
         begin!(|s, p| ended(s.once(&p).unwrap().claim(SLOT).await.map(turn_now))),
     ),
     runs(
-        "run",
+        "Once::run",
         LOCK,
         begin!(|s, p| done(s.once(&p).unwrap().run(SLOT, async |_| Ok::<_, String>(())).await.map(drop))),
     ),
-    ends("complete", RAN, begin!(|s, p| let turn = a_turn(&s, &p).await; done(turn.complete().await))),
-    ends("fail", RAN, begin!(|s, p| let turn = a_turn(&s, &p).await; done(turn.fail().await))),
+    ends("Turn::complete", RAN, begin!(|s, p| let turn = a_turn(&s, &p).await; done(turn.complete().await))),
+    ends("Turn::fail", RAN, begin!(|s, p| let turn = a_turn(&s, &p).await; done(turn.fail().await))),
     ends(
-        "record",
+        "Turn::record",
         RAN,
         begin!(|s, p| let turn = a_turn(&s, &p).await; held(turn.record(RunEnd::Succeeded).await)),
     ),
-    waits("permit", PERMITS, begin!(|s, p| held(s.semaphore(&p, 2).unwrap().acquire_many(2).await))),
+    waits("Semaphore::acquire", PERMITS, begin!(|s, p| held(s.semaphore(&p, 2).unwrap().acquire().await))),
     waits(
-        "permit-timeout",
+        "Semaphore::acquire_many",
+        PERMITS,
+        begin!(|s, p| held(s.semaphore(&p, 2).unwrap().acquire_many(2).await)),
+    ),
+    waits(
+        "Semaphore::acquire_timeout",
         PERMITS,
         begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().acquire_timeout(BOUND).await)),
     ),
-    tries("try-permit", PERMITS, begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().try_acquire().await))),
-    waits("slot", ONLY_SLOT, begin!(|s, p| held(s.slots(&p, 1).unwrap().claim().await))),
     waits(
-        "slot-preferring",
+        "Semaphore::acquire_many_timeout",
+        PERMITS,
+        begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().acquire_many_timeout(2, BOUND).await)),
+    ),
+    tries(
+        "Semaphore::try_acquire",
+        PERMITS,
+        begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().try_acquire().await)),
+    ),
+    tries(
+        "Semaphore::try_acquire_many",
+        PERMITS,
+        begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().try_acquire_many(2).await)),
+    ),
+    waits("Slots::claim", ONLY_SLOT, begin!(|s, p| held(s.slots(&p, 1).unwrap().claim().await))),
+    waits(
+        "Slots::claim_preferring",
         ONLY_SLOT,
         begin!(|s, p| held(s.slots(&p, 1).unwrap().claim_preferring(0).await)),
     ),
     waits(
-        "slot-timeout",
+        "Slots::claim_timeout",
         ONLY_SLOT,
         begin!(|s, p| ended(s.slots(&p, 1).unwrap().claim_timeout(BOUND).await)),
     ),
-    tries("try-slot", ONLY_SLOT, begin!(|s, p| ended(s.slots(&p, 1).unwrap().try_claim().await))),
+    tries("Slots::try_claim", ONLY_SLOT, begin!(|s, p| ended(s.slots(&p, 1).unwrap().try_claim().await))),
+    tries(
+        "Slots::try_claim_preferring",
+        ONLY_SLOT,
+        begin!(|s, p| ended(s.slots(&p, 1).unwrap().try_claim_preferring(0).await)),
+    ),
 ];
+
+/// Of these, what is no future, but makes something that has one.
+const NO_FUTURES: &[&str] = &["Locks::lock_all"];
+
+/// The public futures that hold nothing by themselves: they ask, or borrow a guard.
+const HOLD_NOTHING: &[&str] = &[
+    "Election::candidates",
+    "Election::leader",
+    "Guard::lost",
+    "Guard::run",
+    "Guard::verify",
+    "Leadership::proclaim",
+    "Lock::contenders",
+    "Lock::foreign_contenders",
+    "Lock::holder",
+    "Observer::next",
+    "Once::now",
+    "Once::period_slot",
+    "Once::records",
+    "RwLock::contenders",
+    "RwLock::foreign_contenders",
+    "Semaphore::permits",
+    "Semaphore::set_capacity",
+    "Session::close",
+    "Session::connect",
+    "Session::locks_below",
+    "Session::verify_sequencer",
+    "SessionBuilder::connect",
+    "SessionEvents::next",
+    "Slots::set_count",
+    "Slots::slots",
+    "Transaction::commit",
+];
+
+#[test]
+fn each_public_future_is_in_the_table_or_holds_nothing() {
+    let in_table = CALLS.iter().map(|call| call.name).filter(|name| !NO_FUTURES.contains(name));
+    // The rest of a name says in which situation the call is made.
+    let named = in_table.map(|name| name.split('-').next().unwrap());
+    let all = named.chain(HOLD_NOTHING.iter().copied()).map(str::to_owned).collect::<BTreeSet<_>>();
+    assert_eq!(public::futures(), all);
+}
 
 /// Polls a call until it has asked to be polled for the `awaits`th time, and keeps it. Others get what it may hold within a
 /// session timeout, which is half of one more than they need. Returns how often it asked, which is less if it was done before.

@@ -148,6 +148,7 @@ fn transitions() -> Vec<Row> {
             (entering(), E::NoDirectory, CreatingDirectory(look), Some(C::CreateDirectory)),
             (entering(), E::Unanswered, Recovering, Some(C::Recover)),
             (entering(), E::Refused(REFUSAL), Ended, refused()),
+            (entering(), E::Foreign(stranger()), Ended, Some(C::End(End::Foreign(stranger())))),
             (entering(), E::GiveUp, EnteringInVain, None),
             (entering(), E::Withheld, Ended, given_up()),
         ]);
@@ -283,6 +284,7 @@ fn transitions() -> Vec<Row> {
         (EnteringInVain, E::NoDirectory, Ended, given_up()),
         (EnteringInVain, E::Unanswered, RecoveringInVain, Some(C::Recover)),
         (EnteringInVain, E::Refused(REFUSAL), Ended, given_up()),
+        (EnteringInVain, E::Foreign(stranger()), Ended, given_up()),
         (EnteringInVain, E::Withheld, Ended, given_up()),
         //
         (RecoveringInVain, E::Recovered(Some(OWN)), leaving(End::GivenUp), Some(C::Delete(own))),

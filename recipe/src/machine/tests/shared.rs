@@ -113,12 +113,14 @@ fn transitions() -> Vec<Row> {
         (Entering(Look::List), E::NoDirectory, CreatingDirectory(Look::List), Some(C::CreateDirectory)),
         (Entering(Look::List), E::Unanswered, Recovering, Some(C::Recover)),
         (Entering(Look::List), E::Refused(REFUSAL), Ended, refused()),
+        (Entering(Look::List), E::Foreign(stranger()), Ended, Some(C::End(End::Foreign(stranger())))),
         (Entering(Look::List), E::Withheld, Ended, given_up()),
         (Entering(Look::List), E::GiveUp, EnteringInVain, None),
         //
         (EnteringInVain, E::NoDirectory, Ended, given_up()),
         (EnteringInVain, E::Unanswered, RecoveringInVain, Some(C::Recover)),
         (EnteringInVain, E::Refused(REFUSAL), Ended, given_up()),
+        (EnteringInVain, E::Foreign(stranger()), Ended, given_up()),
         (EnteringInVain, E::Withheld, Ended, given_up()),
         //
         (Recovering, E::Recovered(Some(READER)), Looking(READER, Queued, vec![]), Some(C::List)),
