@@ -24,7 +24,8 @@
 //! 5. A task that was passed over is [late](Standing::Late). It comes behind those in time, except when a hold begins: if it is
 //!    the first in line, the hold *opens* with it, and the offer stands for half of the hold's time. So a task that is
 //!    polled once in each half has its turn at the latest when a hold opens with it. A hold opens with an absent task only
-//!    while another one is there, and the offer stands for no longer than that half.
+//!    while another one is there, and if half of its time is longer than two looks: the others have the rest. The offer stands
+//!    for no longer than that half.
 //! 6. A task that did not take a half for which others waited is [last](Standing::Last): it comes behind all others. So one
 //!    wait keeps those in time that are in line for two looks and one half, and each that comes meanwhile for two looks. A
 //!    late task may wait for the rest of a hold's time as well.
@@ -83,6 +84,15 @@ pub enum Left {
     LessThanHalf,
     /// Half of it, or more.
     Half,
+}
+
+/// How long half of the time is for which a hold may be offered and passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// As long as two looks take, or less.
+    Short,
+    /// Longer.
+    Long,
 }
 
 /// What the process has of the lock.
@@ -191,10 +201,10 @@ impl<W: Clone> Stage<W> {
         }
     }
 
-    /// The contender is granted the lock.
-    pub fn granted(&mut self) -> (HoldNumber, Step<W>) {
+    /// The contender is granted the lock. Half of the hold's time is so long.
+    pub fn granted(&mut self, half: Half) -> (HoldNumber, Step<W>) {
         self.begin_hold();
-        (self.hold, self.offer(true))
+        (self.hold, self.offer(Some(half)))
     }
 
     /// The turn of the task that has this hold is over. `allowed` says whether the hold may be passed on as far as time and
@@ -285,18 +295,20 @@ impl<W: Clone> Stage<W> {
     /// Offers the hold to the next task, if that is `allowed`.
     fn hand_on(&mut self, allowed: bool) -> Step<W> {
         if allowed {
-            return self.offer(false);
+            return self.offer(None);
         }
         self.has = Has::Ending;
         Step::Release
     }
 
-    /// Offers the hold, which perhaps begins, to the next task.
-    fn offer(&mut self, begins: bool) -> Step<W> {
+    /// Offers the hold to the next task. If it begins, half of its time is so long.
+    fn offer(&mut self, half: Option<Half>) -> Step<W> {
+        let begins = half.is_some();
         let best = if begins { Standing::Late } else { Standing::Prompt };
-        // A late task may be polled between the openings each time. So it need not be there when a hold opens with it.
-        let opens = begins && self.is_wanted();
-        let is_there = |it: &Waiter<W>| !it.absent || opens && it.standing == Standing::Late;
+        // A late task may be polled between the openings each time. So it need not be there when a hold opens with it. But it
+        // is passed over at the second look at the earliest, and then some time must be left for the others.
+        let waits = half == Some(Half::Long) && self.is_wanted();
+        let is_there = |it: &Waiter<W>| !it.absent || waits && it.standing == Standing::Late;
         let first = |worst| self.line.iter().find(|(_, it)| it.standing <= worst && is_there(it));
         match [best, Standing::Late, Standing::Last].into_iter().find_map(first) {
             Some((to, waiter)) => {

@@ -61,7 +61,8 @@ const LONGEST_KEY: usize = 4 * 1024;
 ///   process joins the queue again when the task is polled.
 /// * **If others wait**, the task is passed over after 100 to 200 ms. It keeps its place in line, and the others come first in
 ///   this hold. If it is the first in line when the next hold begins, that hold waits for it for half of the time. So a task that
-///   is polled every 500 ms has its turn, with the default budget.
+///   is polled every 500 ms has its turn, with the default budget. If the time is 400 ms or less, the hold waits only for a task that
+///   was polled since it was passed over.
 /// * **If others have waited for half of the time in vain**, the task has the lock when no other task of the process waits.
 ///
 /// So a hold lies idle for its time and 200 ms at most, also for contenders elsewhere. A late task keeps those in time

@@ -12,7 +12,7 @@ fn line<const N: usize>(names: [&'static str; N]) -> (Stage<&'static str>, [Tick
 }
 
 fn granted(stage: &mut Stage<&'static str>, to: &'static str) -> HoldNumber {
-    let (hold, step) = stage.granted();
+    let (hold, step) = stage.granted(Half::Long);
     assert_eq!(step, Wake(to));
     hold
 }
@@ -104,6 +104,30 @@ fn a_task_that_nobody_polls_has_one_opening() {
     take(&mut stage, d);
 }
 
+/// At the second look no time is left for the others.
+#[test]
+fn a_short_hold_opens_with_a_late_task_only_if_that_is_there() {
+    let (mut stage, [late, b, c]) = line(["late", "b", "c"]);
+    let short = |stage: &mut Stage<_>, to| {
+        let (hold, step) = stage.granted(Half::Short);
+        assert_eq!(step, Wake(to));
+        hold
+    };
+    let hold = short(&mut stage, "late");
+    assert_eq!([Left::Half, Left::Nothing].map(|left| stage.look(left, true)), [Nothing, Release]);
+    again(&mut stage, hold);
+    let hold = short(&mut stage, "b");
+    take(&mut stage, b);
+    assert_eq!(stage.passed(hold, false), Release);
+    again(&mut stage, hold);
+    assert_eq!(stage.poll(late, "late"), Turned::Waits);
+    let hold = short(&mut stage, "late");
+    assert_eq!([Left::Half, Left::Nothing].map(|left| stage.look(left, true)), [Nothing, Release]);
+    again(&mut stage, hold);
+    let _hold = short(&mut stage, "c");
+    take(&mut stage, c);
+}
+
 #[test]
 fn an_absent_task_has_half_of_the_time_though_those_who_waited_have_left() {
     let (mut stage, [_, b, c]) = line(["dead", "b", "c"]);
@@ -157,7 +181,7 @@ fn a_hold_does_not_open_with_an_absent_task_if_nobody_waits() {
     let (c, contends) = stage.arrive("c");
     assert!(contends);
     assert_eq!(stage.leave(c, true), GiveUp);
-    assert_eq!(stage.granted().1, Release);
+    assert_eq!(stage.granted(Half::Long).1, Release);
 }
 
 #[test]

@@ -26,7 +26,16 @@ const NONE: Faults =
 
 /// Processes with so many tasks, each of which wants the lock once, and a remote contender that does.
 fn setup(tasks: &[usize], budget: u32, faults: Faults) -> Setup {
-    Setup { tasks: tasks.to_vec(), comings: 1, late: 0, remote: 1, budget, faults, mutant: None }
+    Setup {
+        tasks: tasks.to_vec(),
+        comings: 1,
+        late: 0,
+        remote: 1,
+        budget,
+        is_long: true,
+        faults,
+        mutant: None,
+    }
 }
 
 /// Each task wants the lock twice.
@@ -35,8 +44,13 @@ fn twice(setup: Setup) -> Setup {
 }
 
 /// Another task comes often enough to pass the first one, which is late for ever, over in each hold.
-fn beside_one_that_comes_often() -> Setup {
-    late(1, Setup { comings: 4, remote: 0, ..setup(&[2], 1, NONE) })
+fn beside_one_that_comes_often(faults: Faults) -> Setup {
+    late(1, Setup { comings: 4, remote: 0, ..setup(&[2], 1, faults) })
+}
+
+/// The time of a hold is over soon after the first offer may be withdrawn.
+fn short(setup: Setup) -> Setup {
+    Setup { is_long: false, ..setup }
 }
 
 /// The first tasks are late for ever.
@@ -100,7 +114,13 @@ fn tasks_are_not_polled() {
     let occurrences = [PassedOver, AllPassedOver, CameBack, CameBackAlone, PassedOn, BudgetEnded];
     explore(setup(&[3], 1, faults), 78_943, &occurrences);
     explore(setup(&[2, 2], 1, Faults { absences: 1, ..NONE }), 160_912, &occurrences[..5]);
-    let faults = Faults { departures: 1, ..faults };
+    let faults = Faults { absences: 2, refusals: 1, ..NONE };
+    explore(
+        short(setup(&[3], 1, faults)),
+        107_665,
+        &[PassedOver, PassingOverRefused, CameBack, BecameTheLast],
+    );
+    let faults = Faults { absences: 2, departures: 1, ..NONE };
     let occurrences = [PassedOver, CameBack, LeftWhileOffered, GrantedToNobody, MissedItsHalfForNobody];
     explore(setup(&[3], 1, faults), 229_352, &occurrences);
     let faults = Faults { absences: 2, departures: 1, refusals: 1, ..NONE };
@@ -120,7 +140,12 @@ fn tasks_are_late_for_ever() {
     explore(late(1, setup(&[2, 2], 1, NONE)), 18_715, &[PassedOver, HadTheRest]);
     explore(late(1, twice(setup(&[2], 1, faults))), 9_390, &occurrences);
     explore(late(2, twice(setup(&[2], 1, NONE))), 3_691, &[PassedOver, HadTheRest]);
-    explore(beside_one_that_comes_often(), 4_823, &[HadItsHalfThoughAbsent, BudgetEnded]);
+    explore(beside_one_that_comes_often(NONE), 4_823, &[HadItsHalfThoughAbsent, BudgetEnded]);
+    explore(
+        beside_one_that_comes_often(faults),
+        22_799,
+        &[HadItsHalfThoughAbsent, MissedItsHalfThoughAbsent],
+    );
     let faults = Faults { departures: 1, lapses: 1, ..NONE };
     explore(late(1, setup(&[2], 1, faults)), 12_114, &[PassedOver, LostWhileOffered, LeftWhileOffered]);
 }
@@ -307,7 +332,7 @@ fn each_mutant_is_caught() {
         (Mutant::PassesTheOnlyOneOver, late(1, setup(&[1], 1, NONE)), IN_THE_END),
         (Mutant::NeverWaitsForTheLate, setup(&[3], 0, Faults { absences: 2, ..NONE }), HALF),
         (Mutant::WaitsForTheLateForTooLong, setup(&[3], 0, Faults { absences: 2, ..NONE }), STANDS),
-        (Mutant::OpensWithoutTheAbsent, beside_one_that_comes_often(), IN_THE_END),
+        (Mutant::OpensWithoutTheAbsent, beside_one_that_comes_often(NONE), IN_THE_END),
         (Mutant::HandsOnWithoutTime, setup(&[2], 1, Faults { refusals: 1, ..absences }), BUDGET),
         (Mutant::HandsOnWithoutALease, setup(&[2], 1, Faults { refusals: 1, ..absences }), BUDGET),
         (Mutant::LeavesWithoutTime, setup(&[2], 1, Faults { refusals: 1, ..departures }), BUDGET),

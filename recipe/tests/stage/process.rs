@@ -1,6 +1,6 @@
 //! What a process does for its tasks: the background task, its nodes in ZooKeeper's queue, and its session.
 
-use zklock_recipe::{HoldNumber, Left, Step};
+use zklock_recipe::{Half, HoldNumber, Left, Step};
 
 use crate::run::{Allowed, Run};
 use crate::world::{
@@ -38,37 +38,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     pub(crate) fn grant(&mut self, process: Process) {
-        if self.is(Mutant::OpensWithoutTheAbsent) {
-            return self.grant_without_the_absent(process);
-        }
-        let (number, step) = self.world.locals[process].stage.granted();
-        self.begin_hold(process, number, step);
-    }
-
-    /// The stage and the rules do not see those that are absent. After that they are in line as at first.
-    fn grant_without_the_absent(&mut self, process: Process) {
-        let line = self.world.line(process).filter(|(_, place)| place.standing == Standing::Absent);
-        let absent = line.collect::<Vec<_>>();
-        for (party, place) in &absent {
-            let _step = self.world.locals[process].stage.leave(place.ticket, true);
-            self.world.tasks[*party].doing = Doing::InLine(Place { standing: Standing::Failed, ..*place });
-        }
-        let (number, step) = self.world.locals[process].stage.granted();
-        self.begin_hold(process, number, step);
-        for (party, place) in absent {
-            let _contends = self.world.locals[process].stage.put_back(place.ticket, place.caller);
-            let (standing, lateness) = (Standing::Present, Lateness::Prompt);
-            self.world.tasks[party].doing = Doing::InLine(Place { standing, lateness, ..place });
-        }
-    }
-
-    fn begin_hold(&mut self, process: Process, number: HoldNumber, step: Step<Caller>) {
+        let half = self.setup.half();
+        let (number, step) = self.world.locals[process].stage.granted(half);
         self.hold(process, number);
         if step == Step::Release {
             (self.witness)(Witness::GrantedToNobody);
             self.check_release(process);
         }
-        self.carry_out(process, number, step, true);
+        self.carry_out(process, number, step, Some(half));
     }
 
     /// The process's node is the first.
@@ -96,10 +73,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// Carries out what the stage has decided about a hold that goes on.
     pub(crate) fn go_on(&mut self, process: Process, hold: HoldNumber, step: Step<Caller>) {
-        self.carry_out(process, hold, step, false);
+        self.carry_out(process, hold, step, None);
     }
 
-    fn carry_out(&mut self, process: Process, hold: HoldNumber, step: Step<Caller>, begins: bool) {
+    fn carry_out(&mut self, process: Process, hold: HoldNumber, step: Step<Caller>, half: Option<Half>) {
         match step {
             Step::Nothing => {}
             Step::GiveUp => self.world.locals[process].nudged = !self.is(Mutant::NeverRetires),
@@ -108,12 +85,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 if !is_present || self.world.locals[process].offer.is_some() {
                     self.world.breach(Breach::NotTheHold);
                 }
-                if self.world.next(process, begins) != Some(caller.party) {
+                if self.world.next(process, half) != Some(caller.party) {
                     self.world.breach(Breach::OutOfOrder);
                 }
                 let late =
                     self.world.place(caller.party).is_some_and(|place| place.lateness == Lateness::Late);
-                let offer = Offer { hold, to: caller.party, looks: 0, opens: begins && late };
+                let offer = Offer { hold, to: caller.party, looks: 0, opens: half.is_some() && late };
                 self.world.locals[process].offer = Some(offer);
                 self.wake(caller);
             }
@@ -248,6 +225,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
             self.world.breach(Breach::PassedOverForNobody);
         }
         (self.witness)(Witness::PassedOver);
+        if absent && left == Left::Nothing && offer.looks == 1 {
+            (self.witness)(Witness::MissedItsHalfThoughAbsent);
+        }
         if absent && nobody_waits {
             (self.witness)(Witness::MissedItsHalfForNobody);
         }
