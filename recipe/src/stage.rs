@@ -26,9 +26,11 @@
 //!    polled once in each half has its turn at the latest when a hold opens with it. A hold opens with an absent task only
 //!    while another one is there, and if half of its time is longer than two looks: the others have the rest. The offer stands
 //!    for no longer than that half.
-//! 6. A task that did not take a half for which others waited is [last](Standing::Last): it comes behind all others. So one
-//!    wait keeps those in time that are in line for two looks and one half, and each that comes meanwhile for two looks. A
-//!    late task may wait for the rest of a hold's time as well.
+//! 6. A task that did not take a half for which others waited is [last](Standing::Last): it comes behind all others. The second
+//!    hold from then on may open with it again. Each further half that it misses doubles that number: 4, 8, and so on. So
+//!    a task that will be polled in time has its turn after a bounded number of holds, and one that is never polled costs `n` holds
+//!    `log2(n)` halves. Beside these halves, a wait keeps those in time that are in line for two looks, and so each that
+//!    comes meanwhile. A late task may wait for the rest of a hold's time as well.
 //! 7. Without time, or a lease that lasts, an offer is not handed on, neither by a look nor by a task that leaves. So a hold
 //!    lies idle for its time and two looks at most.
 //! 8. While a task that is not absent is in line, the process contends, or has a hold, be it one that is ending.
@@ -62,6 +64,10 @@ struct Waiter<W> {
     caller: W,
     standing: Standing,
     absent: bool,
+    /// How many halves it did not take.
+    missed: u32,
+    /// How many holds must begin until a hold may open with it again, if it is last.
+    pause: u32,
 }
 
 /// Whether a task takes what it is offered. The lower one comes first.
@@ -71,7 +77,7 @@ enum Standing {
     Prompt,
     /// It was passed over.
     Late,
-    /// It did not take the half of a hold's time for which others waited.
+    /// It did not take the half of a hold's time for which others waited. After some holds it is late again.
     Last,
 }
 
@@ -241,7 +247,13 @@ impl<W: Clone> Stage<W> {
             return Step::Nothing;
         }
         let standing = if others_wait { worse } else { standing.max(Standing::Late) };
-        self.line.entry(to).and_modify(|waiter| (waiter.standing, waiter.absent) = (standing, true));
+        self.line.entry(to).and_modify(|waiter| {
+            (waiter.standing, waiter.absent) = (standing, true);
+            if opens && others_wait {
+                waiter.missed = waiter.missed.saturating_add(1);
+                waiter.pause = 2_u32.saturating_pow(waiter.missed);
+            }
+        });
         self.hand_on(allowed && left != Left::Nothing)
     }
 
@@ -290,6 +302,12 @@ impl<W: Clone> Stage<W> {
     fn begin_hold(&mut self) {
         self.hold.0 += 1;
         self.left = self.budget;
+        for waiter in self.line.values_mut().filter(|waiter| waiter.standing == Standing::Last) {
+            waiter.pause = waiter.pause.saturating_sub(1);
+            if waiter.pause == 0 {
+                waiter.standing = Standing::Late;
+            }
+        }
     }
 
     /// Offers the hold to the next task, if that is `allowed`.
@@ -323,7 +341,7 @@ impl<W: Clone> Stage<W> {
 
 impl<W> Waiter<W> {
     fn new(caller: W) -> Self {
-        Self { caller, standing: Standing::Prompt, absent: false }
+        Self { caller, standing: Standing::Prompt, absent: false, missed: 0, pause: 0 }
     }
 }
 

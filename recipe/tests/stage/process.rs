@@ -4,8 +4,8 @@ use zklock_recipe::{Half, HoldNumber, Left, Step};
 
 use crate::run::{Allowed, Run};
 use crate::world::{
-    Background, Breach, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Place, Process,
-    Setup, Standing, Witness,
+    Background, Breach, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Process, Setup,
+    Standing, Witness,
 };
 
 impl<W: Fn(Witness)> Run<'_, W> {
@@ -39,7 +39,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     pub(crate) fn grant(&mut self, process: Process) {
         let half = self.setup.half();
-        let (number, step) = self.world.locals[process].stage.granted(half);
+        let forgiven = self.world.line(process).filter(|(_, place)| place.pause == 1).collect::<Vec<_>>();
+        let (number, step) = if self.is(Mutant::NeverForgives) {
+            // The stage does not see those with whom the hold may open again.
+            let stage = &mut self.world.locals[process].stage;
+            forgiven.iter().for_each(|(_, place)| drop(stage.leave(place.ticket, true)));
+            stage.granted(half)
+        } else {
+            self.world.locals[process].stage.granted(half)
+        };
         self.hold(process, number);
         if step == Step::Release {
             (self.witness)(Witness::GrantedToNobody);
@@ -52,6 +60,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn hold(&mut self, process: Process, number: HoldNumber) {
         if let Some(place) = self.world.node(Owner::Local(process)) {
             self.world.queue[place] = Node::Held(process, number);
+        }
+        for task in self.world.tasks.iter_mut().filter(|task| task.process == process) {
+            if let Doing::InLine(place) = &mut task.doing
+                && place.lateness == Lateness::Last
+            {
+                place.pause -= 1;
+                if place.pause == 0 {
+                    place.lateness = Lateness::Late;
+                }
+            }
         }
         let hold = Hold { number, fate: Fate::Valid, passed: 0, turns: 0 };
         self.world.locals[process].background = Background::Watching(hold);
@@ -232,8 +250,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (self.witness)(Witness::MissedItsHalfForNobody);
         }
         (place.standing, place.lateness) = (Standing::Absent, if others_wait { worse } else { late });
-        if place.lateness == Lateness::Last {
-            (self.witness)(Witness::BecameTheLast);
+        if offer.opens && others_wait {
+            (self.witness)(if place.halves == 0 {
+                Witness::BecameTheLast
+            } else {
+                Witness::MissedAnotherHalf
+            });
+            place.halves += 1;
+            place.pause = 2_u32.pow(place.halves);
         }
         if comes {
             place.missed += 1;

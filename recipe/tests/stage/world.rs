@@ -86,6 +86,8 @@ pub(crate) enum Mutant {
     WaitsForTheLateForTooLong,
     /// A hold does not open with a task that is absent.
     OpensWithoutTheAbsent,
+    /// A hold never opens again with a task that missed a half.
+    NeverForgives,
     /// Hands an offer on after a look, though no time is left.
     HandsOnWithoutTime,
     /// Hands an offer on after a look, though the lease forbids it.
@@ -181,6 +183,10 @@ pub(crate) enum Witness {
     TheLastHadATurn,
     /// A late task did not take the half for which others waited.
     BecameTheLast,
+    /// A late task did not take another half.
+    MissedAnotherHalf,
+    /// A task that had missed a half took a hold that opened with it.
+    HadAnotherHalf,
     /// A task was passed over when no time was left for the next one.
     PassingOverRefused,
     /// Nobody was there any more to take the hold.
@@ -271,6 +277,9 @@ pub(crate) struct Place {
     pub(crate) woken: bool,
     pub(crate) standing: Standing,
     pub(crate) lateness: Lateness,
+    /// How many halves it missed, and how many holds must begin until a hold may open with it again.
+    pub(crate) halves: u32,
+    pub(crate) pause: u32,
     /// How often it was passed over, if it is late for ever.
     pub(crate) missed: u32,
 }
@@ -280,7 +289,7 @@ pub(crate) struct Place {
 pub(crate) enum Lateness {
     Prompt,
     Late,
-    /// It missed half of a hold's time, for which others waited.
+    /// It missed half of a hold's time, for which others waited. After some holds it is late again.
     Last,
 }
 
