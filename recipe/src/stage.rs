@@ -26,11 +26,11 @@
 //!    polled once in each half has its turn at the latest when a hold opens with it. A hold opens with an absent task only
 //!    while another one is there, and if half of its time is longer than two looks: the others have the rest. The offer stands
 //!    for no longer than that half.
-//! 6. A task that did not take a half for which others waited is [last](Standing::Last): it comes behind all others. The second
-//!    hold from then on may open with it again. Each further half that it misses doubles that number: 4, 8, and so on. So
-//!    a task that will be polled in time has its turn after a bounded number of holds, and one that is never polled costs `n` holds
-//!    `log2(n)` halves. Beside these halves, a wait keeps those in time that are in line for two looks, and so each that
-//!    comes meanwhile. A late task may wait for the rest of a hold's time as well.
+//! 6. A task that did not take a half for which others waited is [last](Standing::Last): it comes behind all others. The
+//!    second hold from then on may open with it again. Each further half that it misses doubles that number: 4, 8, and so on.
+//!    So a task that begins to be polled in time has its turn after a bounded number of holds, and one that nobody polls costs
+//!    `n` holds about `log2(n)` halves. Beside these halves, it keeps those in time that are in line waiting for two looks, and
+//!    each that comes meanwhile for two looks. A late task may wait for the rest of a hold's time as well.
 //! 7. Without time, or a lease that lasts, an offer is not handed on, neither by a look nor by a task that leaves. So a hold
 //!    lies idle for its time and two looks at most.
 //! 8. While a task that is not absent is in line, the process contends, or has a hold, be it one that is ending.

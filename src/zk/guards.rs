@@ -21,8 +21,8 @@ pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 const LOOKS: usize = 32;
 
 /// How much data these nodes have, in bytes, at most, unless it is one node. The answer has all of it, and the next heartbeat
-/// waits behind it on a slow connection. It is enough for 32 contenders whose `data` are 4 KiB of plain text, and for 8 with 16 KiB:
-/// owner, id and time are a few hundred bytes more.
+/// waits behind it on a slow connection. It is enough for 32 contenders whose `data` are 4 KiB of plain text, and for 8 with
+/// 16 KiB: owner, id and time are a few hundred bytes more.
 const LONGEST_LOOK: usize = 144 * 1024;
 
 /// A guard, as its session uses it.
