@@ -118,7 +118,7 @@
 //!
 //! The heartbeat interval is `(session timeout - 3/4 tick) / 4`: 2.1 seconds by default. At each heartbeat a session sends one
 //! `sync`, for all its guards and waiters. While it has a guard, it sends a quorum write, too, and a read of up to 32 nodes with
-//! 128 KiB of data at most. A server without a leader answers neither, and its clients connect to another server. A session
+//! 144 KiB of data at most. A server without a leader answers neither, and its clients connect to another server. A session
 //! with 20,000 waiters, or with 10,000 guards, was tested to survive the loss of its connection.
 //!
 //! # How long a call takes

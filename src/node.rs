@@ -55,6 +55,12 @@ impl NodeData {
         Self { kind, ..self }
     }
 
+    /// How many bytes a contender with these texts writes at most. JSON takes up to six bytes for one of a text.
+    pub(crate) fn longest(owner: &str, data: Option<&str>) -> usize {
+        let longest = Self { since: u64::MAX, ..Self::new(Uuid::nil(), owner, data) };
+        longest.contending_for(PathKind::Semaphore).encode().len()
+    }
+
     /// Returns the bytes that are written to the node.
     pub(crate) fn encode(&self) -> Vec<u8> {
         written(self)
@@ -164,6 +170,19 @@ mod tests {
     fn data_survives_the_way_through_a_node() {
         let data = NodeData::new(Uuid::new_v4(), "host:7 \"quoted\"", Some("extra"));
         assert_eq!(NodeData::decode(&data.encode()), Some(data));
+    }
+
+    #[test]
+    fn no_node_has_more_bytes_than_the_longest_one_of_its_texts() {
+        for text in ["", "extra", &"\"".repeat(16 * 1024), &"\u{1}".repeat(16 * 1024)] {
+            let (data, longest) = ((!text.is_empty()).then_some(text), NodeData::longest(text, None));
+            for kind in [PathKind::Lock, PathKind::Election, PathKind::Semaphore, PathKind::Slots] {
+                let length =
+                    |data| NodeData::new(Uuid::new_v4(), text, data).contending_for(kind).encode().len();
+                assert!(length(None) <= longest && length(data) <= NodeData::longest(text, data));
+            }
+        }
+        assert!(NodeData::longest("o", Some(&"\"".repeat(16 * 1024))) > 32 * 1024);
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) path: LockPath,
     pub(crate) owner: String,
     pub(crate) data: Option<String>,
+    /// How many bytes a contender writes to its node at most.
+    pub(crate) longest_node: usize,
     pub(crate) acl: Acl,
     pub(crate) ancestors_acl: Acl,
     pub(crate) stop_margin: Duration,
@@ -59,6 +61,7 @@ impl Settings {
             path,
             owner: self.owner.clone(),
             data: self.data.clone(),
+            longest_node: self.longest_node,
             acl: self.acl.clone(),
             ancestors_acl: self.ancestors_acl.clone(),
             stop_margin: self.stop_margin,

@@ -24,10 +24,13 @@
 //! 5. A task that was passed over is [late](Standing::Late). It comes behind those in time, except when a hold begins: if it is
 //!    the first in line, the hold *opens* with it, and the offer stands for half of the hold's time. So a task that is
 //!    polled once in each half has its turn at the latest when a hold opens with it. A hold opens with an absent task only
-//!    while another one is there, and the offer stands for no longer than that half.
-//! 6. A task that did not take a half for which others waited is [last](Standing::Last): it comes behind all others. So one
-//!    wait keeps those in time that are in line for two looks and one half, and each that comes meanwhile for two looks. A
-//!    late task may wait for the rest of a hold's time as well.
+//!    while another one is there, and if half of its time is longer than two looks: the others have the rest. The offer stands
+//!    for no longer than that half.
+//! 6. A task that did not take a half for which others waited is [last](Standing::Last): it comes behind all others. The
+//!    second hold from then on may open with it again. Each further half that it misses doubles that number: 4, 8, and so on.
+//!    So a task that begins to be polled in time has its turn after a bounded number of holds, and one that nobody polls costs
+//!    `n` holds about `log2(n)` halves. Beside these halves, it keeps those in time that are in line waiting for two looks, and
+//!    each that comes meanwhile for two looks. A late task may wait for the rest of a hold's time as well.
 //! 7. Without time, or a lease that lasts, an offer is not handed on, neither by a look nor by a task that leaves. So a hold
 //!    lies idle for its time and two looks at most.
 //! 8. While a task that is not absent is in line, the process contends, or has a hold, be it one that is ending.
@@ -61,6 +64,10 @@ struct Waiter<W> {
     caller: W,
     standing: Standing,
     absent: bool,
+    /// How many halves it did not take.
+    missed: u32,
+    /// How many holds must begin until a hold may open with it again, if it is last.
+    pause: u32,
 }
 
 /// Whether a task takes what it is offered. The lower one comes first.
@@ -70,7 +77,7 @@ enum Standing {
     Prompt,
     /// It was passed over.
     Late,
-    /// It did not take the half of a hold's time for which others waited.
+    /// It did not take the half of a hold's time for which others waited. After some holds it is late again.
     Last,
 }
 
@@ -83,6 +90,15 @@ pub enum Left {
     LessThanHalf,
     /// Half of it, or more.
     Half,
+}
+
+/// How long half of the time is for which a hold may be offered and passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// As long as two looks take, or less.
+    Short,
+    /// Longer.
+    Long,
 }
 
 /// What the process has of the lock.
@@ -191,10 +207,10 @@ impl<W: Clone> Stage<W> {
         }
     }
 
-    /// The contender is granted the lock.
-    pub fn granted(&mut self) -> (HoldNumber, Step<W>) {
+    /// The contender is granted the lock. Half of the hold's time is so long.
+    pub fn granted(&mut self, half: Half) -> (HoldNumber, Step<W>) {
         self.begin_hold();
-        (self.hold, self.offer(true))
+        (self.hold, self.offer(Some(half)))
     }
 
     /// The turn of the task that has this hold is over. `allowed` says whether the hold may be passed on as far as time and
@@ -231,7 +247,13 @@ impl<W: Clone> Stage<W> {
             return Step::Nothing;
         }
         let standing = if others_wait { worse } else { standing.max(Standing::Late) };
-        self.line.entry(to).and_modify(|waiter| (waiter.standing, waiter.absent) = (standing, true));
+        self.line.entry(to).and_modify(|waiter| {
+            (waiter.standing, waiter.absent) = (standing, true);
+            if opens && others_wait {
+                waiter.missed = waiter.missed.saturating_add(1);
+                waiter.pause = 2_u32.saturating_pow(waiter.missed);
+            }
+        });
         self.hand_on(allowed && left != Left::Nothing)
     }
 
@@ -280,23 +302,31 @@ impl<W: Clone> Stage<W> {
     fn begin_hold(&mut self) {
         self.hold.0 += 1;
         self.left = self.budget;
+        for waiter in self.line.values_mut().filter(|waiter| waiter.standing == Standing::Last) {
+            waiter.pause = waiter.pause.saturating_sub(1);
+            if waiter.pause == 0 {
+                waiter.standing = Standing::Late;
+            }
+        }
     }
 
     /// Offers the hold to the next task, if that is `allowed`.
     fn hand_on(&mut self, allowed: bool) -> Step<W> {
         if allowed {
-            return self.offer(false);
+            return self.offer(None);
         }
         self.has = Has::Ending;
         Step::Release
     }
 
-    /// Offers the hold, which perhaps begins, to the next task.
-    fn offer(&mut self, begins: bool) -> Step<W> {
+    /// Offers the hold to the next task. If it begins, half of its time is so long.
+    fn offer(&mut self, half: Option<Half>) -> Step<W> {
+        let begins = half.is_some();
         let best = if begins { Standing::Late } else { Standing::Prompt };
-        // A late task may be polled between the openings each time. So it need not be there when a hold opens with it.
-        let opens = begins && self.is_wanted();
-        let is_there = |it: &Waiter<W>| !it.absent || opens && it.standing == Standing::Late;
+        // A late task may be polled between the openings each time. So it need not be there when a hold opens with it. But it
+        // is passed over at the second look at the earliest, and then some time must be left for the others.
+        let waits = half == Some(Half::Long) && self.is_wanted();
+        let is_there = |it: &Waiter<W>| !it.absent || waits && it.standing == Standing::Late;
         let first = |worst| self.line.iter().find(|(_, it)| it.standing <= worst && is_there(it));
         match [best, Standing::Late, Standing::Last].into_iter().find_map(first) {
             Some((to, waiter)) => {
@@ -311,7 +341,7 @@ impl<W: Clone> Stage<W> {
 
 impl<W> Waiter<W> {
     fn new(caller: W) -> Self {
-        Self { caller, standing: Standing::Prompt, absent: false }
+        Self { caller, standing: Standing::Prompt, absent: false, missed: 0, pause: 0 }
     }
 }
 

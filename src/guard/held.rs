@@ -69,9 +69,7 @@ impl Held {
         let nodes = driver.locks().cloned().zip(nodes).collect::<Vec<_>>();
         let held = Arc::new_cyclic(|held: &Weak<Self>| Self {
             holding: session.hold(
-                nodes.iter().map(|node| {
-                    (path_of(node), node.1.czxid, node.0.data.as_deref().unwrap_or_default().len())
-                }),
+                nodes.iter().map(|node| (path_of(node), node.1.czxid, node.0.longest_node)),
                 &(held.clone() as _),
                 stop_margin,
             ),

@@ -5,14 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use uuid::Uuid;
 use zklock_recipe::Kind;
 
 use super::acquire::Acquirer;
 use super::error::{AcquireError, InvalidLock};
 use super::options::LockOptions;
 use crate::guard::MultiGuard;
-use crate::node::NodeData;
 use crate::settings::{Entry, Settings};
 use crate::zk::Succession;
 
@@ -191,8 +189,8 @@ fn check_paths(locks: &[&Arc<Settings>]) -> Result<(), InvalidLock> {
 fn check_size(locks: &[&Arc<Settings>], chroot: &str) -> Result<(), InvalidLock> {
     // A create and a write to the directory.
     let of_one = |lock: &&Arc<Settings>| {
-        let data = NodeData::new(Uuid::nil(), &lock.owner, lock.data.as_deref()).encode().len();
-        2 * (chroot.len() + lock.path.as_str().len() + OVERHEAD) + data + lock.acl.encoded_length()
+        let path = chroot.len() + lock.path.as_str().len();
+        2 * (path + OVERHEAD) + lock.longest_node + lock.acl.encoded_length()
     };
     let (count, length) = (locks.len(), locks.iter().map(of_one).sum());
     if length > LONGEST_TRANSACTION {

@@ -6,6 +6,7 @@ use zklock_recipe::PathKind;
 
 use super::error::InvalidLock;
 use crate::acl::Acl;
+use crate::node::NodeData;
 use crate::path::LockPath;
 use crate::settings::{Hints, Settings};
 use crate::zk::ZkSession;
@@ -139,6 +140,7 @@ impl LockOptions {
         checked("owner", &owner, LONGEST_OWNER)?;
         checked("data", self.data.as_deref().unwrap_or_default(), LONGEST_DATA)?;
         Ok(Settings {
+            longest_node: NodeData::longest(&owner, self.data.as_deref()),
             path,
             owner,
             data: self.data,

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use zklock_recipe::{HoldNumber, Left, Stage, Step, Ticket, Turned};
+use zklock_recipe::{Half, HoldNumber, Left, Stage, Step, Ticket, Turned};
 
 use super::in_use::InUse;
 use crate::guard::Guard;
@@ -126,8 +126,9 @@ impl Line {
 
     /// Offers a hold that was just granted.
     fn offer(self: &Arc<Self>, guard: Guard) -> (HoldNumber, Arc<Turn>) {
+        let half = if self.share() / 2 > 2 * PATIENCE { Half::Long } else { Half::Short };
         let mut state = self.state();
-        let (hold, step) = state.stage.granted();
+        let (hold, step) = state.stage.granted(half);
         let first = state.begin(self, hold, &guard);
         state.offered = Some(guard);
         self.take(state, step);
@@ -162,13 +163,21 @@ impl Line {
         self.take(state, step);
     }
 
-    /// How much is left of the time for which a hold may be offered and not taken: the budget's, and half a session timeout at
-    /// most, as for each acquisition that nobody polls.
+    /// For how long a hold may be offered and not taken: the budget's time, and half a session timeout at most, as for each
+    /// acquisition that nobody polls.
+    fn share(&self) -> Duration {
+        self.time().min(self.lock.succession().patience())
+    }
+
+    fn time(&self) -> Duration {
+        self.budget.time.max(2 * PATIENCE)
+    }
+
+    /// How much is left of the time for which a hold may be offered and not taken.
     fn left(&self, state: &State) -> Left {
-        let time = self.budget.time.max(2 * PATIENCE);
-        let share = time.min(self.lock.succession().patience());
+        let share = self.share();
         match state.idle.elapsed() {
-            idle if idle >= share || state.began.elapsed() >= time => Left::Nothing,
+            idle if idle >= share || state.began.elapsed() >= self.time() => Left::Nothing,
             idle if idle >= share / 2 => Left::LessThanHalf,
             _ => Left::Half,
         }

@@ -61,12 +61,19 @@ const LONGEST_KEY: usize = 4 * 1024;
 ///   process joins the queue again when the task is polled.
 /// * **If others wait**, the task is passed over after 100 to 200 ms. It keeps its place in line, and the others come first in
 ///   this hold. If it is the first in line when the next hold begins, that hold waits for it for half of the time. So a task that
-///   is polled every 500 ms has its turn, with the default budget.
-/// * **If others have waited for half of the time in vain**, the task has the lock when no other task of the process waits.
+///   is polled every 500 ms has its turn, with the default budget. If the time is 400 ms or less, the hold waits only for a task
+///   that was polled since it was passed over.
+/// * **If others have waited for half of the time in vain**, they come first, also when the next hold begins. The second hold
+///   after that waits for the task again. If the task misses that half, too, the fourth hold after that one does, then the
+///   eighth, and so on. In between the task has the lock when no other task of the process waits.
 ///
-/// So a hold lies idle for its time and 200 ms at most, also for contenders elsewhere. A late task keeps those in time
-/// waiting for 200 ms and half of the time, once, and each task that comes meanwhile for 200 ms. Late tasks wait for each other
-/// for the rest of a hold's time as well.
+/// So a late task has its turn at the latest after as many holds of the process as it has waited for, once it is polled in each
+/// half of a hold's time. Late tasks that came before it have their halves first. A task that is polled more seldom has no such
+/// bound while others wait. With a time of 400 ms or less, a task that is not polled every 100 ms has none.
+///
+/// A hold lies idle for its time and 200 ms at most, also for contenders elsewhere. A late task keeps those in time waiting
+/// for 200 ms, and each task that comes meanwhile for 200 ms. Beside that, they wait for it for half of the time in ever fewer
+/// holds: in 6 of the first 64, if nobody polls it. Late tasks wait for each other for the rest of a hold's time as well.
 ///
 /// # What a key costs
 ///

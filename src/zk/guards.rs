@@ -20,9 +20,10 @@ pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 /// How many nodes a heartbeat looks at, at most.
 const LOOKS: usize = 32;
 
-/// How much data these nodes have, in bytes, at most. The answer has all of it, and the next heartbeat waits behind it on a slow
-/// connection. One node fits: a contender's data are 16 KiB at most.
-const LONGEST_LOOK: usize = 128 * 1024;
+/// How much data these nodes have, in bytes, at most, unless it is one node. The answer has all of it, and the next heartbeat
+/// waits behind it on a slow connection. It is enough for 32 contenders whose `data` are 4 KiB of plain text, and for 8 with
+/// 16 KiB: owner, id and time are a few hundred bytes more.
+const LONGEST_LOOK: usize = 144 * 1024;
 
 /// A guard, as its session uses it.
 pub(crate) trait Holder: Send + Sync {
@@ -42,7 +43,7 @@ struct HeldNode {
     path: String,
     /// The transaction that created the node.
     czxid: i64,
-    /// How much data its contender wrote to it, in bytes.
+    /// How much data its contender wrote to it, in bytes, at most.
     length: usize,
     holder: Weak<dyn Holder>,
 }
@@ -93,17 +94,17 @@ impl Guards {
         young.len() == 1
     }
 
-    /// Returns the nodes after the one with the key `last`, as many as a heartbeat looks at. After the last node comes the first
-    /// one again.
+    /// Returns the nodes after the one with the key `last`, as many as a heartbeat looks at: at least one, if a guard has a node.
+    /// After the last node comes the first one again.
     fn next(&self, last: usize) -> Vec<(usize, HeldNode)> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let (behind, before) = (held.iter().filter(|it| it.0 > last), held.iter().filter(|it| it.0 <= last));
         let mut length = 0;
-        let next = behind.chain(before).take(LOOKS).take_while(|(_, node)| {
+        let next = behind.chain(before).take(LOOKS).enumerate().take_while(|(index, (_, node))| {
             length += node.length;
-            length <= LONGEST_LOOK
+            *index == 0 || length <= LONGEST_LOOK
         });
-        next.map(|(key, node)| (key, node.clone())).collect()
+        next.map(|(_, (key, node))| (key, node.clone())).collect()
     }
 }
 
@@ -187,6 +188,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::node::NodeData;
 
     struct Nobody;
 
@@ -205,7 +207,16 @@ mod tests {
     #[test]
     fn each_node_is_looked_at_in_turn() {
         let holder: Weak<dyn Holder> = Weak::<Nobody>::new();
-        for (number, length, nodes) in [(3, 0, 3), (95, 0, 32), (95, 4 * 1024, 32), (95, 16 * 1024, 8)] {
+        let longest = |data: &str| NodeData::longest(&"o".repeat(256), Some(data));
+        for (number, length, nodes) in [
+            (3, longest(""), 3),
+            (95, longest(""), 32),
+            (95, longest(&"x".repeat(4 * 1024)), 32),
+            (95, longest(&"x".repeat(16 * 1024)), 8),
+            (95, longest(&"\"".repeat(16 * 1024)), 4),
+            (95, longest(&"\u{1}".repeat(16 * 1024)), 1),
+            (3, LONGEST_LOOK + 1, 1),
+        ] {
             let (background, _queue) = Background::new();
             let guards = Guards::new(background);
             assert!(guards.next(0).is_empty());

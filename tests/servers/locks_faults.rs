@@ -128,7 +128,7 @@ async fn a_task_that_is_always_polled_late_shares_a_contended_key() {
     for _ in 0..3 {
         drop(within("its turn", beside_messages(&locks)).await);
     }
-    // Each time the first hold that begins after it was late and polled again waits for it.
+    // Each time the first hold that begins after it was passed over waits for it.
     assert!(holds.load(Ordering::Relaxed) < 150, "{holds:?}");
     prompt.iter().chain([&remote]).for_each(tokio::task::JoinHandle::abort);
     until_nothing_is_left(&server).await;

@@ -12,7 +12,7 @@ fn line<const N: usize>(names: [&'static str; N]) -> (Stage<&'static str>, [Tick
 }
 
 fn granted(stage: &mut Stage<&'static str>, to: &'static str) -> HoldNumber {
-    let (hold, step) = stage.granted();
+    let (hold, step) = stage.granted(Half::Long);
     assert_eq!(step, Wake(to));
     hold
 }
@@ -86,22 +86,80 @@ fn a_hold_opens_with_a_late_task_though_that_is_absent() {
     take(&mut stage, c);
 }
 
+/// Each hold has another task that is in time.
 #[test]
-fn a_task_that_nobody_polls_has_one_opening() {
-    let (mut stage, [_, b, c, d]) = line(["dead", "b", "c", "d"]);
-    let hold = granted(&mut stage, "dead");
+fn a_task_that_nobody_polls_has_ever_fewer_openings() {
+    let (mut stage, _) = line(["dead"]);
+    let mut offers = Vec::new();
+    for number in 1..=40 {
+        let prompt = stage.arrive("prompt").0;
+        let (hold, step) = stage.granted(Half::Long);
+        if step == Wake("dead") {
+            offers.push(number);
+            let stands = [Left::Half; 3].iter().filter(|left| stage.look(**left, true) == Nothing).count();
+            // The first one is no opening.
+            assert_eq!(stands, if number == 1 { 2 } else { 3 });
+            assert_eq!(
+                stage.look(Left::LessThanHalf, true),
+                if number == 1 { Nothing } else { Wake("prompt") }
+            );
+        }
+        take(&mut stage, prompt);
+        assert_eq!(stage.passed(hold, false), Release);
+        assert!(!stage.over(hold), "nobody is there");
+    }
+    assert_eq!(offers, [1, 2, 4, 8, 16, 32]);
+}
+
+/// From then on it is polled in time.
+#[test]
+fn a_task_that_missed_its_half_has_another_one() {
+    let (mut stage, [late, b]) = line(["late", "b"]);
+    let hold = granted(&mut stage, "late");
     assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
+    take(&mut stage, b);
+    let (c, _) = stage.arrive("c");
+    assert_eq!(stage.passed(hold, false), Release);
+    again(&mut stage, hold);
+    let hold = granted(&mut stage, "late");
+    let looks = [Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
+    assert_eq!(looks, [Nothing, Wake("c")]);
+    take(&mut stage, c);
+    assert_eq!(stage.poll(late, "late"), Turned::Waits);
+    let [d, _] = ["d", "e"].map(|name| stage.arrive(name).0);
+    assert_eq!(stage.passed(hold, false), Release);
+    again(&mut stage, hold);
+    let hold = granted(&mut stage, "d");
+    take(&mut stage, d);
+    assert_eq!(stage.passed(hold, false), Release);
+    again(&mut stage, hold);
+    let _hold = granted(&mut stage, "late");
+    assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing, Nothing]);
+    take(&mut stage, late);
+}
+
+/// At the second look no time is left for the others.
+#[test]
+fn a_short_hold_opens_with_a_late_task_only_if_that_is_there() {
+    let (mut stage, [late, b, c]) = line(["late", "b", "c"]);
+    let short = |stage: &mut Stage<_>, to| {
+        let (hold, step) = stage.granted(Half::Short);
+        assert_eq!(step, Wake(to));
+        hold
+    };
+    let hold = short(&mut stage, "late");
+    assert_eq!([Left::Half, Left::Nothing].map(|left| stage.look(left, true)), [Nothing, Release]);
+    again(&mut stage, hold);
+    let hold = short(&mut stage, "b");
     take(&mut stage, b);
     assert_eq!(stage.passed(hold, false), Release);
     again(&mut stage, hold);
-    let hold = granted(&mut stage, "dead");
-    let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
-    assert_eq!(looks, [Nothing, Nothing, Wake("c")]);
-    take(&mut stage, c);
-    assert_eq!(stage.passed(hold, false), Release);
+    assert_eq!(stage.poll(late, "late"), Turned::Waits);
+    let hold = short(&mut stage, "late");
+    assert_eq!([Left::Half, Left::Nothing].map(|left| stage.look(left, true)), [Nothing, Release]);
     again(&mut stage, hold);
-    let _hold = granted(&mut stage, "d");
-    take(&mut stage, d);
+    let _hold = short(&mut stage, "c");
+    take(&mut stage, c);
 }
 
 #[test]
@@ -117,7 +175,7 @@ fn an_absent_task_has_half_of_the_time_though_those_who_waited_have_left() {
     let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
     assert_eq!(looks, [Nothing, Nothing, Release]);
     assert!(!stage.over(hold), "nobody is there");
-    // It is the last from now on.
+    // It is the last.
     let (d, contends) = stage.arrive("d");
     assert!(contends);
     let _hold = granted(&mut stage, "d");
@@ -157,7 +215,7 @@ fn a_hold_does_not_open_with_an_absent_task_if_nobody_waits() {
     let (c, contends) = stage.arrive("c");
     assert!(contends);
     assert_eq!(stage.leave(c, true), GiveUp);
-    assert_eq!(stage.granted().1, Release);
+    assert_eq!(stage.granted(Half::Long).1, Release);
 }
 
 #[test]
@@ -190,7 +248,7 @@ fn one_that_lets_its_half_pass_is_the_last() {
     take(&mut stage, c);
     assert_eq!(stage.passed(hold, false), Release);
     again(&mut stage, hold);
-    // Others come first from now on, when a hold begins, too.
+    // Others come first, when a hold begins, too.
     let (e, _) = stage.arrive("e");
     let hold = granted(&mut stage, "e");
     take(&mut stage, e);

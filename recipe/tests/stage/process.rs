@@ -1,11 +1,11 @@
 //! What a process does for its tasks: the background task, its nodes in ZooKeeper's queue, and its session.
 
-use zklock_recipe::{HoldNumber, Left, Step};
+use zklock_recipe::{Half, HoldNumber, Left, Step};
 
 use crate::run::{Allowed, Run};
 use crate::world::{
-    Background, Breach, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Place, Process,
-    Setup, Standing, Witness,
+    Background, Breach, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Process, Setup,
+    Standing, Witness,
 };
 
 impl<W: Fn(Witness)> Run<'_, W> {
@@ -38,43 +38,38 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     pub(crate) fn grant(&mut self, process: Process) {
-        if self.is(Mutant::OpensWithoutTheAbsent) {
-            return self.grant_without_the_absent(process);
-        }
-        let (number, step) = self.world.locals[process].stage.granted();
-        self.begin_hold(process, number, step);
-    }
-
-    /// The stage and the rules do not see those that are absent. After that they are in line as at first.
-    fn grant_without_the_absent(&mut self, process: Process) {
-        let line = self.world.line(process).filter(|(_, place)| place.standing == Standing::Absent);
-        let absent = line.collect::<Vec<_>>();
-        for (party, place) in &absent {
-            let _step = self.world.locals[process].stage.leave(place.ticket, true);
-            self.world.tasks[*party].doing = Doing::InLine(Place { standing: Standing::Failed, ..*place });
-        }
-        let (number, step) = self.world.locals[process].stage.granted();
-        self.begin_hold(process, number, step);
-        for (party, place) in absent {
-            let _contends = self.world.locals[process].stage.put_back(place.ticket, place.caller);
-            let (standing, lateness) = (Standing::Present, Lateness::Prompt);
-            self.world.tasks[party].doing = Doing::InLine(Place { standing, lateness, ..place });
-        }
-    }
-
-    fn begin_hold(&mut self, process: Process, number: HoldNumber, step: Step<Caller>) {
+        let half = self.setup.half();
+        let forgiven = self.world.line(process).filter(|(_, place)| place.pause == 1).collect::<Vec<_>>();
+        let (number, step) = if self.is(Mutant::NeverForgives) {
+            // The stage does not see those with whom the hold may open again.
+            let stage = &mut self.world.locals[process].stage;
+            forgiven.iter().for_each(|(_, place)| drop(stage.leave(place.ticket, true)));
+            stage.granted(half)
+        } else {
+            self.world.locals[process].stage.granted(half)
+        };
         self.hold(process, number);
         if step == Step::Release {
             (self.witness)(Witness::GrantedToNobody);
             self.check_release(process);
         }
-        self.carry_out(process, number, step, true);
+        self.carry_out(process, number, step, Some(half));
     }
 
     /// The process's node is the first.
     pub(crate) fn hold(&mut self, process: Process, number: HoldNumber) {
         if let Some(place) = self.world.node(Owner::Local(process)) {
             self.world.queue[place] = Node::Held(process, number);
+        }
+        for task in self.world.tasks.iter_mut().filter(|task| task.process == process) {
+            if let Doing::InLine(place) = &mut task.doing
+                && place.lateness == Lateness::Last
+            {
+                place.pause -= 1;
+                if place.pause == 0 {
+                    place.lateness = Lateness::Late;
+                }
+            }
         }
         let hold = Hold { number, fate: Fate::Valid, passed: 0, turns: 0 };
         self.world.locals[process].background = Background::Watching(hold);
@@ -96,10 +91,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// Carries out what the stage has decided about a hold that goes on.
     pub(crate) fn go_on(&mut self, process: Process, hold: HoldNumber, step: Step<Caller>) {
-        self.carry_out(process, hold, step, false);
+        self.carry_out(process, hold, step, None);
     }
 
-    fn carry_out(&mut self, process: Process, hold: HoldNumber, step: Step<Caller>, begins: bool) {
+    fn carry_out(&mut self, process: Process, hold: HoldNumber, step: Step<Caller>, half: Option<Half>) {
         match step {
             Step::Nothing => {}
             Step::GiveUp => self.world.locals[process].nudged = !self.is(Mutant::NeverRetires),
@@ -108,12 +103,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 if !is_present || self.world.locals[process].offer.is_some() {
                     self.world.breach(Breach::NotTheHold);
                 }
-                if self.world.next(process, begins) != Some(caller.party) {
+                if self.world.next(process, half) != Some(caller.party) {
                     self.world.breach(Breach::OutOfOrder);
                 }
                 let late =
                     self.world.place(caller.party).is_some_and(|place| place.lateness == Lateness::Late);
-                let offer = Offer { hold, to: caller.party, looks: 0, opens: begins && late };
+                let offer = Offer { hold, to: caller.party, looks: 0, opens: half.is_some() && late };
                 self.world.locals[process].offer = Some(offer);
                 self.wake(caller);
             }
@@ -248,12 +243,21 @@ impl<W: Fn(Witness)> Run<'_, W> {
             self.world.breach(Breach::PassedOverForNobody);
         }
         (self.witness)(Witness::PassedOver);
+        if absent && left == Left::Nothing && offer.looks == 1 {
+            (self.witness)(Witness::MissedItsHalfThoughAbsent);
+        }
         if absent && nobody_waits {
             (self.witness)(Witness::MissedItsHalfForNobody);
         }
         (place.standing, place.lateness) = (Standing::Absent, if others_wait { worse } else { late });
-        if place.lateness == Lateness::Last {
-            (self.witness)(Witness::BecameTheLast);
+        if offer.opens && others_wait {
+            (self.witness)(if place.halves == 0 {
+                Witness::BecameTheLast
+            } else {
+                Witness::MissedAnotherHalf
+            });
+            place.halves += 1;
+            place.pause = 2_u32.pow(place.halves);
         }
         if comes {
             place.missed += 1;

@@ -24,6 +24,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
             woken: false,
             standing: Standing::Present,
             lateness: Lateness::Prompt,
+            halves: 0,
+            pause: 0,
             missed: 0,
         };
         self.world.tasks[party].doing = Doing::InLine(place);
@@ -94,11 +96,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     // Nobody wakes it while it has the hold, so its waker is of no account.
                     place.caller.moved = false;
                     self.note_late_turn(process, place.lateness, offer.opens);
+                    if offer.opens && place.halves > 0 {
+                        (self.witness)(Witness::HadAnotherHalf);
+                    }
                     if absent {
                         (self.witness)(Witness::HadItsHalfThoughAbsent);
                     }
                     // If it is put back, it begins anew.
-                    (place.lateness, place.missed) = (Lateness::Prompt, 0);
+                    place.lateness = Lateness::Prompt;
+                    (place.halves, place.pause, place.missed) = (0, 0, 0);
                     self.world.tasks[party].doing = Doing::Took(place, offer.hold);
                 }
                 _ => self.world.breach(Breach::NotTheHold),

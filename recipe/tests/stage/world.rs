@@ -1,6 +1,6 @@
 //! Two processes with their tasks, ZooKeeper's queue, and a contender of another client.
 
-use zklock_recipe::{HoldNumber, Stage, Ticket};
+use zklock_recipe::{Half, HoldNumber, Stage, Ticket};
 
 /// A process, by its index in the world.
 pub(crate) type Process = usize;
@@ -21,8 +21,17 @@ pub(crate) struct Setup {
     /// How often the remote contender wants it.
     pub(crate) remote: u8,
     pub(crate) budget: u32,
+    /// Half of each hold's time is longer than two looks.
+    pub(crate) is_long: bool,
     pub(crate) faults: Faults,
     pub(crate) mutant: Option<Mutant>,
+}
+
+impl Setup {
+    pub(crate) fn half(&self) -> Half {
+        let is_long = self.is_long && self.mutant != Some(Mutant::OpensWithoutTheAbsent);
+        if is_long { Half::Long } else { Half::Short }
+    }
 }
 
 /// How often each may still happen.
@@ -77,6 +86,8 @@ pub(crate) enum Mutant {
     WaitsForTheLateForTooLong,
     /// A hold does not open with a task that is absent.
     OpensWithoutTheAbsent,
+    /// A hold never opens again with a task that missed a half.
+    NeverForgives,
     /// Hands an offer on after a look, though no time is left.
     HandsOnWithoutTime,
     /// Hands an offer on after a look, though the lease forbids it.
@@ -163,6 +174,8 @@ pub(crate) enum Witness {
     HadItsHalf,
     /// A late task took a hold that opened with it while it was absent.
     HadItsHalfThoughAbsent,
+    /// A late task did not take a hold that opened with it while it was absent, and time was over at the second look.
+    MissedItsHalfThoughAbsent,
     /// A late task did not take a hold that opened with it while it was absent, and those who waited have left.
     MissedItsHalfForNobody,
     /// A late task had a turn because nobody in time waited.
@@ -170,6 +183,10 @@ pub(crate) enum Witness {
     TheLastHadATurn,
     /// A late task did not take the half for which others waited.
     BecameTheLast,
+    /// A late task did not take another half.
+    MissedAnotherHalf,
+    /// A task that had missed a half took a hold that opened with it.
+    HadAnotherHalf,
     /// A task was passed over when no time was left for the next one.
     PassingOverRefused,
     /// Nobody was there any more to take the hold.
@@ -260,6 +277,9 @@ pub(crate) struct Place {
     pub(crate) woken: bool,
     pub(crate) standing: Standing,
     pub(crate) lateness: Lateness,
+    /// How many halves it missed, and how many holds must begin until a hold may open with it again.
+    pub(crate) halves: u32,
+    pub(crate) pause: u32,
     /// How often it was passed over, if it is late for ever.
     pub(crate) missed: u32,
 }
@@ -269,7 +289,7 @@ pub(crate) struct Place {
 pub(crate) enum Lateness {
     Prompt,
     Late,
-    /// It missed half of a hold's time, for which others waited.
+    /// It missed half of a hold's time, for which others waited. After some holds it is late again.
     Last,
 }
 
@@ -430,14 +450,16 @@ impl World {
         self.line(process).filter(|(_, place)| place.standing == Standing::Present)
     }
 
-    /// The task that is to have the hold next: of those that have missed least the first. A hold that begins while somebody
-    /// is there makes no difference between those that are late, absent or not, and those in time.
-    pub(crate) fn next(&self, process: Process, begins: bool) -> Option<Party> {
-        let missed = |place: Place| if begins { place.lateness.max(Lateness::Late) } else { place.lateness };
-        let opens = begins && self.is_wanted(process);
+    /// The task that is to have the hold next: of those that have missed least the first. A hold that begins makes no
+    /// difference between those that are late and those in time. If it is long, and somebody is there, those that are late need
+    /// not be there themselves.
+    pub(crate) fn next(&self, process: Process, half: Option<Half>) -> Option<Party> {
+        let missed =
+            |place: Place| if half.is_some() { place.lateness.max(Lateness::Late) } else { place.lateness };
+        let waits = half == Some(Half::Long) && self.is_wanted(process);
         let may_have_it = |place: Place| match place.standing {
             Standing::Present => true,
-            Standing::Absent => opens && place.lateness == Lateness::Late,
+            Standing::Absent => waits && place.lateness == Lateness::Late,
             Standing::Failed => false,
         };
         let line = self.line(process).filter(|(_, place)| may_have_it(*place));
