@@ -260,6 +260,8 @@ async fn aftermath(
     for client in clients {
         client.order(Order::LookAway).await?;
     }
+    // One may have ended since.
+    servers.recover().await?;
     let operators = servers.operators().await?;
     let deadline = Timer::now() + CLEAN_BOUND;
     let mut remains = loop {
