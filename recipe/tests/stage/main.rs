@@ -257,7 +257,7 @@ mod at_large {
         let faults = Faults { absences: 1, lapses: 1, ..NONE };
         explore(
             setup(&[2, 2], 1, faults),
-            4_286_054,
+            4_406_748,
             &[PassedOver, CameBackAlone, LatePassBesideATurn, PutBack],
         );
     }
@@ -292,7 +292,7 @@ mod at_large {
     fn two_processes_whose_tasks_give_up_and_are_not_polled_while_leases_lapse() {
         let faults = Faults { departures: 1, absences: 1, lapses: 1, ..NONE };
         let occurrences = [PassedOver, LeftWhileOffered, LatePassBesideATurn, PutBackBesideAHold];
-        explore(setup(&[2, 2], 1, faults), 20_153_082, &occurrences);
+        explore(setup(&[2, 2], 1, faults), 20_763_750, &occurrences);
     }
 
     #[test]
@@ -307,7 +307,7 @@ mod at_large {
         let faults = Faults { departures: 1, absences: 1, lapses: 1, failures: 1, ..NONE };
         explore(
             setup(&[3], 1, faults),
-            1_649_140,
+            1_874_438,
             &[LatePassBesideATurn, PutBackBesideAHold, Failed, CameBackAlone],
         );
     }
