@@ -15,7 +15,7 @@ pub(crate) fn pause(doublings: u32, longest: Duration) -> Duration {
     longest.min(SHORTEST_PAUSE * 2u32.saturating_pow(doublings))
 }
 
-/// Counts the requests in a row that were not answered: the one rule by which requests are repeated.
+/// Counts the requests in a row that were not answered: the rule by which most requests are repeated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tries(u32);
 

@@ -194,6 +194,8 @@ pub enum Command {
     Leave,
     /// Leave the turnstile in the background.
     Depart,
+    /// As that, for a node that may be gone: its name may be another contender's by now.
+    Forfeit,
     /// Forget our node in the turnstile, which is gone.
     Spend,
     /// Look out for a permit that is created late: if ZooKeeper removes the empty turnstile, another contender may get the name
@@ -270,9 +272,10 @@ impl Admission {
 
             (Looking, Event::Looked(Standing::Held, None)) => self.ask(Creating, Command::Create),
             (Looking, Event::Looked(Standing::Held, Some((seen, stated)))) => self.weigh(seen, stated, false),
-            (Looking, Event::Looked(Standing::Touched, _)) => self.fail(Outcome::Displaced),
+            // It is still there, so no attempt has taken effect, and none does.
+            (Looking, Event::Looked(Standing::Touched, _)) => self.displaced(Command::Forfeit),
             (Looking, Event::Looked(Standing::Gone, _)) => self.lose(Command::Spend),
-            (Waiting, Event::Touched) | (Attempting(_), Event::NotHeld) => self.lose(Command::Depart),
+            (Waiting, Event::Touched) | (Attempting(_), Event::NotHeld) => self.lose(Command::Forfeit),
             (Watching, Event::Watched(Some((seen, stated)))) => self.weigh(seen, stated, true),
             (Creating, Event::Created) | (Watching, Event::Watched(None)) | (Waiting, Event::Changed) => {
                 self.look()
@@ -307,7 +310,7 @@ impl Admission {
             }
             (Settling { .. }, Event::Settled(Settlement::Not(Standing::Touched)))
             | (Settling { lost: true }, Event::Settled(Settlement::Not(Standing::Held))) => {
-                self.displaced(Command::Depart)
+                self.displaced(Command::Forfeit)
             }
             (Parting, Event::Settled(Settlement::Not(Standing::Gone | Standing::Touched))) => {
                 vec![Command::ExpectLate]

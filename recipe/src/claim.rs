@@ -6,12 +6,15 @@
 //! ```text
 //!            Create <---+  there are no records
 //!              |        |
-//!   Begin ---> Look ----+---> Tell(Done), Tell(Forgotten)
+//!   Begin ---> Look ----+---> Release ---> Tell(Done); Tell(Forgotten)
 //!              ^        |
 //!   Verify ----+        v                  written
 //!     ^        |     Prepare ---> Write ------------> Tell(Runs)
 //!     |        +------------------- | somebody else has changed the records
-//!     +---------- nobody answers ---+
+//!     +-- nobody answers, to any of these
+//!
+//!   the guard is lost:                       Tell(Displaced)
+//!   the caller goes, or is told of a failure, after a begin was sent:  Verify ---> Look ---> Restore
 //! ```
 //!
 //! # Invariants
@@ -19,14 +22,16 @@
 //! 1. The caller is told that the slot runs only under a guard with whose token the record says that the run has begun.
 //! 2. A claim that comes back under another guard knows the tokens under which it has sent a begin. Nothing ran under them, so a
 //!    record that has one of them is a begin of its own that came late, and no run.
-//! 3. A begin that may have been written, and whose caller is told anything else or has gone, is taken back while a guard lives:
-//!    the record of before is written again, or there is none again. A look comes after a quorum's answer, so a begin that was
-//!    sent before is written by then, or never.
+//! 3. A begin that may have been written, and whose caller is told anything else or has gone, is taken back while a guard lives,
+//!    unless the servers refuse that, or answer none of 16 tries: the record of before is written again, or there is none again.
+//! 4. A look after a write without an answer comes after a quorum's answer, so that write has taken effect by then, or never does.
+//!    What an earlier guard has sent takes effect before its node is gone, so before the present guard.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How often the records are looked at under one guard, if nobody answers or somebody else changes them.
+/// How often the records are looked at, if nobody answers or somebody else changes them: for a begin, and once more to take one
+/// back.
 const TRIES: u32 = 16;
 
 /// How far a run has come, by its record.

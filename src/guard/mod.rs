@@ -341,6 +341,11 @@ impl<K> Guard<K> {
         self.turn.held.is_ending.store(expected, Ordering::Relaxed);
     }
 
+    /// Gives up the hold of a node that a server found gone or written to. A node of its name is looked at before it is deleted.
+    pub(crate) fn forfeit(self) {
+        self.turn.held.touched();
+    }
+
     /// Ends the hold without a request: a transaction has removed the holder's node.
     pub(crate) fn spend(self) {
         drop(self.turn.end());

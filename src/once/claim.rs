@@ -12,6 +12,7 @@ use super::forgotten::Forgotten;
 use super::record::{Record, RecordData, RecordState};
 use super::slot::Slot;
 use super::turn::Turn;
+use crate::backoff::Tries;
 use crate::contender::{Course, Next, Performed, Procedure};
 use crate::fence::FencingToken;
 use crate::guard::Guard;
@@ -81,6 +82,7 @@ impl Ledger {
             slot: slot.clone(),
             session,
             guard: Some(guard),
+            tries: Tries::default(),
         };
         let mut course = Course::begin(claiming, Event::Begin);
         Ok(match course.outcome().await {
@@ -245,6 +247,7 @@ struct Claiming {
     session: Arc<ZkSession>,
     /// `None` once the caller has it, or it is released.
     guard: Option<Guard>,
+    tries: Tries,
 }
 
 type Heard = Event<Rest, ClaimError>;
@@ -263,6 +266,12 @@ impl Procedure for Claiming {
     const OUTLASTS_THE_SESSION: bool = true;
 
     fn take_in(&mut self, heard: Heard) -> Performed<Heard, Told> {
+        match &heard {
+            Event::Unanswered => self.tries.failed(),
+            Event::Verified => {}
+            _ => self.tries.answered(),
+        }
+        let failure = if let Event::Failed(error) = &heard { Some(error.to_string()) } else { None };
         let commands = self.machine.handle(&mut self.begins.lock(), heard);
         let mut performed = Performed { next: Next::AsBefore, told: None };
         for command in commands {
@@ -272,6 +281,10 @@ impl Procedure for Claiming {
             performed.next = Next::End;
             // Dropped, it is released in the background.
             self.guard = None;
+            if let (Some(error), None) = (failure, &performed.told) {
+                let path = self.ledger.path(self.slot.as_str());
+                warn!(path, error, "a slot may have begun by its record, and nobody runs it");
+            }
         }
         performed
     }
@@ -295,7 +308,16 @@ impl Claiming {
         let Some(guard) = self.guard.as_ref().map(Guard::uncounted) else { return };
         let (ledger, slot) = (self.ledger.clone(), self.slot.as_str().to_owned());
         let request = match command {
-            Command::Look => look(ledger, guard, slot).boxed(),
+            Command::Look => {
+                let pause = self.tries.pause().map(|pause| self.session.pause(pause));
+                async move {
+                    if let Some(pause) = pause {
+                        pause.await;
+                    }
+                    look(ledger, guard, slot).await
+                }
+                .boxed()
+            }
             // Its parent exists, because the lock's directory is in it.
             Command::Create => async move {
                 let (lock, directory) = (ledger.lock.clone(), ledger.directory.clone());

@@ -190,6 +190,7 @@ impl Admitting {
             match command {
                 Command::Tell(outcome) => performed.told = Some(outcome),
                 Command::Depart => drop(self.turnstile.take()),
+                Command::Forfeit => self.turnstile.take().into_iter().for_each(Guard::forfeit),
                 // Another contender may have the node's name by now.
                 Command::Spend => self.turnstile.take().into_iter().for_each(Guard::spend),
                 Command::ExpectLate => self.session.expect_late(self.statement.permits().clone(), self.id),

@@ -96,7 +96,7 @@ fn looking() {
             (Event::Looked(Standing::Held, None), vec![Command::Create]),
             (looked(1), vec![attempt()]),
             (looked(2), vec![Command::Watch(seen(2))]),
-            (Event::Looked(Standing::Touched, None), vec![tell(Outcome::Displaced), Command::Depart]),
+            (Event::Looked(Standing::Touched, None), vec![Command::Forfeit, tell(Outcome::Displaced)]),
             (Event::Looked(Standing::Gone, None), vec![Command::Spend, tell(Outcome::Displaced)]),
             (Event::Unanswered, vec![Command::Look]),
             (Event::Refused(refusal()), vec![tell(Outcome::Refused(refusal())), Command::Depart]),
@@ -152,7 +152,7 @@ fn waiting_for_room() {
         &waiting(&[looked(2), watched(2)]),
         vec![
             (Event::Changed, vec![Command::Look]),
-            (Event::Touched, vec![Command::Depart, tell(Outcome::Displaced)]),
+            (Event::Touched, vec![Command::Forfeit, tell(Outcome::Displaced)]),
             (Event::GiveUp, vec![Command::Depart]),
         ],
     );
@@ -167,7 +167,7 @@ fn attempting() {
         vec![
             (Event::Admitted(permit()), vec![Command::Spend, tell(Outcome::Admitted(permit(), Some(3)))]),
             (Event::PoolChanged, vec![Command::Look]),
-            (Event::NotHeld, vec![Command::Depart, tell(Outcome::Displaced)]),
+            (Event::NotHeld, vec![Command::Forfeit, tell(Outcome::Displaced)]),
             (Event::Unanswered, vec![Command::Settle]),
             (Event::Refused(refusal()), vec![tell(Outcome::Refused(refusal())), Command::Depart]),
             (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
@@ -203,7 +203,7 @@ fn settling() {
             (settled(Standing::Held), vec![Command::Look]),
             (
                 settled(Standing::Touched),
-                vec![Command::ExpectLate, Command::Depart, tell(Outcome::Displaced)],
+                vec![Command::ExpectLate, Command::Forfeit, tell(Outcome::Displaced)],
             ),
             (settled(Standing::Gone), vec![Command::ExpectLate, Command::Spend, tell(Outcome::Displaced)]),
             (unclear(), vec![Command::EndSession(refusal()), Command::Depart, tell(Outcome::Displaced)]),
@@ -225,7 +225,7 @@ fn settling() {
 /// A server that still shows our node as held is behind, or may not tell us more.
 #[test]
 fn an_attempt_in_doubt_is_settled_when_the_turnstile_is_lost() {
-    let displaced = vec![Command::ExpectLate, Command::Depart, tell(Outcome::Displaced)];
+    let displaced = vec![Command::ExpectLate, Command::Forfeit, tell(Outcome::Displaced)];
     let lost = [
         vec![Event::Looked(Standing::Gone, None)],
         vec![looked(2), watched(2), Event::Touched],
@@ -273,10 +273,16 @@ fn an_attempt_in_doubt_is_looked_after_when_the_caller_has_gone() {
     // One that is told fails in the same way.
     check(
         &waiting(&doubtful()),
-        vec![(
-            Event::Looked(Standing::Touched, None),
-            vec![tell(Outcome::Displaced), Command::Depart, Command::Settle],
-        )],
+        vec![
+            (
+                Event::Refused(refusal()),
+                vec![tell(Outcome::Refused(refusal())), Command::Depart, Command::Settle],
+            ),
+            (
+                Event::Looked(Standing::Touched, None),
+                vec![Command::ExpectLate, Command::Forfeit, tell(Outcome::Displaced)],
+            ),
+        ],
     );
 }
 

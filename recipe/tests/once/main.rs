@@ -105,7 +105,7 @@ fn callers_go() {
 #[test]
 fn guards_are_lost() {
     let faults = Faults { losses: 1, evictions: 1, departures: 1, breaks: 1, ..NONE };
-    explore(setup(&[true, false], 2, faults), 729_274, &[Displaced, BeganAgain, TakenBack]);
+    explore(setup(&[true, false], 2, faults), 728_871, &[Displaced, BeganAgain, TakenBack]);
 }
 
 #[test]

@@ -152,12 +152,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 {
                     (self.witness)(Witness::Adopted);
                 }
-                // What an earlier guard has left can be taken back under this one.
-                let tokens = &self.world.claimers[party].tokens;
-                let left = self.world.node.map(|node| node.token).filter(|token| tokens.contains(token));
-                if self.world.holds(party) {
-                    self.world.excused.retain(|token| Some(*token) != left);
-                }
                 let record = self.world.node.map(Node::record);
                 let page = Page { record, may_be_forgotten: false, rest: () };
                 self.feed(party, Event::Looked(Some(page)));
@@ -246,6 +240,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let claimer = &mut self.world.claimers[party];
         claimer.caller = Caller::Claiming;
         claimer.tokens.push(claimer.token);
+        // What an earlier guard has left can be taken back under this one.
+        let left = self.world.node.map(|node| node.token).filter(|token| claimer.tokens.contains(token));
+        self.world.excused.retain(|token| Some(*token) != left);
         if self.setup.mutant == Some(Mutant::ForgetsItsTokens) {
             claimer.begins = Default::default();
         }
@@ -323,7 +320,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 if record.as_ref().is_some_and(|record| claimer.tokens.contains(&record.token)) {
                     (self.witness)(Witness::BeganAgain);
                 }
-                let replaces = record.map(|record| (record.token, record.version as u8));
+                let replaces = record.map(|record| record.version as u8);
                 Pending::Write(Write::Begin(attempt as u8, replaces))
             }
             Command::Verify if self.setup.mutant == Some(Mutant::LooksTooEarly) => {
@@ -382,16 +379,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
         (self.witness)(if earlier { Witness::RanAgain } else { Witness::Ran });
         // One that is told too late has a guard that is not valid, and others may have gone on by its record.
         let recorded = |node: &Node| (node.token, node.progress) == (token, Progress::Begun);
-        let beside = |claimer: &Claimer| matches!(claimer.caller, Caller::Running { valid: true, .. });
-        let valid = self.world.holds(party) || self.is(Mutant::BeginsWithoutTheLock);
+        let valid = self.world.holds(party);
         if valid && earlier && !self.setup.retries[party] {
             self.world.breach(Breach::Twice);
         }
         if valid && self.world.succeeded {
             self.world.breach(Breach::AfterSuccess);
-        }
-        if valid && self.world.claimers.iter().any(beside) {
-            self.world.breach(Breach::Beside);
         }
         if valid && !self.world.node.as_ref().is_some_and(recorded) {
             self.world.breach(Breach::Unrecorded);
@@ -445,9 +438,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let node = self.world.node;
         match write {
             Write::Begin(attempt, replaces) => {
-                let found = node.map(|node| (node.token, node.version));
-                if found != *replaces {
+                // A server compares no tokens.
+                if node.map(|node| node.version) != *replaces {
                     return Reply::Contested;
+                }
+                let runs = |claimer: &Claimer| matches!(claimer.caller, Caller::Running { valid: true, .. });
+                if self.world.claimers.iter().any(runs) {
+                    self.world.breach(Breach::Beside);
                 }
                 let begun = Node { progress: Progress::Begun, token, attempt: *attempt, version: 0 };
                 self.world.node = Some(begun);

@@ -66,7 +66,7 @@ pub(crate) enum Breach {
     Twice,
     /// The slot ran again after a success.
     AfterSuccess,
-    /// It ran while another run was under way whose guard was valid.
+    /// Its run began by the record while another one was under way whose guard was valid.
     Beside,
     /// It ran, and no record says so.
     Unrecorded,
@@ -134,8 +134,8 @@ impl Node {
 /// A write, which takes effect only while its guard's node is there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Write {
-    /// The begin of this attempt, in place of a record with this token and version.
-    Begin(u8, Option<(Token, u8)>),
+    /// The begin of this attempt, in place of a record with this version.
+    Begin(u8, Option<u8>),
     /// In place of the record with this version: that data, or nothing.
     Restore(u8, Option<Vec<u8>>),
     /// The end of the run, whose record has this version.

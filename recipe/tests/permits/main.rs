@@ -113,7 +113,7 @@ fn contenders_delay_their_takeover() {
 #[test]
 fn an_operator_writes_to_contenders() {
     let faults = Faults { touches: 1, breaks: 1, late: 1, ..NONE };
-    explore(setup(&[1, 2], 2, faults), 2_302, &[FoundTouched, QueuedAgain, LateApplied]);
+    explore(setup(&[1, 2], 2, faults), 2_104, &[FoundTouched, QueuedAgain, LateApplied]);
 }
 
 #[test]

@@ -520,7 +520,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Command::Settle => (contender.pending, contender.cut) = (Pending::Settle, false),
             Command::Leave => contender.pending = Pending::Leave,
-            Command::Depart => contender.departs = true,
+            Command::Depart | Command::Forfeit => contender.departs = true,
             // Nobody removes the turnstile here, so no name is given again.
             Command::Spend | Command::ExpectLate => {}
             Command::GiveBack(..) => {
