@@ -33,7 +33,8 @@
 //!    The machine does not end before, unless the session does, or is ended.
 //! 3. A permit that a reply or a settlement shows goes to the caller if there is one, and is given back if not.
 //! 4. If the acquisition had to wait, or nobody answered, or an attempt was in vain, a permit may have vanished meanwhile. Then the
-//!    takeover delay passes between the look and the attempt. What was free at the look has been free for the delay.
+//!    takeover delay passes between the look and the attempt. The attempt takes only what was free at the look, and fails if
+//!    somebody has taken that since.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, OptionFuture};
+use futures::future::BoxFuture;
 use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::{
@@ -422,7 +422,7 @@ impl Driver {
                     return self.handle(Event::Confirmed);
                 }
                 (_, Certainty::Seen(_)) => {
-                    let (pause, asked) = (self.pause(), self.session.confirmation());
+                    let (pause, asked) = (self.session.pause_after(self.tries), self.session.confirmation());
                     let heard = async move {
                         pause.await;
                         if asked.await { JointHeard::LeaseConfirmed } else { JointHeard::Nothing }
@@ -549,7 +549,7 @@ impl Driver {
     }
 
     fn await_answer(&mut self, answer: impl Future<Output = Answer<Input>> + Send + 'static) {
-        let pause = self.pause();
+        let pause = self.session.pause_after(self.tries);
         let heard = async move {
             pause.await;
             match answer.await {
@@ -559,12 +559,6 @@ impl Driver {
             }
         };
         self.joint = Some(heard.boxed());
-    }
-
-    /// The pause before the next request for all.
-    fn pause(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        let pause = self.tries.pause().map(|pause| self.session.pause(pause));
-        OptionFuture::from(pause).map(drop)
     }
 
     /// As [`request`](Self::request), for one member.
@@ -585,11 +579,9 @@ impl Driver {
         };
         let answer = self.session.requester().request_where(connection, request);
         let member = &mut self.members[index];
-        let pause = member.tries.pause().map(|pause| self.session.pause(pause));
+        let pause = self.session.pause_after(member.tries);
         let heard = async move {
-            if let Some(pause) = pause {
-                pause.await;
-            }
+            pause.await;
             match answer.await {
                 Answer::Given((event, watch), sent) => Heard::Reply { event, watch, sent },
                 Answer::Lost => Heard::Nothing,

@@ -309,11 +309,9 @@ impl Claiming {
         let (ledger, slot) = (self.ledger.clone(), self.slot.as_str().to_owned());
         let request = match command {
             Command::Look => {
-                let pause = self.tries.pause().map(|pause| self.session.pause(pause));
+                let pause = self.session.pause_after(self.tries);
                 async move {
-                    if let Some(pause) = pause {
-                        pause.await;
-                    }
+                    pause.await;
                     look(ledger, guard, slot).await
                 }
                 .boxed()

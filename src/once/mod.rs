@@ -1,4 +1,5 @@
-//! A [`Once`]: a lock whose slots run once. This layer stands on the lock; it has no protocol of its own but the records.
+//! A [`Once`]: a lock whose slots run once. It stands on the lock. The recipe decides whether a slot runs; this layer keeps the
+//! records.
 
 mod ask;
 pub(crate) mod claim;

@@ -225,12 +225,10 @@ impl Admitting {
     where
         F: Future<Output = Heard> + Send + 'static,
     {
-        let pause = self.tries.pause().map(|pause| self.session.pause(pause));
+        let pause = self.session.pause_after(self.tries);
         let answer = self.session.requester().request_where(connection, request);
         async move {
-            if let Some(pause) = pause
-                && let Some(end) = pause.await
-            {
+            if let Some(end) = pause.await {
                 return Event::SessionOver(end).into();
             }
             match answer.await {
@@ -248,9 +246,9 @@ impl Admitting {
         self.request(None, move |wire| async move {
             let looked =
                 requests::look_at_pool(wire.client, own, statement.permits().clone(), wire.number).await;
-            let beside = |seen: Seen| (statement.beside(&seen, changes), seen);
             let looked = looked.map(|(standing, seen)| {
-                Event::Looked(standing, seen.map(beside).map(|(stated, seen)| (seen, stated)))
+                let stated = seen.as_ref().map(|seen| statement.beside(seen, changes));
+                Event::Looked(standing, seen.zip(stated))
             });
             looked.unwrap_or_else(unmet).into()
         })

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, Either, select};
+use futures::future::{BoxFuture, Either, OptionFuture, select};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Sleep;
@@ -205,9 +205,16 @@ impl ZkSession {
     /// Counts a request that was not answered, and pauses before the next one, or until the session is over.
     pub(crate) async fn repeat(&self, tries: &mut Tries) {
         tries.failed();
-        if let Some(pause) = tries.pause() {
-            self.pause(pause).await;
-        }
+        self.pause_after(*tries).await;
+    }
+
+    /// Pauses before the next request after these tries, as [`pause`](Self::pause) does.
+    pub(crate) fn pause_after(
+        &self,
+        tries: Tries,
+    ) -> impl Future<Output = Option<SessionEnd>> + Send + 'static + use<> {
+        let pause = OptionFuture::from(tries.pause().map(|pause| self.pause(pause)));
+        pause.map(Option::flatten)
     }
 
     /// Gives the background task a future that nobody awaits any more.

@@ -1,8 +1,9 @@
 //! Every order in which a few processes can claim one slot, with the production [`Claim`](zklock_recipe::claim::Claim) in the
 //! middle, while connections break, callers go, guards are lost and processes die.
 //!
-//! The lock is another model's: here one process at a time holds it. What a claim asks for is carried out as a server does, each
-//! write only while the guard's node is there. The end of a run is one write here; that the shipped one is repeated is not explored.
+//! Another model explores the lock: here one process at a time holds it. The world carries out what a claim asks for as a server
+//! does. A write takes effect only while the guard's node is there. The end of a run is one write here. This model does not explore
+//! how the shipped one is repeated.
 
 #[path = "../exploration/mod.rs"]
 mod exploration;

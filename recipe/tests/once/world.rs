@@ -172,7 +172,7 @@ pub(crate) enum Caller {
         version: u8,
         valid: bool,
     },
-    /// It has gone. What it left goes on in the background.
+    /// It has gone. Its machine goes on in the background.
     Gone,
     /// Its process is dead. Its session may not be over yet.
     Dead,

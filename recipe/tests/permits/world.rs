@@ -150,7 +150,7 @@ impl From<Witness> for u8 {
     }
 }
 
-/// A permit that is held, or a slot: whose, and of which acquisition.
+/// A permit or a slot that is held. It has its party, and the ticket of its acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Permit {
     pub(crate) party: Party,

@@ -1,6 +1,6 @@
 //! An exclusive contender among others of its kind: every state and every event.
 
-use std::mem::discriminant;
+use core::mem::discriminant;
 
 use super::*;
 
