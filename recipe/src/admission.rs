@@ -45,6 +45,7 @@ use crate::contender::{Kind, Own};
 use crate::event::{Refusal, SessionEnd};
 use crate::machine::{Arrival, Patience, Takeover};
 use crate::permits::{Misfit, Ruling, Stock, Wish, rule};
+use crate::transaction::{Operation, Problem, UNTOUCHED};
 
 /// One acquisition that holds the turnstile of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -225,6 +226,43 @@ pub enum Outcome {
     Unfit(Misfit, Stock, Stock),
     /// The server refused a request.
     Refused(Refusal),
+}
+
+/// A node of an attempt's transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Our node in the turnstile.
+    Turnstile,
+    /// The permit that is created.
+    Permit(Kind),
+    /// The pool, whose data are written as they were seen.
+    Pool,
+}
+
+/// The transaction of an attempt, for a pool that was seen in this version.
+///
+/// A write and a deletion in the turnstile grant it to the next one there without a listing. The permit comes before the pool's new
+/// version: a server applies a transaction step by step, so nobody sees the new version without the new permit.
+pub fn attempt(kind: Kind, version: i32) -> [Operation<Target>; 4] {
+    [
+        Operation::Set(Target::Turnstile, Some(UNTOUCHED)),
+        Operation::Create(Target::Permit(kind)),
+        Operation::Set(Target::Pool, Some(version)),
+        Operation::Delete(Target::Turnstile, None),
+    ]
+}
+
+/// What it means that an attempt failed at this node.
+pub fn attempt_failed(target: Target, problem: Problem) -> Event {
+    match (target, problem) {
+        (Target::Turnstile, _) => Event::NotHeld,
+        (Target::Permit(_), Problem::NodeExists) => Event::Refused(Refusal::Other(
+            "the next permit's name is taken: that node was made by hand, or the numbers are at their end; \
+             delete that node, or the whole directory of permits while nobody holds one"
+                .to_owned(),
+        )),
+        (Target::Permit(_) | Target::Pool, _) => Event::PoolChanged,
+    }
 }
 
 impl Event {

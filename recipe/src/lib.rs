@@ -97,6 +97,7 @@ mod observer;
 mod path_kind;
 mod permits;
 mod stage;
+pub mod transaction;
 
 pub use command::{Command, End};
 pub use contender::{Ahead, Kind, LAST_SEQUENCE, Others, Own, Place, Sequence, Standing, standing};

@@ -3,17 +3,18 @@
 
 use std::sync::Arc;
 
+use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Own};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
 
 use super::operation::{Applied, NodeOptions, Operation, Task};
 use super::transaction_error::ConditionProblem;
-use crate::requests::{HELD_VERSION, confirm_version, failure};
+use crate::requests::{confirm_version, failure};
 
 /// Asks a quorum whether the holder's nodes exist and nobody has written to them.
 pub(super) async fn confirm(client: &Client, nodes: &[(String, Own)]) -> Event {
-    match confirm_version(client, nodes, HELD_VERSION).await {
+    match confirm_version(client, nodes, UNTOUCHED).await {
         Ok(()) => Event::Confirmed,
         Err((_, event)) => event,
     }
@@ -39,7 +40,7 @@ pub(super) enum Verdict {
 /// Sends a transaction that begins with a check of each node of the holder. ZooKeeper commits it whole or not at all.
 pub(super) async fn commit(client: Arc<Client>, nodes: Vec<String>, operations: Vec<Operation>) -> Verdict {
     let mut transaction = client.new_multi_writer();
-    let mut built = nodes.iter().try_for_each(|node| transaction.add_check_version(node, HELD_VERSION));
+    let mut built = nodes.iter().try_for_each(|node| transaction.add_check_version(node, UNTOUCHED));
     for operation in &operations {
         built = built.and_then(|()| add(&mut transaction, operation));
     }

@@ -12,10 +12,11 @@ use futures::FutureExt;
 use futures::future::{join, try_join_all};
 use tracing::warn;
 use uuid::Uuid;
+use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Own, Place, Refusal};
 use zookeeper_client::Client;
 
-use super::own::{Certainty, HELD_VERSION, check, delete};
+use super::own::{Certainty, check, delete};
 use super::read::{READ_CHUNK, Seen, is_there, read_paths};
 use super::reply::{Reply, failure};
 use crate::joint::{Joint, WeakJoint};
@@ -222,7 +223,7 @@ impl Searches {
         for (path, seen) in paths.into_iter().zip(reads) {
             let (czxid, refusal) = match seen {
                 None => continue,
-                Some(Some(Seen { czxid, version: HELD_VERSION, data: Some(data), .. })) => {
+                Some(Some(Seen { czxid, version: UNTOUCHED, data: Some(data), .. })) => {
                     found.by_id.entry(data.id).or_default().push((path, czxid));
                     continue;
                 }

@@ -18,6 +18,7 @@ mod read;
 mod records;
 mod reply;
 mod sighting;
+mod transaction;
 mod tree;
 mod watch;
 
@@ -28,8 +29,7 @@ pub(crate) use foreign::foreigners;
 pub(crate) use holder::{holder, watch_holder};
 pub(crate) use lost::{Known, LostCreate, Search, Searches, Swept, find, recover, sweep};
 pub(crate) use own::{
-    Certainty, HELD_VERSION, OwnNode, answered, check_version, confirm, confirm_version, delete, heartbeat,
-    release, sync,
+    Certainty, OwnNode, answered, check_version, confirm, confirm_version, delete, heartbeat, release, sync,
 };
 pub(crate) use pool::{
     PoolWatched, Stocked, admit, create_pool, look_at_pool, permits, set_stock, settle, unmet, watch_pool,

@@ -10,10 +10,6 @@ use super::read::is_there;
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 
-/// The version of a holder's node. Only a contender's create and its release write its data. If a node has another
-/// version, somebody else wrote to it, and that takes the lock from its holder.
-pub(crate) const HELD_VERSION: i32 = 0;
-
 /// This version stands for any version.
 const ANY_VERSION: i32 = -1;
 

@@ -8,17 +8,19 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use uuid::Uuid;
-use zklock_recipe::admission::{self, Seen, Settlement, Standing};
-use zklock_recipe::{Event, Kind, OtherKind, Own, Place, Refusal, Stock};
+use zklock_recipe::admission::{self, Seen, Settlement, Standing, Target};
+use zklock_recipe::transaction::UNTOUCHED;
+use zklock_recipe::{Event, Kind, OtherKind, Own, Place, Stock};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
 
 use super::directory::create_directory;
 use super::lost::{Search, Searches, find};
-use super::own::{HELD_VERSION, OwnNode};
+use super::own::OwnNode;
 use super::path_kind::other_kind;
 use super::read::{Node, READ_CHUNK, is, is_hidden, read};
 use super::reply::failure;
+use super::transaction::{add, problem};
 use super::watch::change;
 use crate::node::PoolData;
 use crate::settings::Settings;
@@ -70,7 +72,7 @@ fn seen(data: Vec<u8>, made: (i32, i64), children: Vec<String>, connection: u64)
 
 fn standing_of(stat: &zk::Stat, own: Own) -> Standing {
     match (is(Some(stat), own), stat.version) {
-        (true, HELD_VERSION) => Standing::Held,
+        (true, UNTOUCHED) => Standing::Held,
         (true, _) => Standing::Touched,
         (false, _) => Standing::Gone,
     }
@@ -145,11 +147,7 @@ pub(crate) async fn create_pool(
     }
 }
 
-/// Creates a permit and passes the turnstile, in one transaction. It takes effect only if the pool has not changed since
-/// it was seen, and only while our node is in the turnstile, which it deletes.
-///
-/// The permit comes before the pool's new version. A server applies a transaction step by step, so nobody sees the new
-/// version without the new permit.
+/// Sends an admission's attempt: creates a permit and passes the turnstile, in one transaction.
 pub(crate) async fn admit(
     client: Arc<Client>,
     turnstile: OwnNode,
@@ -159,15 +157,18 @@ pub(crate) async fn admit(
     seen: Seen,
 ) -> admission::Event {
     let (lock, own) = turnstile;
-    let (node, directory) = (lock.path.contender(own.place), pool.path.as_str());
+    let (node, prefix) = (lock.path.contender(own.place), pool.path.prefix(kind));
     let acls = pool.acl.to_client();
     let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
+    let name = |target| match target {
+        Target::Turnstile => (node.as_str(), [].as_slice()),
+        Target::Permit(_) => (prefix.as_str(), data.as_slice()),
+        Target::Pool => (pool.path.as_str(), seen.data.as_slice()),
+    };
+    let attempt = admission::attempt(kind, seen.version);
     let mut transaction = client.new_multi_writer();
-    // A write and a deletion: so the next one in the turnstile is granted without a listing. The version is checked.
-    let built = transaction.add_set_data(&node, &[], Some(HELD_VERSION));
-    let built = built.and_then(|()| transaction.add_create(&pool.path.prefix(kind), &data, &options));
-    let built = built.and_then(|()| transaction.add_set_data(directory, &seen.data, Some(seen.version)));
-    if let Err(error) = built.and_then(|()| transaction.add_delete(&node, None)) {
+    let mut operations = attempt.iter().cloned().map(|operation| operation.map(name));
+    if let Err(error) = operations.try_for_each(|operation| add(&mut transaction, operation, &options)) {
         return unmet(failure(error));
     }
     match transaction.commit().await {
@@ -180,18 +181,11 @@ pub(crate) async fn admit(
             }
             _ => admission::Event::Unanswered,
         },
-        Err(MultiWriteError::OperationFailed { index: 0, source: Error::NoNode | Error::BadVersion }) => {
-            admission::Event::NotHeld
-        }
-        Err(MultiWriteError::OperationFailed { index: 1, source: Error::NodeExists }) => {
-            admission::Event::Refused(Refusal::Other(
-                "the next permit's name is taken: that node was made by hand, or the numbers are at their end; \
-                 delete that node, or the whole directory of permits while nobody holds one"
-                    .to_owned(),
-            ))
-        }
-        Err(MultiWriteError::OperationFailed { index: 1 | 2, source: Error::NoNode | Error::BadVersion }) => {
-            admission::Event::PoolChanged
+        Err(MultiWriteError::OperationFailed { index, source }) => {
+            match (attempt.get(index), problem(&source)) {
+                (Some(failed), Some(problem)) => admission::attempt_failed(*failed.node(), problem),
+                _ => unmet(failure(source)),
+            }
         }
         Err(error) => unmet(failure(error.into())),
     }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use futures::future::join;
+use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Refusal};
 use zookeeper_client::{Client, Error};
 
 use super::error::SequencerError;
 use crate::fence::Sequencer;
-use crate::requests::{HELD_VERSION, check_version, failure};
+use crate::requests::{check_version, failure};
 use crate::zk::{Answer, Succession};
 
 /// Asks a quorum whether a claim is still current.
@@ -47,11 +48,11 @@ async fn look(client: Arc<Client>, sequencer: Sequencer) -> Event {
     let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
     let node = sequencer.node();
     let read = async { root.get_data(&node).await };
-    match join(check_version(&root, &node, HELD_VERSION), read).await {
+    match join(check_version(&root, &node, UNTOUCHED), read).await {
         (Event::Confirmed, Ok((_, stat))) => {
             let stands = stat.czxid == sequencer.token().zxid()
                 && stat.ephemeral_owner == sequencer.session()
-                && stat.version == HELD_VERSION;
+                && stat.version == UNTOUCHED;
             if stands { Event::Confirmed } else { Event::OwnTouched }
         }
         (Event::Confirmed, Err(Error::NoNode)) => Event::OwnTouched,

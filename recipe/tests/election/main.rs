@@ -5,7 +5,7 @@
 //! itself, looks after its announcement, and takes it back. As in the other model, each exploration ends, the number of its
 //! states is pinned, and each rule is broken once, to see the model fail.
 
-#[path = "../exploration/mod.rs"]
+#[path = "../world/exploration.rs"]
 mod exploration;
 
 mod candidate;

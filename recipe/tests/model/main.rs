@@ -14,7 +14,7 @@
 //! what it has heard of them, and what is under way arrives at once unless a stream between the two servers stands still:
 //! so it is the lease that has to end in time.
 
-#[path = "../exploration/mod.rs"]
+#[path = "../world/exploration.rs"]
 mod exploration;
 
 mod broken;

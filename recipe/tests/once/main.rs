@@ -5,7 +5,7 @@
 //! does. A write takes effect only while the guard's node is there. The end of a run is one write here. This model does not explore
 //! how the shipped one is repeated.
 
-#[path = "../exploration/mod.rs"]
+#[path = "../world/exploration.rs"]
 mod exploration;
 
 mod run;

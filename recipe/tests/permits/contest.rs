@@ -3,11 +3,13 @@
 use stateright::Property;
 use zklock_recipe::{Ruling, rule};
 
-use crate::exploration;
+use crate::pool::{Caller, POOL, Pending, TURNSTILE, World};
 use crate::run::Step;
-use crate::world::{Breach, Caller, Pending, Permit, Setup, Witness, World};
+use crate::setup::{Breach, Setup, Witness};
+use crate::world::exploration;
 
 pub(crate) const WITHIN: &str = "nobody is granted a permit beyond the capacity, or a slot twice";
+pub(crate) const KEPT: &str = "an operator's change of the capacity stays";
 pub(crate) const ONCE: &str = "an acquisition gets one permit";
 pub(crate) const ORDER: &str = "permits are granted in the order of arrival";
 pub(crate) const REAL: &str = "a valid guard has its permit, unless an operator deleted it";
@@ -41,6 +43,7 @@ impl exploration::Setup for Setup {
     fn properties(&self) -> Vec<Property<Contest>> {
         vec![
             Contest::always(WITHIN, |_, world| world.breach != Some(Breach::Exceeded)),
+            Contest::always(KEPT, |_, world| world.breach != Some(Breach::Undone)),
             Contest::always(ONCE, |_, world| world.breach != Some(Breach::Twice)),
             Contest::always(ORDER, |_, world| world.breach != Some(Breach::Overtaken)),
             Contest::always(REAL, |_, world| world.breach != Some(Breach::Hollow)),
@@ -57,25 +60,28 @@ impl exploration::Setup for Setup {
 }
 
 fn is_clean(world: &World) -> bool {
-    world.pool.permits.iter().all(|Permit { party, ticket, .. }| {
-        let contender = &world.contenders[*party];
-        matches!(contender.caller, Caller::Held | Caller::Lapsed) && contender.ticket == *ticket
+    world.permits().all(|(_, party, id)| {
+        let contender = &world.contenders[party];
+        matches!(contender.caller, Caller::Held | Caller::Lapsed)
+            && contender.own.is_some_and(|own| own.czxid == id)
     })
 }
 
 /// Whether the first in the turnstile waits for room, and there is none.
 fn is_served(contest: &Contest, world: &World) -> bool {
-    let Some(first) = world.queue.first() else { return true };
-    let contender = &world.contenders[first.party];
-    let (wish, _) = contest.setup.wishes[first.party];
-    let waits = matches!(contender.pending, Pending::Wait { .. } | Pending::Deaf);
-    let ruling = rule(&world.pool.seen().children, world.pool.stock, world.pool.stock, wish);
-    waits && contender.ticket == first.ticket && ruling == Ruling::Wait
+    let Some((place, node)) = world.tree().children(TURNSTILE).first() else { return true };
+    let Some(party) = node.owner else { return true };
+    let contender = &world.contenders[party];
+    let (wish, _) = contest.setup.wishes[party];
+    let waits = matches!(contender.pending, Pending::Wait | Pending::Deaf);
+    let children = world.tree().children(POOL).iter().map(|(place, _)| place.name()).collect::<Vec<_>>();
+    let ruling = rule(&children, world.stock(), world.stock(), wish);
+    waits && contender.own.is_some_and(|own| own.place == *place) && ruling == Ruling::Wait
 }
 
 fn is_ended(world: &World) -> bool {
     world.contenders.iter().all(|contender| match contender.caller {
-        Caller::Waiting => contender.machine.is_none() || matches!(contender.pending, Pending::Wait { .. }),
+        Caller::Waiting => contender.machine.is_none() || contender.pending == Pending::Wait,
         _ => contender.machine.is_none(),
     })
 }

@@ -5,7 +5,7 @@
 //! model shows that. A hold is lost at once when its lease lapses, and when an operator deletes its node. As in the other
 //! models, each exploration ends, the number of its states is pinned, and each rule is broken once, to see the model fail.
 
-#[path = "../exploration/mod.rs"]
+#[path = "../world/exploration.rs"]
 mod exploration;
 
 mod contest;

@@ -1,0 +1,336 @@
+//! The servers, and what is under way between them and their clients.
+//!
+//! A leader, and perhaps a follower, which has the leader's transactions some time later and answers reads from what it has. A
+//! client's requests are served in their order, and so are its answers. What was under way on a connection that breaks may still be
+//! carried out, until the leader hears of the session again.
+
+use zklock_recipe::Own;
+use zklock_recipe::transaction::{Operation, Problem};
+
+use super::tree::{Change, Directory, Named, Node, Path, Session, Transaction, Tree};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ensemble<D> {
+    pub(crate) leader: Server<D>,
+    pub(crate) follower: Option<Follower<D>>,
+    pub(crate) links: Vec<Link<D>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Server<D> {
+    pub(crate) tree: Tree<D>,
+    watches: Vec<Watch>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Follower<D> {
+    pub(crate) server: Server<D>,
+    /// Under way from the leader, in order.
+    down: Vec<Down<D>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Down<D> {
+    Transaction(Session, Transaction<D>),
+    /// To what was forwarded for this session.
+    Answer(Session, Answer<D>),
+}
+
+/// A session's connection, or what is left of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Link<D> {
+    /// How many connections the session has lost.
+    pub(crate) number: u64,
+    /// Whether it leads to the follower.
+    pub(crate) follows: bool,
+    /// Requests under way, in order.
+    pub(crate) up: Vec<Ask<D>>,
+    /// Answers and events under way, in order.
+    pub(crate) down: Vec<Word<D>>,
+    /// What was under way on a lost connection, and may still be carried out.
+    pub(crate) strays: Vec<Transaction<D>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Ask<D> {
+    Commit(Transaction<D>),
+    /// To be answered by a quorum.
+    Sync,
+    /// Reads a node, and perhaps watches for its next change.
+    Get(Path, bool),
+    /// Reads a directory with its children, and perhaps watches for the next one that comes or goes.
+    List(usize, bool),
+    /// Watches a node for all its changes, until the connection ends.
+    Watch(Path),
+}
+
+/// What a watch is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Data,
+    Children,
+    Persistent,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Answer<D> {
+    /// With the numbered nodes that it has created.
+    Committed(Vec<Own>),
+    /// This operation failed.
+    Failed(usize, Problem),
+    Synced,
+    Got(Option<Node<D>>),
+    Listed(Option<Directory<D>>),
+    Watched,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Word<D> {
+    Answer(Answer<D>),
+    /// What a watch shows of this node; a persistent one also tells by which transaction.
+    Event(Path, Change, Option<i64>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Watch {
+    session: Session,
+    path: Path,
+    kind: Kind,
+}
+
+impl<D: Clone> Server<D> {
+    /// The watches that changes fire.
+    fn fire(&mut self, changes: &[(Path, Change)]) -> Vec<(Session, Word<D>)> {
+        let zxid = self.tree.zxid;
+        let mut words = Vec::new();
+        for (path, change) in changes.iter().copied() {
+            self.watches.retain(|watch| {
+                let fires = match (watch.kind, path) {
+                    (Kind::Data | Kind::Persistent, _) => watch.path == path,
+                    (Kind::Children, Path::Child(index, _)) => {
+                        watch.path == Path::Directory(index) && change != Change::Written
+                    }
+                    (Kind::Children, _) => watch.path == path && change == Change::Deleted,
+                };
+                if fires {
+                    let zxid = (watch.kind == Kind::Persistent).then_some(zxid);
+                    words.push((watch.session, Word::Event(watch.path, change, zxid)));
+                }
+                !fires || watch.kind == Kind::Persistent
+            });
+        }
+        words
+    }
+
+    fn answer(&mut self, session: Session, ask: Ask<D>) -> Answer<D> {
+        match ask {
+            Ask::Get(path, watch) => {
+                let found = self.tree.get(path).cloned();
+                if watch && found.is_some() {
+                    self.watch(Watch { session, path, kind: Kind::Data });
+                }
+                Answer::Got(found)
+            }
+            Ask::List(index, watch) => {
+                let found = self.tree.directories[index].clone();
+                if watch && found.is_some() {
+                    self.watch(Watch { session, path: Path::Directory(index), kind: Kind::Children });
+                }
+                Answer::Listed(found)
+            }
+            Ask::Watch(path) => {
+                self.watch(Watch { session, path, kind: Kind::Persistent });
+                Answer::Watched
+            }
+            Ask::Commit(_) | Ask::Sync => unreachable!("only the leader answers"),
+        }
+    }
+
+    fn watch(&mut self, watch: Watch) {
+        if !self.watches.contains(&watch) {
+            self.watches.push(watch);
+        }
+    }
+}
+
+impl<D: Clone + Default + PartialEq> Ensemble<D> {
+    /// These sessions have connections; those of `following` to a follower.
+    pub(crate) fn new(tree: Tree<D>, sessions: usize, following: &[Session]) -> Self {
+        let leader = Server { tree, watches: Vec::new() };
+        let link = |session| Link {
+            number: 0,
+            follows: following.contains(&session),
+            up: Vec::new(),
+            down: Vec::new(),
+            strays: Vec::new(),
+        };
+        let follower = || Follower { server: leader.clone(), down: Vec::new() };
+        Self {
+            follower: (!following.is_empty()).then(follower),
+            links: (0..sessions).map(link).collect(),
+            leader,
+        }
+    }
+
+    pub(crate) fn tree(&self) -> &Tree<D> {
+        &self.leader.tree
+    }
+
+    pub(crate) fn send(&mut self, session: Session, asks: impl IntoIterator<Item = Ask<D>>) {
+        self.links[session].up.extend(asks);
+    }
+
+    /// Whether a server can take the session's next request. A follower answers nothing before what it has forwarded.
+    pub(crate) fn can_serve(&self, session: Session) -> bool {
+        let awaits = |down: &Down<D>| matches!(down, Down::Answer(of, _) if *of == session);
+        let waits = self.follower.as_ref().is_some_and(|follower| follower.down.iter().any(awaits));
+        !self.links[session].up.is_empty() && !waits
+    }
+
+    /// Whether the session's server shows this node.
+    pub(crate) fn shows(&self, session: Session, path: Path) -> bool {
+        let server = match &self.follower {
+            Some(follower) if self.links[session].follows => &follower.server,
+            _ => &self.leader,
+        };
+        server.tree.get(path).is_some()
+    }
+
+    /// The session's client waits for no change any more.
+    pub(crate) fn unwatch(&mut self, session: Session) {
+        self.unwatch_where(session, |_| true);
+        self.links[session].down.retain(|word| !matches!(word, Word::Event(..)));
+    }
+
+    /// It does not wait any more for the next child of a directory that comes or goes.
+    pub(crate) fn unwatch_children(&mut self, session: Session) {
+        self.unwatch_where(session, |watch| watch.kind == Kind::Children);
+        let of_children =
+            |word: &Word<D>| matches!(word, Word::Event(_, Change::Created | Change::Deleted, None));
+        self.links[session].down.retain(|word| !of_children(word));
+    }
+
+    fn unwatch_where(&mut self, session: Session, which: impl Fn(&Watch) -> bool) {
+        let goes = |watch: &Watch| watch.session == session && which(watch);
+        self.leader.watches.retain(|watch| !goes(watch));
+        self.follower.iter_mut().for_each(|it| it.server.watches.retain(|watch| !goes(watch)));
+    }
+
+    /// A server serves the session's next request. What the session has sent before on other connections is carried out before a
+    /// quorum answers it, or never; unless it is `late`.
+    pub(crate) fn serve(&mut self, session: Session, late: bool) {
+        let ask = self.links[session].up.remove(0);
+        let settled = ask == Ask::Sync && !late;
+        let answer = match ask {
+            Ask::Commit(transaction) => self.commit(session, &transaction),
+            Ask::Sync => {
+                if !late {
+                    self.links[session].strays.clear();
+                }
+                Answer::Synced
+            }
+            read => {
+                let follows = self.links[session].follows;
+                let server = match &mut self.follower {
+                    Some(follower) if follows => &mut follower.server,
+                    _ => &mut self.leader,
+                };
+                let answer = server.answer(session, read);
+                return self.links[session].down.push(Word::Answer(answer));
+            }
+        };
+        match &mut self.follower {
+            Some(follower) if self.links[session].follows => {
+                follower.down.push(Down::Answer(session, answer));
+            }
+            _ => self.links[session].down.push(Word::Answer(answer)),
+        }
+        // What changes between a quorum's answer and the leader's next one might as well change before both: nothing of this
+        // session is under way.
+        let link = &self.links[session];
+        let reads = matches!(link.up.first(), Some(Ask::Get(..) | Ask::List(..)));
+        if settled && reads && !link.follows {
+            self.serve(session, false);
+        }
+    }
+
+    /// The leader carries a transaction out.
+    pub(crate) fn commit(&mut self, session: Session, transaction: &[Operation<Named<D>>]) -> Answer<D> {
+        let committed = match self.leader.tree.commit(session, transaction) {
+            Ok(committed) => committed,
+            Err((index, problem)) => return Answer::Failed(index, problem),
+        };
+        let words = self.leader.fire(&committed.changes);
+        self.tell(words);
+        if let Some(follower) = &mut self.follower {
+            follower.down.push(Down::Transaction(session, transaction.to_vec()));
+        }
+        Answer::Committed(committed.created)
+    }
+
+    /// Somebody deletes these nodes, all at once.
+    pub(crate) fn delete(&mut self, paths: impl IntoIterator<Item = Path>) {
+        let delete = |path| Operation::Delete(Named::of(path), None);
+        let transaction = paths.into_iter().map(delete).collect::<Vec<_>>();
+        if !transaction.is_empty() {
+            self.commit(Session::MAX, &transaction);
+        }
+    }
+
+    fn tell(&mut self, words: Vec<(Session, Word<D>)>) {
+        for (session, word) in words {
+            self.links[session].down.push(word);
+        }
+    }
+
+    /// Whether the follower has yet to hear of something.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.follower.as_ref().is_some_and(|follower| !follower.down.is_empty())
+    }
+
+    /// The follower hears what the leader sent next. The answer to a write comes with it.
+    pub(crate) fn replicate(&mut self) {
+        let Some(follower) = &mut self.follower else { return };
+        if let Down::Transaction(session, transaction) = &follower.down[0] {
+            let committed = follower.server.tree.commit(*session, transaction);
+            let Ok(committed) = committed else { unreachable!("the leader has carried it out") };
+            follower.down.remove(0);
+            let words = follower.server.fire(&committed.changes);
+            self.tell(words);
+        }
+        let Some(follower) = &mut self.follower else { return };
+        if let Some(Down::Answer(session, answer)) = follower.down.first().cloned() {
+            follower.down.remove(0);
+            self.links[session].down.push(Word::Answer(answer));
+        }
+    }
+
+    /// The session's connection breaks, and the next one follows at once. Nothing of the old one reaches the client any more.
+    pub(crate) fn cut(&mut self, session: Session) {
+        self.unwatch(session);
+        if let Some(follower) = &mut self.follower {
+            follower.down.retain(|down| !matches!(down, Down::Answer(of, _) if *of == session));
+        }
+        let link = &mut self.links[session];
+        link.number += 1;
+        link.down.clear();
+        let writes = link.up.drain(..).filter_map(|ask| match ask {
+            Ask::Commit(transaction) => Some(transaction),
+            _ => None,
+        });
+        link.strays.extend(writes);
+    }
+
+    /// The leader carries out what was under way on a lost connection.
+    pub(crate) fn apply_stray(&mut self, session: Session) -> Answer<D> {
+        let stray = self.links[session].strays.remove(0);
+        self.commit(session, &stray)
+    }
+
+    /// The session ends, and its nodes go with it. The leader takes nothing of it any more.
+    pub(crate) fn expire(&mut self, session: Session) {
+        self.delete(self.tree().of(session));
+        self.cut(session);
+        self.links[session].strays.clear();
+    }
+}

@@ -1,0 +1,30 @@
+//! Transactions of the recipe, as the client's.
+
+use zklock_recipe::transaction::{Operation, Problem};
+use zookeeper_client::{CreateOptions, Error, MultiWriter};
+
+/// Adds an operation on the node at a path. What it writes are these data, and what it creates has these options.
+pub(super) fn add(
+    transaction: &mut MultiWriter<'_>,
+    operation: Operation<(&str, &[u8])>,
+    options: &CreateOptions<'_>,
+) -> Result<(), Error> {
+    match operation {
+        // On the wire, -1 stands for any version.
+        Operation::Check((path, _), version) => transaction.add_check_version(path, version.unwrap_or(-1)),
+        Operation::Create((path, data)) => transaction.add_create(path, data, options),
+        Operation::Set((path, data), version) => transaction.add_set_data(path, data, version),
+        Operation::Delete((path, _), version) => transaction.add_delete(path, version),
+    }
+}
+
+/// Why an operation failed; `None` if the servers refuse it, or nobody knows.
+pub(super) fn problem(error: &Error) -> Option<Problem> {
+    match error {
+        Error::NoNode => Some(Problem::NoNode),
+        Error::NodeExists => Some(Problem::NodeExists),
+        Error::BadVersion => Some(Problem::BadVersion),
+        Error::NotEmpty => Some(Problem::NotEmpty),
+        _ => None,
+    }
+}
