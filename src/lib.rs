@@ -229,7 +229,7 @@ pub use once::error::{ClaimError, InvalidOnce, RunError, TurnError};
 pub use once::options::OnceOptions;
 pub use once::record::{Record, RecordState};
 pub use once::slot::SlotProblem;
-pub use once::turn::{RunEnd, Turn};
+pub use once::turn::Turn;
 pub use once::{Once, Ran};
 pub use path::PathProblem;
 pub use semaphore::error::SemaphoreError;
@@ -241,7 +241,7 @@ pub use session::error::{CloseError, SequencerError};
 pub use session::locks::{HeldLock, HeldPool, LocksBelow};
 pub use zk::{ConnectError, ServerFailure, ServerProblem, SessionEvent, SessionEvents, SessionState};
 #[doc(inline)]
-pub use zklock_recipe::{ForeignClient, Kind, PathKind};
+pub use zklock_recipe::{ForeignClient, Kind, PathKind, claim::RunEnd};
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 #[doc(no_inline)]
 pub use zookeeper_client::SaslOptions;

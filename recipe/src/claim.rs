@@ -39,9 +39,16 @@ const TRIES: u32 = 16;
 pub enum Progress {
     /// It has begun, and perhaps ended without a word.
     Begun,
-    /// It has succeeded.
+    /// It has ended.
+    Ended(RunEnd),
+}
+
+/// The end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunEnd {
+    /// The run has succeeded. The slot never runs again.
     Succeeded,
-    /// It has failed.
+    /// The run has failed. If the caller asks for that, the slot runs again (`OnceOptions::retry`).
     Failed,
 }
 
@@ -210,8 +217,10 @@ impl Begins {
             Progress::Begun if record.token == token => Verdict::Ours(record.attempt),
             // This claim has written it, and was told so too late. It is still the same attempt.
             Progress::Begun if self.unstarted.contains(&record.token) => Verdict::Runs(record.attempt),
-            Progress::Begun | Progress::Failed if retry => Verdict::Runs(record.attempt.saturating_add(1)),
-            Progress::Begun | Progress::Failed | Progress::Succeeded => Verdict::Done,
+            Progress::Begun | Progress::Ended(RunEnd::Failed) if retry => {
+                Verdict::Runs(record.attempt.saturating_add(1))
+            }
+            Progress::Begun | Progress::Ended(_) => Verdict::Done,
         }
     }
 

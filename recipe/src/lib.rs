@@ -4,8 +4,8 @@
 //!
 //! One contender is one [`Machine`]. The contenders of one acquisition are a [`Group`]: a lock has one, and a multi-lock
 //! has one in each of its queues. Events go in, and commands come out. A session has one [`Lease`]; `lease.rs` argues why
-//! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission), and so
-//! has a slot that runs once, the [`Claim`](claim::Claim).
+//! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission). A
+//! slot that runs once has two: the [`Claim`](claim::Claim), and the [`Ending`](ending::Ending) of its run.
 //!
 //! ```text
 //!            events                                commands
@@ -88,6 +88,7 @@ pub mod admission;
 pub mod claim;
 mod command;
 mod contender;
+pub mod ending;
 mod event;
 mod foreign;
 mod group;

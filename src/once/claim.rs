@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::FutureExt;
 use tracing::warn;
 use zklock_recipe::Refusal;
-use zklock_recipe::claim::{self as recipe, Command, Event, Outcome, Progress};
+use zklock_recipe::claim::{self as recipe, Command, Event, Outcome};
 
+use super::ending::Run;
 use super::error::ClaimError;
 use super::forgotten::Forgotten;
 use super::record::{Record, RecordData, RecordState};
@@ -105,17 +106,7 @@ impl Ledger {
         let forgotten = Forgotten::decode(&page.data)
             .map_err(|_| ClaimError::NotARecord { path: self.directory.clone() })?;
         let record = page.record.as_ref().map(|kept| self.decode(kept)).transpose()?;
-        let seen = record.as_ref().zip(page.record.as_ref()).map(|(record, kept)| recipe::Record {
-            progress: match record.state {
-                RecordState::Begun => Progress::Begun,
-                RecordState::Succeeded => Progress::Succeeded,
-                RecordState::Failed => Progress::Failed,
-            },
-            token: record.token.zxid(),
-            attempt: record.attempt,
-            version: kept.stat.version,
-            data: kept.data.clone(),
-        });
+        let seen = record.as_ref().zip(page.record.as_ref()).map(|(record, kept)| record.seen(kept));
         let may_be_forgotten = forgotten.range_of(slot).is_some();
         let rest = Rest { page, forgotten, record, dropped: Vec::new() };
         Ok(recipe::Page { record: seen, may_be_forgotten, rest })
@@ -350,9 +341,9 @@ impl Claiming {
         match outcome {
             Outcome::Runs(attempt, version) => match self.guard.take() {
                 Some(guard) => {
-                    let begun = ledger.begun(guard.token(), attempt);
-                    let turn = Turn::new(guard, &ledger.directory, self.slot.as_str(), begun, version);
-                    Told::Claim(Claim::Turn(turn))
+                    let (directory, slot) = (ledger.directory.clone(), self.slot.as_str().to_owned());
+                    let run = Run { directory, slot, begun: ledger.begun(guard.token(), attempt), version };
+                    Told::Claim(Claim::Turn(Turn::new(guard, run)))
                 }
                 None => Told::Displaced,
             },

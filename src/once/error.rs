@@ -135,7 +135,7 @@ pub enum TurnError {
         lost: Lost,
     },
     /// ZooKeeper did not answer before the lock was lost, or it did not answer several tries. So the record says that the
-    /// run has begun, or that it has ended.
+    /// run has begun, or that it has ended. Or somebody else changed the record before zklock saw whether the end was in it.
     #[error(
         "ZooKeeper did not confirm that the end of the run is recorded in {path}; look at the record before you repeat the run"
     )]

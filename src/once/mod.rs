@@ -1,8 +1,8 @@
 //! A [`Once`]: a lock whose slots run once. It stands on the lock. The recipe decides whether a slot runs; this layer keeps the
 //! records.
 
-mod ask;
 pub(crate) mod claim;
+mod ending;
 pub(crate) mod error;
 mod forgotten;
 pub(crate) mod options;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use zklock_recipe::claim as recipe;
+use zklock_recipe::claim::{Progress, RunEnd};
 
 use crate::fence::FencingToken;
 use crate::requests::Kept;
@@ -72,6 +74,15 @@ impl RecordData {
         // A struct of strings and numbers has no key or value that JSON cannot write, so this is never empty.
         serde_json::to_vec(self).unwrap_or_default()
     }
+
+    /// What the record says of the same run once it has ended.
+    pub(super) fn ended(&self, end: RunEnd) -> Self {
+        let state = match end {
+            RunEnd::Succeeded => RecordState::Succeeded,
+            RunEnd::Failed => RecordState::Failed,
+        };
+        Self { state, ..self.clone() }
+    }
 }
 
 impl Record {
@@ -90,6 +101,21 @@ impl Record {
             begun: time(kept.stat.ctime),
             ended: ended.then(|| time(kept.stat.mtime)),
         })
+    }
+
+    /// The same for the recipe, as it was read at this node.
+    pub(super) fn seen(&self, kept: &Kept) -> recipe::Record {
+        recipe::Record {
+            progress: match self.state {
+                RecordState::Begun => Progress::Begun,
+                RecordState::Succeeded => Progress::Ended(RunEnd::Succeeded),
+                RecordState::Failed => Progress::Ended(RunEnd::Failed),
+            },
+            token: self.token.zxid(),
+            attempt: self.attempt,
+            version: kept.stat.version,
+            data: kept.data.clone(),
+        }
     }
 }
 

@@ -5,20 +5,13 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use tracing::warn;
-use zklock_recipe::Refusal;
+use zklock_recipe::claim::RunEnd;
 
-use super::ask::{Unread, ask};
+use super::ending::Run;
 use super::error::TurnError;
-use super::record::{Record, RecordData, RecordState};
 use crate::contender::{attend, finish_write};
 use crate::guard::Guard;
-use crate::guard::lost::Lost;
-use crate::guard::transaction_error::{ConditionProblem, TransactionError};
-use crate::requests;
 use crate::zk::ZkSession;
-
-/// How often the end of a run is written, if nobody answers.
-const TRIES: u32 = 8;
 
 /// A slot that this caller runs now, and nobody else. It has the guard of the lock. Its record says that the run has
 /// begun.
@@ -31,29 +24,13 @@ const TRIES: u32 = 8;
 #[must_use = "if the turn is dropped, the lock is released, and the slot has begun without an end"]
 pub struct Turn {
     guard: Guard,
-    directory: String,
-    slot: String,
-    owner: String,
-    attempt: u32,
-    /// The version of the record's node.
-    version: i32,
-}
-
-/// The end of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RunEnd {
-    /// The run has succeeded. The slot never runs again.
-    Succeeded,
-    /// The run has failed. With [`OnceOptions::retry`](crate::OnceOptions::retry), the slot runs again.
-    Failed,
+    run: Run,
 }
 
 impl Turn {
-    /// Makes a turn whose record is written. `version` is the version of that record.
-    pub(super) fn new(guard: Guard, directory: &str, slot: &str, begun: RecordData, version: i32) -> Self {
-        let RecordData { owner, attempt, .. } = begun;
-        let (directory, slot) = (directory.to_owned(), slot.to_owned());
-        Self { guard, directory, slot, owner, attempt, version }
+    /// Makes a turn whose record is written.
+    pub(super) fn new(guard: Guard, run: Run) -> Self {
+        Self { guard, run }
     }
 
     /// Returns the guard of the lock.
@@ -63,12 +40,12 @@ impl Turn {
 
     /// Returns the name of the slot.
     pub fn slot(&self) -> &str {
-        &self.slot
+        &self.run.slot
     }
 
     /// Returns how many times the slot has begun, this time included.
     pub fn attempt(&self) -> u32 {
-        self.attempt
+        self.run.begun.attempt
     }
 
     /// Records that the run has succeeded, and releases the lock. `Ok` means that ZooKeeper has confirmed the record: the
@@ -125,7 +102,7 @@ impl Turn {
     pub async fn record(self, end: RunEnd) -> Result<Guard, TurnError> {
         let (guard, uncounted) = (self.guard.share(), self.guard.uncounted());
         let (session, path) = (self.session(), self.guard.path().to_owned());
-        let written = finish_write(&session, async move { self.write(end).await });
+        let written = finish_write(&session, async move { self.run.end(&self.guard, end).await });
         let recorded = written.clone().map(|written| written.map(|()| guard));
         match attend(&session, path, recorded).await {
             Some(recorded) => recorded,
@@ -141,7 +118,7 @@ impl Turn {
     async fn end(self, end: RunEnd) -> Result<(), TurnError> {
         let session = self.session();
         let ended = async move {
-            self.write(end).await?;
+            self.run.end(&self.guard, end).await?;
             if let Err(error) = self.guard.release().await {
                 warn!(%error, "the end of a run is recorded, and the release of its lock is not confirmed");
             }
@@ -153,93 +130,13 @@ impl Turn {
     fn session(&self) -> Arc<ZkSession> {
         self.guard.hold().session().clone()
     }
-
-    /// Writes the end of the run to the record, and returns once that is confirmed.
-    async fn write(&self, end: RunEnd) -> Result<(), TurnError> {
-        let path = format!("{}/{}", self.directory, self.slot);
-        let state = match end {
-            RunEnd::Succeeded => RecordState::Succeeded,
-            RunEnd::Failed => RecordState::Failed,
-        };
-        let token = self.guard.token().zxid();
-        let data = RecordData { state, owner: self.owner.clone(), token, attempt: self.attempt }.encode();
-        // Whether a transaction that was not answered may have written the record.
-        let mut is_unsure = false;
-        for _ in 0..TRIES {
-            let written =
-                self.guard.transaction().set(&path, data.clone(), Some(self.version)).commit().await;
-            match written {
-                Ok(_) => return Ok(()),
-                Err(TransactionError::Lost(lost)) => return Err(unwritten(path, lost, is_unsure)),
-                Err(TransactionError::Unknown { .. }) => is_unsure = true,
-                Err(TransactionError::Throttled { .. }) => {}
-                // A transaction that was not answered may have written it, or somebody else has.
-                Err(TransactionError::Condition {
-                    problem: ConditionProblem::NoNode | ConditionProblem::BadVersion,
-                    ..
-                }) => {}
-                Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
-                    return Err(TurnError::NotAuthorized { path });
-                }
-                Err(error) => return Err(TurnError::Refused { path, cause: error.to_string() }),
-            }
-            match self.look(state).await {
-                Ok(Seen::Ended) => return Ok(()),
-                Ok(Seen::Begun) => {}
-                Ok(Seen::Another) => return Err(TurnError::Changed { path }),
-                Err(Unread::Lost(lost)) => return Err(unwritten(path, lost, is_unsure)),
-                Err(Unread::Unanswered) => return Err(TurnError::Unconfirmed { path }),
-                Err(Unread::Refused(Refusal::NotAuthorized)) if !is_unsure => {
-                    return Err(TurnError::NotAuthorized { path });
-                }
-                Err(Unread::Refused(_)) if is_unsure => return Err(TurnError::Unconfirmed { path }),
-                Err(Unread::Refused(refusal)) => {
-                    return Err(TurnError::Refused { path, cause: refusal.to_string() });
-                }
-            }
-        }
-        Err(TurnError::Unconfirmed { path })
-    }
-
-    /// Looks at the record once a quorum has answered: only then is the outcome of an earlier transaction settled.
-    async fn look(&self, state: RecordState) -> Result<Seen, Unread> {
-        self.guard.verify().await.map_err(Unread::Lost)?;
-        let found = ask(&self.guard, || {
-            let (directory, slot) = (self.directory.clone(), self.slot.clone());
-            |wire| requests::record(wire.client, directory, slot)
-        })
-        .await?;
-        let record = found.as_ref().and_then(|kept| Record::decode(&self.directory, kept));
-        Ok(match (found, record) {
-            (Some(kept), Some(record)) if record.token == self.guard.token() => match record.state {
-                ended if ended == state => Seen::Ended,
-                RecordState::Begun if kept.stat.version == self.version => Seen::Begun,
-                _ => Seen::Another,
-            },
-            _ => Seen::Another,
-        })
-    }
-}
-
-/// What a look at the own record shows.
-enum Seen {
-    /// The end of the run is recorded.
-    Ended,
-    /// The record still says that the run has begun.
-    Begun,
-    /// The record is gone, or somebody else's.
-    Another,
-}
-
-fn unwritten(path: String, lost: Lost, is_unsure: bool) -> TurnError {
-    if is_unsure { TurnError::Unconfirmed { path } } else { TurnError::Lost { path, lost } }
 }
 
 impl fmt::Debug for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Turn")
-            .field("slot", &self.slot)
-            .field("attempt", &self.attempt)
+            .field("slot", &self.run.slot)
+            .field("attempt", &self.run.begun.attempt)
             .field("guard", &self.guard)
             .finish_non_exhaustive()
     }

@@ -145,6 +145,24 @@ async fn an_end_whose_reply_was_lost_with_its_session_is_not_reported_as_a_succe
     assert_eq!(recorded(&observer.once(PATH).unwrap()).await, (RecordState::Succeeded, 1));
 }
 
+/// The end was written, and its writer sees only what took its place.
+#[tokio::test]
+async fn an_end_that_was_replaced_before_it_was_seen_is_not_denied() {
+    let server = server().await;
+    let (link, _session, once) = unlucky(&server).await;
+    let turn = turn(&once, SLOT).await;
+    let held = link.hold_reply(RequestKind::Multi);
+    let end = tokio::spawn(turn.complete());
+    within("the end", held.reached()).await;
+    // It fails unless the end is written.
+    operator(&server).await.set_data(NODE, b"precious", Some(1)).await.unwrap();
+    link.cut();
+    drop(held);
+    let error = within("the end", end).await.unwrap().unwrap_err();
+    assert_eq!(error, TurnError::Unconfirmed { path: NODE.into() });
+    until_nothing_is_left(&server).await;
+}
+
 #[tokio::test]
 async fn every_other_reply_may_be_lost_too() {
     let server = server().await;

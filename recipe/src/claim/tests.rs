@@ -74,11 +74,11 @@ fn a_slot_without_a_record_runs_unless_it_may_be_forgotten() {
 fn a_record_decides() {
     let runs = vec![Command::Prepare('p')];
     for (progress, token, retry, commands) in [
-        (Progress::Succeeded, 7, false, vec![Command::Release]),
-        (Progress::Succeeded, 7, true, vec![Command::Release]),
-        (Progress::Succeeded, LOST, true, vec![Command::Release]),
-        (Progress::Failed, 7, false, vec![Command::Release]),
-        (Progress::Failed, 7, true, runs.clone()),
+        (Progress::Ended(RunEnd::Succeeded), 7, false, vec![Command::Release]),
+        (Progress::Ended(RunEnd::Succeeded), 7, true, vec![Command::Release]),
+        (Progress::Ended(RunEnd::Succeeded), LOST, true, vec![Command::Release]),
+        (Progress::Ended(RunEnd::Failed), 7, false, vec![Command::Release]),
+        (Progress::Ended(RunEnd::Failed), 7, true, runs.clone()),
         (Progress::Begun, 7, false, vec![Command::Release]),
         (Progress::Begun, 7, true, runs.clone()),
         // Its own begins are no runs.
@@ -147,7 +147,7 @@ fn requests_before_the_begin() {
 
 #[test]
 fn a_slot_that_is_done_releases_the_lock_first() {
-    let done = record(Progress::Succeeded, 7);
+    let done = record(Progress::Ended(RunEnd::Succeeded), 7);
     let releasing = after(false, &[looked(Some(done.clone()))]);
     let told = || tell(Outcome::Done(page(Some(done.clone()))));
     check(&releasing, vec![(Event::Released, told()), (Event::Lost, told()), (Event::GiveUp, vec![])]);
@@ -182,7 +182,7 @@ fn a_begin_that_nobody_takes_is_taken_back() {
             (looked(Some(ours(OURS))), vec![Command::Restore(ours(OURS), None)]),
             (looked(Some(ours(LOST))), vec![Command::Restore(ours(LOST), None)]),
             (looked(Some(ours(7))), vec![]),
-            (looked(Some(record(Progress::Failed, OURS))), vec![]),
+            (looked(Some(record(Progress::Ended(RunEnd::Failed), OURS))), vec![]),
             (looked(None), vec![]),
             (Event::Looked(None), vec![]),
             (Event::Failed(()), vec![]),
@@ -208,7 +208,7 @@ fn a_begin_that_nobody_takes_is_taken_back() {
 /// A claim that loses the lock behind its begin, and begins again, still knows whose record it has replaced.
 #[test]
 fn what_a_begin_has_replaced_is_written_again() {
-    let failed = Record { data: vec![6], ..record(Progress::Failed, 7) };
+    let failed = Record { data: vec![6], ..record(Progress::Ended(RunEnd::Failed), 7) };
     let back = |found: Option<Record>, mut begins: Begins| {
         let mut claim = Claim::new(OURS, true);
         claim.handle::<()>(&mut begins, Event::Begin);

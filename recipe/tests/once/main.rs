@@ -1,20 +1,24 @@
-//! Every order in which a few processes can claim one slot, with the production [`Claim`](zklock_recipe::claim::Claim) in the
-//! middle, while connections break, callers go, guards are lost and processes die.
+//! Every order in which a few processes can claim one slot and end its run, with the production
+//! [`Claim`](zklock_recipe::claim::Claim) and [`Ending`](zklock_recipe::ending::Ending) in the middle, while connections break,
+//! callers go, guards are lost, servers are busy, an operator writes to the record, and processes die.
 //!
-//! Another model explores the lock: here one process at a time holds it. The world carries out what a claim asks for as a server
-//! does. A write takes effect only while the guard's node is there. The end of a run is one write here. This model does not explore
-//! how the shipped one is repeated.
+//! Another model explores the lock: here one process at a time holds it. `claimer.rs` is the client's side: the machines, and
+//! how what they ask for is performed. `world.rs` is the servers' side: a write takes effect only while the guard's node is there.
 
 #[path = "../world/exploration.rs"]
 mod exploration;
 
+mod claimer;
 mod run;
+mod setup;
 mod world;
 
+use claimer::Caller;
 use exploration::{explore, refute};
+use setup::{Breach, Faults, Mutant, Setup, Witness, Witness::*};
 use stateright::Property;
-use world::{Breach, Caller, Faults, Mutant, Setup, Witness, Witness::*, World};
-use zklock_recipe::claim::Progress;
+use world::World;
+use zklock_recipe::claim::{Progress, RunEnd};
 
 const ONCE: &str = "without a retry a slot runs at most once, and after a success never";
 const ALONE: &str = "a slot runs for one at a time";
@@ -22,7 +26,10 @@ const RECORDED: &str = "a slot runs only when a record says so";
 const HONEST: &str = "nobody is told of a run that nobody ran";
 const KEPT: &str = "a success stays recorded";
 const CLEAN: &str = "no begin stays that nobody took";
-const ENDED: &str = "each claim has its answer, or ends without a caller";
+const ENDED: &str = "each claim and each end has its answer, or ends without a caller";
+const TRUE: &str = "an end is confirmed only if it is recorded";
+const UNDENIED: &str = "nobody is told that an end is not recorded that is, or will be";
+const CAUSED: &str = "nobody blames others or is left in doubt without a cause";
 
 type Contest = exploration::Contest<Setup>;
 
@@ -53,8 +60,12 @@ impl exploration::Setup for Setup {
             Contest::always(ALONE, |_, world| world.breach != Some(Breach::Beside)),
             Contest::always(RECORDED, |_, world| world.breach != Some(Breach::Unrecorded)),
             Contest::always(HONEST, |_, world| world.breach != Some(Breach::Invented)),
+            Contest::always(TRUE, |_, world| world.breach != Some(Breach::FalseEnd)),
+            Contest::always(UNDENIED, |_, world| world.breach != Some(Breach::DeniedEnd)),
+            Contest::always(CAUSED, |_, world| world.breach != Some(Breach::NoCause)),
             Contest::always(KEPT, |_, world| {
-                !world.succeeded || world.node.is_some_and(|node| node.progress == Progress::Succeeded)
+                !world.succeeded
+                    || world.node.is_some_and(|node| node.progress == Progress::Ended(RunEnd::Succeeded))
             }),
             Contest::always(CLEAN, |_, world| is_clean(world) || goes_on(world)),
             Contest::always(ENDED, |_, world| is_ended(world) || goes_on(world)),
@@ -78,7 +89,8 @@ fn goes_on(world: &World) -> bool {
     world.breach.is_some() || !world.is_quiet()
 }
 
-const NONE: Faults = Faults { breaks: 0, departures: 0, losses: 0, evictions: 0, crashes: 0 };
+const NONE: Faults =
+    Faults { breaks: 0, departures: 0, losses: 0, evictions: 0, crashes: 0, refusals: 0, meddling: 0 };
 
 fn setup(retries: &'static [bool], claims: u8, faults: Faults) -> Setup {
     Setup { retries, claims, faults, mutant: None }
@@ -86,33 +98,43 @@ fn setup(retries: &'static [bool], claims: u8, faults: Faults) -> Setup {
 
 #[test]
 fn a_slot_runs_once() {
-    explore(setup(&[false, false, false], 1, NONE), 283, &[Ran, ToldDone]);
-    explore(setup(&[true, false, true], 2, NONE), 7_899, &[Ran, RanAgain, ToldDone]);
+    explore(setup(&[false, false, false], 1, NONE), 343, &[Ran, ToldDone]);
+    explore(setup(&[true, false, true], 2, NONE), 10_343, &[Ran, RanAgain, ToldDone]);
 }
 
 #[test]
 fn connections_break() {
     let faults = Faults { breaks: 3, ..NONE };
     let occurrences = [Ran, RanAgain, Adopted, StrayApplied];
-    explore(setup(&[true, false], 2, faults), 4_759, &occurrences);
+    explore(setup(&[true, false], 2, faults), 7_351, &occurrences);
 }
 
 #[test]
 fn callers_go() {
     let faults = Faults { departures: 2, breaks: 2, ..NONE };
-    explore(setup(&[true, false], 2, faults), 15_687, &[TakenBack, PutBack, StrayApplied]);
+    explore(setup(&[true, false], 2, faults), 20_024, &[TakenBack, PutBack, StrayApplied]);
 }
 
 #[test]
 fn guards_are_lost() {
     let faults = Faults { losses: 1, evictions: 1, departures: 1, breaks: 1, ..NONE };
-    explore(setup(&[true, false], 2, faults), 728_871, &[Displaced, BeganAgain, TakenBack]);
+    explore(setup(&[true, false], 2, faults), 1_140_908, &[Displaced, BeganAgain, TakenBack]);
 }
 
 #[test]
 fn processes_die() {
     let faults = Faults { crashes: 1, losses: 1, breaks: 1, ..NONE };
-    explore(setup(&[true, false, true], 1, faults), 142_303, &[LeftByTheDead, RanAgain, Displaced]);
+    explore(setup(&[true, false, true], 1, faults), 227_499, &[LeftByTheDead, RanAgain, Displaced]);
+}
+
+#[test]
+fn ends_are_told_as_they_are() {
+    let faults = Faults { breaks: 2, losses: 1, refusals: 1, meddling: 1, ..NONE };
+    let occurrences =
+        [EndTold, EndSeen, EndWrittenAgain, EndUnconfirmed, EndReplaced, EndUnwritten, EndChanged];
+    explore(setup(&[true], 1, faults), 4_815, &occurrences);
+    let faults = Faults { breaks: 1, losses: 1, evictions: 1, refusals: 1, meddling: 1, ..NONE };
+    explore(setup(&[true, false], 1, faults), 475_779, &occurrences);
 }
 
 /// Each with a setup in which it must be caught, and the rule that it breaks.
@@ -129,6 +151,22 @@ fn each_mutant_is_caught() {
         (Mutant::RetriesASuccess, setup(&[true], 2, NONE), ONCE),
         (Mutant::RetriesUnasked, setup(&[false], 2, NONE), ONCE),
         (Mutant::StopsAtSilence, setup(&[false], 1, Faults { breaks: 1, ..NONE }), ENDED),
+        (Mutant::TakesUnknownForEnded, setup(&[false], 1, Faults { breaks: 1, ..NONE }), TRUE),
+        (Mutant::DeniesTheUnknown, setup(&[false], 1, Faults { breaks: 1, losses: 1, ..NONE }), UNDENIED),
+        (Mutant::DeniesTheReplaced, setup(&[false], 1, Faults { breaks: 1, meddling: 1, ..NONE }), UNDENIED),
+        (Mutant::SettlesTooEarly, setup(&[false], 1, Faults { breaks: 1, losses: 1, ..NONE }), UNDENIED),
+        (Mutant::TakesAnothersRecord, setup(&[false], 1, Faults { meddling: 1, ..NONE }), TRUE),
+        (Mutant::TakesTouchedForBegun, setup(&[false], 1, Faults { meddling: 1, ..NONE }), CAUSED),
+        (Mutant::OverwritesAnothersRecord, setup(&[false], 1, Faults { meddling: 1, ..NONE }), KEPT),
+        (Mutant::BlamesOthersAtOnce, setup(&[false], 1, Faults { refusals: 1, ..NONE }), CAUSED),
+        (
+            Mutant::TakesRefusedForUnknown,
+            setup(&[false], 1, Faults { refusals: 1, losses: 1, ..NONE }),
+            CAUSED,
+        ),
+        (Mutant::GivesUpTheUnwritten, setup(&[false], 1, Faults { refusals: 1, ..NONE }), CAUSED),
+        (Mutant::TakesBegunForEnded, setup(&[false], 1, Faults { breaks: 1, ..NONE }), TRUE),
+        (Mutant::StopsAtSilenceInTheEnd, setup(&[false], 1, Faults { breaks: 1, ..NONE }), ENDED),
     ];
     for (mutant, setup, rule) in cases {
         println!("{mutant:?}: {rule}");

@@ -1,10 +1,11 @@
 //! The steps: which are possible, and what each does.
 
-use zklock_recipe::claim::{Claim, Command, Event, Outcome, Page, Progress};
+use zklock_recipe::claim::{Claim, Outcome, Progress, RunEnd};
+use zklock_recipe::ending::{self, Ending};
 
-use crate::world::{
-    Breach, Caller, Claimer, Mutant, Node, Party, Pending, Reply, Setup, Token, Witness, World, Write,
-};
+use crate::claimer::{Caller, Claimer, Fate, Heard, Machine, Pending, Told};
+use crate::setup::{Breach, Mutant, Setup, Witness};
+use crate::world::{Node, Party, Reply, Token, World, Write};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
@@ -23,12 +24,14 @@ pub(crate) enum Step {
     /// The lock is released in the background, once the machine of a caller that has gone has ended.
     Leave(Party),
     /// The run ends like this.
-    End(Party, Progress),
-    /// As that, and the answer is lost with the connection.
-    EndUnheard(Party, Progress),
+    End(Party, RunEnd),
     /// The turn is dropped.
     Drop(Party),
     Break(Party),
+    /// The server has too much to do for a write.
+    Refuse(Party),
+    /// An operator writes to the record: the same again, or that the slot has succeeded.
+    Meddle(Party, Option<RunEnd>),
     Depart(Party),
     Lose(Party),
     Evict(Party),
@@ -44,7 +47,8 @@ impl Step {
             | Self::Lose(_)
             | Self::Evict(_)
             | Self::Crash(_)
-            | Self::EndUnheard(..)
+            | Self::Refuse(_)
+            | Self::Meddle(..)
             | Self::ApplyStray(_) => true,
             Self::Enqueue(_)
             | Self::Begin(_)
@@ -76,13 +80,15 @@ impl World {
             Caller::Gone if claimer.machine.is_none() => steps.push(Step::Leave(party)),
             Caller::Queued if self.holds(party) => steps.push(Step::Begin(party)),
             Caller::Running { .. } => {
-                for progress in [Progress::Succeeded, Progress::Failed] {
-                    steps.push(Step::End(party, progress));
-                    steps.extend((faults.breaks > 0).then_some(Step::EndUnheard(party, progress)));
-                }
+                steps.extend([RunEnd::Succeeded, RunEnd::Failed].map(|end| Step::End(party, end)));
                 steps.push(Step::Drop(party));
             }
-            Caller::Idle | Caller::Queued | Caller::Claiming | Caller::Gone | Caller::Dead => {}
+            Caller::Idle
+            | Caller::Queued
+            | Caller::Claiming
+            | Caller::Ending
+            | Caller::Gone
+            | Caller::Dead => {}
         }
         match claimer.pending {
             Pending::Look => steps.push(Step::Look(party)),
@@ -94,6 +100,12 @@ impl World {
         }
         let asks = matches!(claimer.pending, Pending::Look | Pending::Write(_) | Pending::Answered(_));
         steps.extend((asks && faults.breaks > 0).then_some(Step::Break(party)));
+        let writes = matches!(claimer.pending, Pending::Write(_));
+        steps.extend((writes && faults.refusals > 0).then_some(Step::Refuse(party)));
+        let runs = matches!(claimer.caller, Caller::Running { .. } | Caller::Ending);
+        if faults.meddling > 0 && runs && self.node.is_some_and(|node| node.token == claimer.token) {
+            steps.extend([None, Some(RunEnd::Succeeded)].map(|end| Step::Meddle(party, end)));
+        }
         steps.extend((!claimer.strays.is_empty()).then_some(Step::ApplyStray(party)));
         let left = claimer.lost || claimer.caller == Caller::Dead;
         steps.extend((left && in_queue).then_some(Step::Vanish(party)));
@@ -148,18 +160,18 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Begin(party) => self.begin(party),
             Step::Look(party) => {
                 let token = self.claimer(party).token;
-                if self.world.node.is_some_and(|node| (node.token, node.progress) == (token, Progress::Begun))
-                {
+                let begun = |node: Node| (node.token, node.progress) == (token, Progress::Begun);
+                if self.claimer(party).caller != Caller::Ending && self.world.node.is_some_and(begun) {
                     (self.witness)(Witness::Adopted);
                 }
-                let record = self.world.node.map(Node::record);
-                let page = Page { record, may_be_forgotten: false, rest: () };
-                self.feed(party, Event::Looked(Some(page)));
+                self.feed(party, Heard::Looked(self.world.node.map(Node::record)));
             }
+            // Nobody asks under a guard that is known to be lost.
+            Step::Verify(party) if self.claimer(party).lost => self.feed(party, Heard::Lost),
             Step::Verify(party) => {
                 self.claimer(party).strays.clear();
-                let event = if self.world.holds(party) { Event::Verified } else { self.lost(party) };
-                self.feed(party, event);
+                let heard = if self.world.holds(party) { Heard::Verified } else { Heard::Lost };
+                self.feed(party, heard);
             }
             Step::Serve(party) => {
                 let Pending::Write(write) = self.claimer(party).pending.clone() else { return };
@@ -168,16 +180,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Step::Hear(party) => {
                 let Pending::Answered(reply) = self.claimer(party).pending else { return };
-                let event = match reply {
-                    Reply::Written => Event::Written,
-                    Reply::Contested => Event::Contested,
-                    Reply::Lost => self.lost(party),
-                };
-                self.feed(party, event);
+                self.feed(party, Heard::Replied(reply));
             }
             Step::Release(party) => {
                 self.world.leave(party);
-                self.feed(party, Event::Released);
+                self.feed(party, Heard::Released);
             }
             Step::ApplyStray(party) => {
                 let (token, write) = self.claimer(party).strays.remove(0);
@@ -190,26 +197,27 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
                 self.world.leave(party);
             }
-            Step::End(party, progress) => {
-                let Caller::Running { version, .. } = self.claimer(party).caller else { return };
-                let _told =
-                    self.apply(party, self.world.claimers[party].token, &Write::End(progress, version));
-                self.done(party);
+            Step::End(party, end) => {
+                let claimer = self.claimer(party);
+                let Caller::Running { version, .. } = claimer.caller else { return };
+                let ending = Ending::new(end, claimer.token, version.into());
+                (claimer.caller, claimer.fate) = (Caller::Ending, Fate::Open);
+                claimer.machine = Some(Machine::Ending(ending));
+                self.feed(party, Heard::Begin);
             }
-            Step::EndUnheard(party, progress) => {
-                self.world.faults.breaks -= 1;
-                let Caller::Running { version, .. } = self.claimer(party).caller else { return };
-                // The release is behind it, and is not heard either.
-                let token = self.claimer(party).token;
-                self.claimer(party).strays.push((token, Write::End(progress, version)));
-                self.claimer(party).lost = true;
-                self.done(party);
+            Step::Refuse(party) => {
+                self.world.faults.refusals -= 1;
+                self.claimer(party).pending = Pending::Answered(Reply::Busy);
+            }
+            Step::Meddle(_, end) => {
+                self.world.faults.meddling -= 1;
+                self.world.meddle(end);
             }
             Step::Leave(party) | Step::Drop(party) => self.done(party),
             Step::Break(party) => {
                 self.world.faults.breaks -= 1;
                 self.claimer(party).stray();
-                self.feed(party, Event::Unanswered);
+                self.feed(party, Heard::Unanswered);
             }
             Step::Depart(party) => self.depart(party),
             Step::Lose(party) => {
@@ -246,14 +254,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if self.setup.mutant == Some(Mutant::ForgetsItsTokens) {
             claimer.begins = Default::default();
         }
-        claimer.machine = Some(Claim::new(claimer.token, retry));
-        self.feed(party, Event::Begin);
-    }
-
-    /// The guard is lost for the machine.
-    fn lost(&mut self, party: Party) -> Event<(), ()> {
-        self.excuse(party);
-        Event::Lost
+        claimer.machine = Some(Machine::Claim(Claim::new(claimer.token, retry)));
+        self.feed(party, Heard::Begin);
     }
 
     fn lose(&mut self, party: Party) {
@@ -262,10 +264,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
         claimer.lost = true;
         match &mut claimer.caller {
             Caller::Running { valid, .. } => *valid = false,
-            _ => {
+            caller => {
+                let ends = *caller == Caller::Ending;
+                let unanswered = ends && matches!(claimer.pending, Pending::Write(_) | Pending::Answered(_));
                 // What it has sent may still be carried out while the node is there.
                 claimer.stray();
-                self.feed(party, Event::Lost);
+                self.feed(party, if unanswered { Heard::Unanswered } else { Heard::Lost });
             }
         }
     }
@@ -278,66 +282,18 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.excused.dedup();
     }
 
-    /// Gives the machine an event, and performs what follows.
-    fn feed(&mut self, party: Party, event: Event<(), ()>) {
-        let claimer = &mut self.world.claimers[party];
-        // What was asked for is answered, or no longer awaited.
-        let asked = match event {
-            Event::GiveUp => claimer.pending.clone(),
-            _ => std::mem::replace(&mut claimer.pending, Pending::Nothing),
-        };
-        let begins = matches!(asked, Pending::Write(Write::Begin(..)) | Pending::Answered(_));
-        let event = match (self.setup.mutant, event) {
-            (Some(Mutant::StopsAtSilence), Event::Unanswered) => return,
-            (Some(Mutant::TakesUnknownForBegun), Event::Unanswered) if begins => Event::Written,
-            (Some(Mutant::TakesUnknownForFailed), Event::Unanswered) if begins => {
-                claimer.machine = None;
-                return self.done(party);
-            }
-            (Some(Mutant::RetriesASuccess), Event::Looked(Some(Page { record: Some(mut record), .. }))) => {
-                record.progress = Progress::Failed;
-                Event::Looked(Some(Page { record: Some(record), may_be_forgotten: false, rest: () }))
-            }
-            (_, event) => event,
-        };
-        let Some(machine) = &mut claimer.machine else { return };
-        let commands = machine.handle(&mut claimer.begins, event);
-        if machine.is_ended() {
-            (claimer.machine, claimer.pending) = (None, Pending::Nothing);
+    /// Tells a process what it hears of its request.
+    fn feed(&mut self, party: Party, heard: Heard) {
+        if let Heard::Lost | Heard::Replied(Reply::Lost) = heard {
+            self.excuse(party);
         }
-        for command in commands {
-            self.perform(party, command);
+        let told = self.world.claimers[party].hear(heard, self.setup.mutant, self.witness);
+        match told {
+            Some(Told::Claim(outcome)) => self.tell(party, outcome),
+            Some(Told::End(outcome)) => self.tell_end(party, outcome),
+            None if self.claimer(party).pending == Pending::Release => self.see_done(party),
+            None => {}
         }
-    }
-
-    fn perform(&mut self, party: Party, command: Command<(), ()>) {
-        let claimer = &mut self.world.claimers[party];
-        claimer.pending = match command {
-            Command::Look => Pending::Look,
-            // Nobody drops records here.
-            Command::Prepare(()) => return self.feed(party, Event::Prepared(())),
-            Command::Write(attempt, record, ()) => {
-                if record.as_ref().is_some_and(|record| claimer.tokens.contains(&record.token)) {
-                    (self.witness)(Witness::BeganAgain);
-                }
-                let replaces = record.map(|record| record.version as u8);
-                Pending::Write(Write::Begin(attempt as u8, replaces))
-            }
-            Command::Verify if self.setup.mutant == Some(Mutant::LooksTooEarly) => {
-                return self.feed(party, Event::Verified);
-            }
-            Command::Verify => Pending::Verify,
-            Command::Release => {
-                claimer.pending = Pending::Release;
-                return self.see_done(party);
-            }
-            Command::Restore(record, before) => {
-                let before = before.filter(|_| self.setup.mutant != Some(Mutant::ForgetsWhatItReplaced));
-                Pending::Write(Write::Restore(record.version as u8, before))
-            }
-            Command::Tell(outcome) => return self.tell(party, outcome),
-            Command::Create => unreachable!("the records have a directory"),
-        };
     }
 
     fn tell(&mut self, party: Party, outcome: Outcome<(), ()>) {
@@ -359,8 +315,37 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 (self.witness)(Witness::Unconfirmed);
                 self.claimer(party).caller = Caller::Gone;
             }
-            Outcome::Forgotten(()) | Outcome::Failed(()) => unreachable!("nothing is forgotten or refused"),
+            // Only a mutant says so.
+            Outcome::Failed(()) => self.done(party),
+            Outcome::Forgotten(()) => unreachable!("nothing is forgotten"),
         }
+    }
+
+    fn tell_end(&mut self, party: Party, outcome: ending::Outcome<()>) {
+        use ending::Outcome::{Changed, Failed, Unconfirmed, Written};
+        let claimer = self.claimer(party);
+        let (fate, unheard, token) = (claimer.fate, claimer.unheard, claimer.token);
+        if matches!(outcome, Changed | Failed(())) {
+            claimer.fate = Fate::Denied;
+        }
+        let found = self.world.node.map(|node| (node.token, node.version));
+        let breach = match outcome {
+            Written => (fate != Fate::Written).then_some(Breach::FalseEnd),
+            Changed | Failed(()) if fate == Fate::Written => Some(Breach::DeniedEnd),
+            Changed => (found == Some((token, 0))).then_some(Breach::NoCause),
+            Unconfirmed => (!unheard).then_some(Breach::NoCause),
+            Failed(()) => None,
+        };
+        breach.into_iter().for_each(|breach| self.world.breach(breach));
+        (self.witness)(match outcome {
+            Written if unheard => Witness::EndSeen,
+            Written => Witness::EndTold,
+            Changed => Witness::EndChanged,
+            Unconfirmed if found.is_none_or(|(present, _)| present != token) => Witness::EndReplaced,
+            Unconfirmed => Witness::EndUnconfirmed,
+            Failed(()) => Witness::EndUnwritten,
+        });
+        self.done(party);
     }
 
     /// The process is about to be told that the slot is done.
@@ -401,6 +386,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let claimer = self.claimer(party);
         claimer.claims = claimer.claims.saturating_sub(1);
         (claimer.begins, claimer.tokens) = Default::default();
+        claimer.unheard = false;
+        if claimer.strays.is_empty() {
+            claimer.fate = Fate::Open;
+        }
         claimer.caller = Caller::Idle;
     }
 
@@ -426,44 +415,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (claimer.machine, claimer.pending) = (None, Pending::Nothing);
             return self.done(party);
         }
-        self.feed(party, Event::GiveUp);
+        self.feed(party, Heard::GiveUp);
     }
 
-    /// The transaction, as a server carries it out.
     fn apply(&mut self, party: Party, token: Token, write: &Write) -> Reply {
-        let unlocked = self.is(Mutant::BeginsWithoutTheLock) && matches!(write, Write::Begin(..));
-        if !unlocked && self.world.queue.first() != Some(&(party, token)) {
-            return Reply::Lost;
-        }
-        let node = self.world.node;
-        match write {
-            Write::Begin(attempt, replaces) => {
-                // A server compares no tokens.
-                if node.map(|node| node.version) != *replaces {
-                    return Reply::Contested;
-                }
-                let runs = |claimer: &Claimer| matches!(claimer.caller, Caller::Running { valid: true, .. });
-                if self.world.claimers.iter().any(runs) {
-                    self.world.breach(Breach::Beside);
-                }
-                let begun = Node { progress: Progress::Begun, token, attempt: *attempt, version: 0 };
-                self.world.node = Some(begun);
-            }
-            Write::Restore(version, before) => {
-                let Some(node) = node.filter(|node| node.version == *version) else {
-                    return Reply::Contested;
-                };
-                (self.witness)(if before.is_some() { Witness::PutBack } else { Witness::TakenBack });
-                self.world.node = before.as_ref().map(|data| Node::of(data, node.version + 1));
-            }
-            Write::End(progress, version) => {
-                let Some(node) = node.filter(|node| node.version == *version) else {
-                    return Reply::Contested;
-                };
-                self.world.node = Some(Node { progress: *progress, version: node.version + 1, ..node });
-                self.world.succeeded |= *progress == Progress::Succeeded;
-            }
-        }
-        Reply::Written
+        self.world.apply(party, token, write, self.setup.mutant, self.witness)
     }
 }

@@ -1,6 +1,9 @@
-//! The processes that claim one slot, its lock and its record.
+//! The servers, as far as one slot is concerned: the queue of its lock, and its record.
 
-use zklock_recipe::claim::{Begins, Claim, Progress, Record};
+use zklock_recipe::claim::{Progress, Record, RunEnd};
+
+use crate::claimer::{Caller, Claimer, Fate};
+use crate::setup::{Breach, Faults, Mutant, Setup, Witness};
 
 /// A process, by its index in the world.
 pub(crate) type Party = usize;
@@ -8,95 +11,8 @@ pub(crate) type Party = usize;
 /// The token of a guard: the number of its node in the queue.
 pub(crate) type Token = i64;
 
-/// What a model consists of, and what is broken on purpose.
-#[derive(Clone, Debug)]
-pub(crate) struct Setup {
-    /// Whether each process runs a slot again that has not succeeded.
-    pub(crate) retries: &'static [bool],
-    /// How many times each process claims the slot, one after the other.
-    pub(crate) claims: u8,
-    pub(crate) faults: Faults,
-    pub(crate) mutant: Option<Mutant>,
-}
-
-/// How often each may still happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Faults {
-    /// Connections that break while a process waits for an answer.
-    pub(crate) breaks: u8,
-    /// Callers that go, or do not poll, before they know what became of their claim.
-    pub(crate) departures: u8,
-    /// Guards that are lost while their session lives on for a while.
-    pub(crate) losses: u8,
-    /// Nodes of holders that an operator deletes.
-    pub(crate) evictions: u8,
-    /// Processes that die.
-    pub(crate) crashes: u8,
-}
-
-/// A rule that a claim breaks: in the machine's place, or in that of its requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mutant {
-    /// Its begin takes effect though the lock is no longer held.
-    BeginsWithoutTheLock,
-    /// Takes a begin whose outcome is unknown for one that is written.
-    TakesUnknownForBegun,
-    /// Takes a begin whose outcome is unknown for one that failed for good, and does not take it back.
-    TakesUnknownForFailed,
-    /// Forgets under which tokens it has sent a begin.
-    ForgetsItsTokens,
-    /// Goes with its caller, and does not take its begin back.
-    LeavesItsBegin,
-    /// Looks for its begin without a quorum's answer.
-    LooksTooEarly,
-    /// Takes its begin back by deleting it, whatever was there before.
-    ForgetsWhatItReplaced,
-    /// Takes a success for a failure.
-    RetriesASuccess,
-    /// Runs a slot again that has begun, though it is not to.
-    RetriesUnasked,
-    /// Waits for an answer that nobody gives.
-    StopsAtSilence,
-}
-
-/// What no step may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Breach {
-    /// The slot ran again for one that does not retry.
-    Twice,
-    /// The slot ran again after a success.
-    AfterSuccess,
-    /// Its run began by the record while another one was under way whose guard was valid.
-    Beside,
-    /// It ran, and no record says so.
-    Unrecorded,
-    /// Somebody was told that a run has begun that nobody ran, though its claim has ended in peace.
-    Invented,
-}
-
-/// What has happened in some state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Witness {
-    Ran,
-    RanAgain,
-    ToldDone,
-    Adopted,
-    BeganAgain,
-    TakenBack,
-    PutBack,
-    StrayApplied,
-    StrayRefused,
-    Displaced,
-    LeftByTheDead,
-    Unconfirmed,
-}
-
-impl From<Witness> for u8 {
-    fn from(witness: Witness) -> Self {
-        witness as Self
-    }
-}
+/// Stands in what an operator writes.
+const OPERATOR: Token = 0;
 
 /// The record's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,8 +28,8 @@ impl Node {
     pub(crate) fn record(self) -> Record {
         let progress = match self.progress {
             Progress::Begun => 0,
-            Progress::Succeeded => 1,
-            Progress::Failed => 2,
+            Progress::Ended(RunEnd::Succeeded) => 1,
+            Progress::Ended(RunEnd::Failed) => 2,
         };
         Record {
             progress: self.progress,
@@ -126,7 +42,8 @@ impl Node {
 
     /// The node with this data, written over one with this version.
     pub(crate) fn of(data: &[u8], version: u8) -> Self {
-        let progress = [Progress::Begun, Progress::Succeeded, Progress::Failed][usize::from(data[0])];
+        let ends = [Progress::Ended(RunEnd::Succeeded), Progress::Ended(RunEnd::Failed)];
+        let progress = [Progress::Begun, ends[0], ends[1]][usize::from(data[0])];
         Self { progress, token: data[1].into(), attempt: data[2], version }
     }
 }
@@ -139,7 +56,7 @@ pub(crate) enum Write {
     /// In place of the record with this version: that data, or nothing.
     Restore(u8, Option<Vec<u8>>),
     /// The end of the run, whose record has this version.
-    End(Progress, u8),
+    End(RunEnd, u8),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,60 +64,8 @@ pub(crate) enum Reply {
     Written,
     Contested,
     Lost,
-}
-
-/// What the machine has asked for last.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Pending {
-    Nothing,
-    Look,
-    Verify,
-    Write(Write),
-    Answered(Reply),
-    Release,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Caller {
-    /// It is about to claim, if it has claims left.
-    Idle,
-    Queued,
-    /// It holds the lock, and its machine works.
-    Claiming,
-    /// It runs the slot. Its record has this version.
-    Running {
-        version: u8,
-        valid: bool,
-    },
-    /// It has gone. Its machine goes on in the background.
-    Gone,
-    /// Its process is dead. Its session may not be over yet.
-    Dead,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Claimer {
-    pub(crate) caller: Caller,
-    pub(crate) claims: u8,
-    pub(crate) machine: Option<Claim<()>>,
-    pub(crate) begins: Begins,
-    pub(crate) pending: Pending,
-    pub(crate) token: Token,
-    /// The guard is lost, and its node is there for a while.
-    pub(crate) lost: bool,
-    /// The tokens that this claim has had.
-    pub(crate) tokens: Vec<Token>,
-    /// Writes of lost connections that may still be carried out.
-    pub(crate) strays: Vec<(Token, Write)>,
-}
-
-impl Claimer {
-    /// Nobody waits any more for the answer to the write that is on its way.
-    pub(crate) fn stray(&mut self) {
-        if let Pending::Write(write) = &self.pending {
-            self.strays.push((self.token, write.clone()));
-        }
-    }
+    /// The server had too much to do.
+    Busy,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -222,22 +87,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let claimer = Claimer {
-            caller: Caller::Idle,
-            claims: setup.claims,
-            machine: None,
-            begins: Begins::default(),
-            pending: Pending::Nothing,
-            token: 0,
-            lost: false,
-            tokens: Vec::new(),
-            strays: Vec::new(),
-        };
         Self {
             queue: Vec::new(),
             next: 1,
             node: None,
-            claimers: vec![claimer; setup.retries.len()],
+            claimers: vec![Claimer::new(setup.claims); setup.retries.len()],
             ran: Vec::new(),
             excused: Vec::new(),
             succeeded: false,
@@ -259,5 +113,69 @@ impl World {
 
     pub(crate) fn breach(&mut self, breach: Breach) {
         self.breach = self.breach.or(Some(breach));
+    }
+
+    /// The transaction, as a server carries it out.
+    pub(crate) fn apply(
+        &mut self,
+        party: Party,
+        token: Token,
+        write: &Write,
+        mutant: Option<Mutant>,
+        witness: &impl Fn(Witness),
+    ) -> Reply {
+        let unlocked = mutant == Some(Mutant::BeginsWithoutTheLock) && matches!(write, Write::Begin(..));
+        if !unlocked && self.queue.first() != Some(&(party, token)) {
+            return Reply::Lost;
+        }
+        let node = self.node;
+        match write {
+            Write::Begin(attempt, replaces) => {
+                // A server compares no tokens.
+                if node.map(|node| node.version) != *replaces {
+                    return Reply::Contested;
+                }
+                let runs = |claimer: &Claimer| matches!(claimer.caller, Caller::Running { valid: true, .. });
+                if self.claimers.iter().any(runs) {
+                    self.breach(Breach::Beside);
+                }
+                let begun = Node { progress: Progress::Begun, token, attempt: *attempt, version: 0 };
+                self.node = Some(begun);
+            }
+            Write::Restore(version, before) => {
+                let Some(node) = node.filter(|node| node.version == *version) else {
+                    return Reply::Contested;
+                };
+                witness(if before.is_some() { Witness::PutBack } else { Witness::TakenBack });
+                self.node = before.as_ref().map(|data| Node::of(data, node.version + 1));
+            }
+            Write::End(end, version) => {
+                let unchecked = mutant == Some(Mutant::OverwritesAnothersRecord);
+                let Some(node) = node.filter(|node| node.version == *version || unchecked) else {
+                    return Reply::Contested;
+                };
+                self.end(node, *end, token);
+                match self.claimers[party].fate {
+                    Fate::Denied => self.breach(Breach::DeniedEnd),
+                    Fate::Open | Fate::Written => self.claimers[party].fate = Fate::Written,
+                }
+            }
+        }
+        Reply::Written
+    }
+
+    /// An operator writes to the record: the same again, or that the slot has succeeded.
+    pub(crate) fn meddle(&mut self, end: Option<RunEnd>) {
+        match (self.node, end) {
+            (Some(node), Some(end)) => self.end(node, end, OPERATOR),
+            (Some(node), None) => self.node = Some(Node { version: node.version + 1, ..node }),
+            (None, _) => {}
+        }
+    }
+
+    fn end(&mut self, node: Node, end: RunEnd, token: Token) {
+        let (progress, version) = (Progress::Ended(end), node.version + 1);
+        self.node = Some(Node { progress, token, version, ..node });
+        self.succeeded |= end == RunEnd::Succeeded;
     }
 }

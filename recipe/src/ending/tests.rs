@@ -1,0 +1,126 @@
+//! Every transition of the end of a run, and the command that follows from it.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::*;
+
+/// The token of the guard, and of another one.
+const OURS: i64 = 9;
+const ANOTHER: i64 = 8;
+
+/// The version with which the run began.
+const VERSION: i32 = 4;
+
+type Told = Event<char>;
+
+const WRITE: Option<Command<char>> = Some(Command::Write(RunEnd::Succeeded, VERSION));
+const VERIFY: Option<Command<char>> = Some(Command::Verify);
+
+fn tell(outcome: Outcome<char>) -> Option<Command<char>> {
+    Some(Command::Tell(outcome))
+}
+
+fn looked(progress: Progress, token: i64, version: i32) -> Told {
+    Event::Looked(Some(Record { progress, token, attempt: 2, version, data: vec![5] }))
+}
+
+/// The success of a run, after these events.
+fn after(events: &[Told]) -> Ending {
+    let mut ending = Ending::new(RunEnd::Succeeded, OURS, VERSION);
+    assert_eq!(ending.handle(Event::Begin), WRITE);
+    for event in events {
+        ending.handle(event.clone());
+    }
+    ending
+}
+
+fn check(ending: &Ending, rows: Vec<(Told, Option<Command<char>>)>) {
+    for (event, command) in rows {
+        let before = alloc::format!("{ending:?}, {event:?}");
+        let mut ending = ending.clone();
+        let ends = matches!(command, Some(Command::Tell(_)));
+        assert_eq!(ending.handle(event), command, "{before}");
+        assert_eq!(ending.is_ended(), ends, "{before}");
+    }
+}
+
+#[test]
+fn writing_the_end() {
+    check(
+        &after(&[]),
+        vec![
+            (Event::Written, tell(Outcome::Written)),
+            (Event::Rejected, VERIFY),
+            (Event::Unanswered, VERIFY),
+            (Event::Failed('f'), tell(Outcome::Failed('f'))),
+            (Event::Verified, None),
+            (Event::Begin, None),
+        ],
+    );
+    let mut failed = Ending::new(RunEnd::Failed, OURS, 0);
+    assert_eq!(failed.handle::<char>(Event::Begin), Some(Command::Write(RunEnd::Failed, 0)));
+}
+
+#[test]
+fn only_a_write_without_an_answer_may_have_ended_the_run_unseen() {
+    let verified = |first: Told| after(&[first, Event::Verified]);
+    let looked_in_vain = |first: Told| after(&[first, Event::Verified, Event::Unanswered]);
+    for (first, failed) in
+        [(Event::Unanswered, Outcome::Unconfirmed), (Event::Rejected, Outcome::Failed('f'))]
+    {
+        let unseen = tell(failed);
+        for verifying in [after(std::slice::from_ref(&first)), looked_in_vain(first.clone())] {
+            let rows = vec![
+                (Event::Verified, Some(Command::Look)),
+                (Event::Failed('f'), unseen.clone()),
+                (Event::Written, None),
+            ];
+            check(&verifying, rows);
+        }
+        check(&verified(first), vec![(Event::Unanswered, VERIFY), (Event::Failed('f'), unseen)]);
+    }
+    // A look settles it.
+    let begun = looked(Progress::Begun, OURS, VERSION);
+    let settled = after(&[Event::Unanswered, Event::Verified, begun]);
+    check(&settled, vec![(Event::Failed('f'), tell(Outcome::Failed('f'))), (Event::Unanswered, VERIFY)]);
+}
+
+#[test]
+fn a_record_decides() {
+    let ended = Progress::Ended;
+    // What has taken the place of the begin may have taken that of the end.
+    for (first, another) in [(Event::Unanswered, Outcome::Unconfirmed), (Event::Rejected, Outcome::Changed)] {
+        let another = tell(another);
+        check(
+            &after(&[first, Event::Verified]),
+            vec![
+                (looked(ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(Outcome::Written)),
+                (looked(Progress::Begun, OURS, VERSION), WRITE),
+                (looked(ended(RunEnd::Succeeded), ANOTHER, VERSION + 1), another.clone()),
+                (looked(ended(RunEnd::Failed), OURS, VERSION + 1), another.clone()),
+                // Somebody has written the same again, or has made the node anew.
+                (looked(Progress::Begun, OURS, VERSION + 1), another.clone()),
+                (looked(Progress::Begun, ANOTHER, VERSION), another.clone()),
+                (Event::Looked(None), another),
+            ],
+        );
+    }
+}
+
+#[test]
+fn tries_end() {
+    let unwritten = [Event::Unanswered, Event::Verified, looked(Progress::Begun, OURS, VERSION)];
+    let mut writing = after(&[&unwritten[..]; 7].concat());
+    for event in [Told::Unanswered, Event::Verified] {
+        assert!(!matches!(writing.handle(event), None | Some(Command::Tell(_))));
+    }
+    check(
+        &writing,
+        vec![
+            (unwritten[2].clone(), tell(Outcome::Unconfirmed)),
+            (Event::Unanswered, tell(Outcome::Unconfirmed)),
+            (looked(Progress::Ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(Outcome::Written)),
+        ],
+    );
+}

@@ -1,0 +1,132 @@
+//! Who takes part in a model, what may go wrong, and what is broken on purpose.
+
+/// What a model consists of, and what is broken on purpose.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// Whether each process runs a slot again that has not succeeded.
+    pub(crate) retries: &'static [bool],
+    /// How many times each process claims the slot, one after the other.
+    pub(crate) claims: u8,
+    pub(crate) faults: Faults,
+    pub(crate) mutant: Option<Mutant>,
+}
+
+/// How often each may still happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
+    /// Connections that break while a process waits for an answer.
+    pub(crate) breaks: u8,
+    /// Callers that go, or do not poll, before they know what became of their claim.
+    pub(crate) departures: u8,
+    /// Guards that are lost while their session lives on for a while.
+    pub(crate) losses: u8,
+    /// Nodes of holders that an operator deletes.
+    pub(crate) evictions: u8,
+    /// Processes that die.
+    pub(crate) crashes: u8,
+    /// Writes that a busy server does not carry out.
+    pub(crate) refusals: u8,
+    /// Times that an operator writes to the record of a run that goes on.
+    pub(crate) meddling: u8,
+}
+
+/// A rule that a claim breaks: in the machine's place, or in that of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    /// Its begin takes effect though the lock is no longer held.
+    BeginsWithoutTheLock,
+    /// Takes a begin whose outcome is unknown for one that is written.
+    TakesUnknownForBegun,
+    /// Takes a begin whose outcome is unknown for one that failed for good, and does not take it back.
+    TakesUnknownForFailed,
+    /// Forgets under which tokens it has sent a begin.
+    ForgetsItsTokens,
+    /// Goes with its caller, and does not take its begin back.
+    LeavesItsBegin,
+    /// Looks for its begin without a quorum's answer.
+    LooksTooEarly,
+    /// Takes its begin back by deleting it, whatever was there before.
+    ForgetsWhatItReplaced,
+    /// Takes a success for a failure.
+    RetriesASuccess,
+    /// Runs a slot again that has begun, though it is not to.
+    RetriesUnasked,
+    /// Waits for an answer that nobody gives.
+    StopsAtSilence,
+    /// Takes an end whose outcome is unknown for one that is written.
+    TakesUnknownForEnded,
+    /// Says that an end is not written, though it may be.
+    DeniesTheUnknown,
+    /// Says that an end is not written because somebody else has changed the record, though both may have happened.
+    DeniesTheReplaced,
+    /// Looks for its end without a quorum's answer.
+    SettlesTooEarly,
+    /// Takes another's record for its own.
+    TakesAnothersRecord,
+    /// Takes a record to which somebody has written for the one with which the run began.
+    TakesTouchedForBegun,
+    /// Writes its end over whatever is there.
+    OverwritesAnothersRecord,
+    /// Takes a write that had no effect for somebody else's change, without a look.
+    BlamesOthersAtOnce,
+    /// Takes a write that had no effect for one whose outcome is unknown.
+    TakesRefusedForUnknown,
+    /// Does not write its end again.
+    GivesUpTheUnwritten,
+    /// Takes a record of a begin for one of the end.
+    TakesBegunForEnded,
+    /// Waits for an answer to its end that nobody gives.
+    StopsAtSilenceInTheEnd,
+}
+
+/// What no step may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Breach {
+    /// The slot ran again for one that does not retry.
+    Twice,
+    /// The slot ran again after a success.
+    AfterSuccess,
+    /// Its run began by the record while another one was under way whose guard was valid.
+    Beside,
+    /// It ran, and no record says so.
+    Unrecorded,
+    /// Somebody was told that a run has begun that nobody ran, though its claim has ended in peace.
+    Invented,
+    /// Somebody was told that the end of a run is recorded, and it was not.
+    FalseEnd,
+    /// Somebody was told that the end of a run is not recorded, and it was, or is later.
+    DeniedEnd,
+    /// Somebody was told that others have changed the record, or that nobody knows, without a cause.
+    NoCause,
+}
+
+/// What has happened in some state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Witness {
+    Ran,
+    RanAgain,
+    ToldDone,
+    Adopted,
+    BeganAgain,
+    TakenBack,
+    PutBack,
+    StrayApplied,
+    StrayRefused,
+    Displaced,
+    LeftByTheDead,
+    Unconfirmed,
+    EndTold,
+    EndSeen,
+    EndWrittenAgain,
+    EndUnconfirmed,
+    EndReplaced,
+    EndUnwritten,
+    EndChanged,
+}
+
+impl From<Witness> for u8 {
+    fn from(witness: Witness) -> Self {
+        witness as Self
+    }
+}

@@ -1,0 +1,156 @@
+//! Performs what the [end](recipe::Ending) of a run asks for: writes it to the slot's record, and has that confirmed.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use zklock_recipe::claim::RunEnd;
+use zklock_recipe::ending::{self as recipe, Command, Event, Outcome};
+use zklock_recipe::{Event as Reply, Refusal};
+
+use super::error::TurnError;
+use super::record::{Record, RecordData};
+use crate::backoff::Tries;
+use crate::contender::{Course, Next, Performed, Procedure};
+use crate::guard::Guard;
+use crate::guard::lost::Lost;
+use crate::guard::transaction_error::{ConditionProblem, TransactionError};
+use crate::requests;
+use crate::zk::ZkSession;
+
+/// A run that has begun, and its record.
+#[derive(Clone)]
+pub(super) struct Run {
+    pub(super) directory: String,
+    pub(super) slot: String,
+    /// What the record says while the run goes on.
+    pub(super) begun: RecordData,
+    /// The version of the record's node.
+    pub(super) version: i32,
+}
+
+type Heard = Event<TurnError>;
+
+impl Run {
+    /// Writes the end of the run, and returns once that is confirmed.
+    pub(super) async fn end(&self, guard: &Guard, end: RunEnd) -> Result<(), TurnError> {
+        let ending = Ending {
+            machine: recipe::Ending::new(end, self.begun.token, self.version),
+            run: self.clone(),
+            // What is under way does not count as a guard.
+            guard: guard.uncounted(),
+            session: guard.hold().session().clone(),
+            tries: Tries::default(),
+        };
+        let told = Course::begin(ending, Event::Begin).outcome().await;
+        told.unwrap_or_else(|| Err(TurnError::Unconfirmed { path: self.path() }))
+    }
+
+    fn path(&self) -> String {
+        format!("{}/{}", self.directory, self.slot)
+    }
+
+    async fn write(self, guard: Guard, end: RunEnd, version: i32) -> Heard {
+        let path = self.path();
+        let data = self.begun.ended(end).encode();
+        match guard.transaction().set(&path, data, Some(version)).commit().await {
+            Ok(_) => Event::Written,
+            Err(TransactionError::Lost(lost)) => Event::Failed(TurnError::Lost { path, lost }),
+            Err(TransactionError::Unknown { .. }) => Event::Unanswered,
+            Err(
+                TransactionError::Throttled { .. }
+                | TransactionError::Condition {
+                    problem: ConditionProblem::NoNode | ConditionProblem::BadVersion,
+                    ..
+                },
+            ) => Event::Rejected,
+            Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
+                Event::Failed(TurnError::NotAuthorized { path })
+            }
+            Err(error) => Event::Failed(TurnError::Refused { path, cause: error.to_string() }),
+        }
+    }
+
+    async fn look(self, guard: Guard) -> Heard {
+        let (path, directory, slot) = (self.path(), self.directory.clone(), self.slot);
+        match guard.ask(|wire| requests::record(wire.client, directory, slot)).await {
+            Ok(Some(Ok(found))) => {
+                let seen = |kept| Record::decode(&self.directory, kept).map(|record| record.seen(kept));
+                Event::Looked(found.as_ref().and_then(seen))
+            }
+            Ok(Some(Err(Reply::Refused(Refusal::NotAuthorized)))) => {
+                Event::Failed(TurnError::NotAuthorized { path })
+            }
+            Ok(Some(Err(Reply::Refused(refusal)))) => {
+                Event::Failed(TurnError::Refused { path, cause: refusal.to_string() })
+            }
+            Ok(Some(Err(_)) | None) => Event::Unanswered,
+            Err(lost) => Event::Failed(TurnError::Lost { path, lost }),
+        }
+    }
+
+    async fn verify(self, guard: Guard) -> Heard {
+        let lost = |lost: Lost| Event::Failed(TurnError::Lost { path: self.path(), lost });
+        guard.verify().await.map_or_else(lost, |()| Event::Verified)
+    }
+}
+
+/// The end of a run on its way.
+struct Ending {
+    machine: recipe::Ending,
+    run: Run,
+    guard: Guard,
+    session: Arc<ZkSession>,
+    tries: Tries,
+}
+
+impl Procedure for Ending {
+    type Heard = Heard;
+    type Outcome = Result<(), TurnError>;
+
+    const OUTLASTS_THE_SESSION: bool = true;
+
+    fn take_in(&mut self, heard: Heard) -> Performed<Heard, Self::Outcome> {
+        match &heard {
+            Event::Unanswered => self.tries.failed(),
+            Event::Verified => {}
+            _ => self.tries.answered(),
+        }
+        let command = self.machine.handle(heard);
+        self.perform(command)
+    }
+
+    /// The end is written all the same.
+    fn give_up(&mut self) -> Performed<Heard, Self::Outcome> {
+        self.perform(None)
+    }
+
+    fn session(&self) -> &Arc<ZkSession> {
+        &self.session
+    }
+}
+
+impl Ending {
+    fn perform(&self, command: Option<Command<TurnError>>) -> Performed<Heard, Result<(), TurnError>> {
+        let (run, guard) = (self.run.clone(), self.guard.uncounted());
+        let request = match command {
+            Some(Command::Write(end, version)) => run.write(guard, end, version).boxed(),
+            Some(Command::Verify) => run.verify(guard).boxed(),
+            Some(Command::Look) => self.session.pause_after(self.tries).then(|_| run.look(guard)).boxed(),
+            Some(Command::Tell(outcome)) => {
+                return Performed { next: Next::End, told: Some(told(outcome, run.path())) };
+            }
+            None if self.machine.is_ended() => return Performed { next: Next::End, told: None },
+            None => return Performed { next: Next::AsBefore, told: None },
+        };
+        Performed { next: Next::Request(request), told: None }
+    }
+}
+
+fn told(outcome: Outcome<TurnError>, path: String) -> Result<(), TurnError> {
+    match outcome {
+        Outcome::Written => Ok(()),
+        Outcome::Changed => Err(TurnError::Changed { path }),
+        Outcome::Unconfirmed => Err(TurnError::Unconfirmed { path }),
+        Outcome::Failed(error) => Err(error),
+    }
+}
