@@ -30,6 +30,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::transaction::Operation;
+
 /// How often the records are looked at, if nobody answers or somebody else changes them: for a begin, and once more to take one
 /// back.
 const TRIES: u32 = 16;
@@ -200,6 +202,44 @@ enum Verdict {
     Runs(u32),
     /// Nobody knows whether it has run.
     Forgotten,
+}
+
+/// A node of a transaction about a slot's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// The directory of the records, which remembers those that were dropped.
+    Records,
+    /// One that is dropped: the first, the second, ...
+    Dropped(usize),
+    /// The slot's record.
+    Record,
+}
+
+/// The transaction that begins a run, behind a check that the lock is held: over these versions of the directory, of the records that
+/// are dropped, and of the slot's own. A record of an earlier attempt is deleted and created again, so that its `ctime` is the begin
+/// of this one.
+pub fn begin(
+    records: i32,
+    dropped: impl IntoIterator<Item = i32>,
+    record: Option<i32>,
+) -> Vec<Operation<Target>> {
+    let dropped = dropped.into_iter().enumerate();
+    let delete = |(index, version)| Operation::Delete(Target::Dropped(index), Some(version));
+    let mut deleted = dropped.map(delete).collect::<Vec<_>>();
+    let directory = match deleted.is_empty() {
+        true => Operation::Check(Target::Records, Some(records)),
+        false => Operation::Set(Target::Records, Some(records)),
+    };
+    deleted.extend(record.map(|version| Operation::Delete(Target::Record, Some(version))));
+    [directory].into_iter().chain(deleted).chain([Operation::Create(Target::Record)]).collect()
+}
+
+/// The transaction that takes a begin back, behind the same check: over this version, and with data of before if there are any.
+pub fn restore(version: i32, is_any_before: bool) -> Operation<Target> {
+    match is_any_before {
+        true => Operation::Set(Target::Record, Some(version)),
+        false => Operation::Delete(Target::Record, Some(version)),
+    }
 }
 
 impl Begins {

@@ -1,10 +1,14 @@
 //! A process that claims the slot: the shipped machines, and how what they ask for is performed.
 
+use zklock_recipe::Own;
 use zklock_recipe::claim::{self, Begins, Claim, Page, Progress, Record, RunEnd};
 use zklock_recipe::ending::{self, Ending};
+use zklock_recipe::transaction::Operation;
 
-use crate::setup::{Mutant, Witness};
-use crate::world::{Reply, Token, Write};
+use crate::setup::{Mutant, Token, Witness};
+use crate::slot::{Data, LOCK, RECORD, guarded};
+use crate::world::ensemble::Ask;
+use crate::world::tree::Path;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Machine {
@@ -18,9 +22,18 @@ pub(crate) enum Pending {
     Nothing,
     Look,
     Verify,
-    Write(Write),
-    Answered(Reply),
+    Write,
     Release,
+}
+
+/// What came of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Reply {
+    Written,
+    Contested,
+    Lost,
+    /// The server had too much to do.
+    Busy,
 }
 
 /// What came of that.
@@ -54,7 +67,7 @@ pub(crate) enum Caller {
     Claiming,
     /// It runs the slot. Its record has this version.
     Running {
-        version: u8,
+        version: i32,
         valid: bool,
     },
     /// The run is over, and its end is being written. The background sees to that, so nobody can go.
@@ -81,13 +94,14 @@ pub(crate) struct Claimer {
     pub(crate) machine: Option<Machine>,
     pub(crate) begins: Begins,
     pub(crate) pending: Pending,
-    pub(crate) token: Token,
+    /// Its node in the lock's queue.
+    pub(crate) own: Option<Own>,
     /// The guard is lost, and its node is there for a while.
     pub(crate) lost: bool,
+    /// The attempt that runs.
+    pub(crate) attempt: u8,
     /// The tokens that this claim has had.
     pub(crate) tokens: Vec<Token>,
-    /// Writes of lost connections that may still be carried out.
-    pub(crate) strays: Vec<(Token, Write)>,
     pub(crate) fate: Fate,
     /// The last write of an end was not answered.
     pub(crate) unheard: bool,
@@ -101,51 +115,38 @@ impl Claimer {
             machine: None,
             begins: Begins::default(),
             pending: Pending::Nothing,
-            token: 0,
+            own: None,
+            attempt: 0,
             lost: false,
             tokens: Vec::new(),
-            strays: Vec::new(),
             fate: Fate::Open,
             unheard: false,
         }
     }
 
-    /// Nobody waits any more for the answer to the write that is on its way.
-    pub(crate) fn stray(&mut self) {
-        if let Pending::Write(write) = &self.pending {
-            self.strays.push((self.token, write.clone()));
-        }
+    /// The token of its guard.
+    pub(crate) fn token(&self) -> Token {
+        self.own.map_or(0, |own| own.czxid)
     }
 
     /// Gives the machine what was heard, and performs what follows.
-    pub(crate) fn hear(
-        &mut self,
-        heard: Heard,
-        mutant: Option<Mutant>,
-        witness: &impl Fn(Witness),
-    ) -> Option<Told> {
+    pub(crate) fn hear(&mut self, heard: Heard, desk: &mut Desk<'_, impl Fn(Witness)>) -> Option<Told> {
         // What was asked for is answered, or no longer awaited.
         let asked = match heard {
             Heard::GiveUp => self.pending.clone(),
             _ => std::mem::replace(&mut self.pending, Pending::Nothing),
         };
-        let writes = matches!(asked, Pending::Write(_) | Pending::Answered(_));
+        let writes = asked == Pending::Write;
         match self.machine {
-            Some(Machine::Claim(_)) => self.claim(heard, writes, mutant, witness),
-            Some(Machine::Ending(_)) => self.end(heard, writes, mutant, witness),
+            Some(Machine::Claim(_)) => self.claim(heard, writes, desk),
+            Some(Machine::Ending(_)) => self.end(heard, writes, desk),
             None => None,
         }
     }
 
-    fn claim(
-        &mut self,
-        heard: Heard,
-        writes: bool,
-        mutant: Option<Mutant>,
-        witness: &impl Fn(Witness),
-    ) -> Option<Told> {
+    fn claim(&mut self, heard: Heard, writes: bool, desk: &mut Desk<'_, impl Fn(Witness)>) -> Option<Told> {
         use claim::{Command, Event, Outcome};
-        let event = match (mutant, heard) {
+        let event = match (desk.mutant, heard) {
             (Some(Mutant::StopsAtSilence), Heard::Unanswered) => return None,
             (Some(Mutant::TakesUnknownForBegun), Heard::Unanswered) if writes => Event::Written,
             (Some(Mutant::TakesUnknownForFailed), Heard::Unanswered) if writes => {
@@ -174,22 +175,24 @@ impl Claimer {
         let mut told = None;
         for command in commands {
             self.pending = match command {
-                Command::Look => Pending::Look,
+                Command::Look => self.look(desk),
                 Command::Write(attempt, record, ()) => {
                     if record.as_ref().is_some_and(|record| self.tokens.contains(&record.token)) {
-                        witness(Witness::BeganAgain);
+                        (desk.witness)(Witness::BeganAgain);
                     }
-                    let replaces = record.map(|record| record.version as u8);
-                    Pending::Write(Write::Begin(attempt as u8, replaces))
+                    let begin = claim::begin(0, [], record.map(|record| record.version));
+                    let (progress, token) = (Progress::Begun, self.token());
+                    self.write(begin, Data::Record { progress, token, attempt: attempt as u8 }, desk)
                 }
-                Command::Verify if mutant == Some(Mutant::LooksTooEarly) => {
-                    return told.or(self.hear(Heard::Verified, mutant, witness));
+                Command::Verify if desk.mutant == Some(Mutant::LooksTooEarly) => {
+                    return told.or(self.hear(Heard::Verified, desk));
                 }
-                Command::Verify => Pending::Verify,
+                Command::Verify => self.verify(desk),
                 Command::Release => Pending::Release,
                 Command::Restore(record, before) => {
-                    let before = before.filter(|_| mutant != Some(Mutant::ForgetsWhatItReplaced));
-                    Pending::Write(Write::Restore(record.version as u8, before))
+                    let before = before.filter(|_| desk.mutant != Some(Mutant::ForgetsWhatItReplaced));
+                    let data = before.as_deref().map(Data::decode).unwrap_or_default();
+                    self.write([claim::restore(record.version, before.is_some())], data, desk)
                 }
                 Command::Tell(outcome) => {
                     told = Some(Told::Claim(outcome));
@@ -210,17 +213,11 @@ impl Claimer {
         commands
     }
 
-    fn end(
-        &mut self,
-        heard: Heard,
-        writes: bool,
-        mutant: Option<Mutant>,
-        witness: &impl Fn(Witness),
-    ) -> Option<Told> {
+    fn end(&mut self, heard: Heard, writes: bool, desk: &mut Desk<'_, impl Fn(Witness)>) -> Option<Told> {
         use ending::{Command, Event, Outcome};
         self.unheard |= writes && matches!(heard, Heard::Unanswered);
         let told = |outcome| Some(Told::End(outcome));
-        let event = match (mutant, heard) {
+        let event = match (desk.mutant, heard) {
             (Some(Mutant::StopsAtSilenceInTheEnd), Heard::Unanswered) => return None,
             (Some(Mutant::TakesUnknownForEnded), Heard::Unanswered) if writes => Event::Written,
             (Some(Mutant::BlamesOthersAtOnce), Heard::Replied(Reply::Contested | Reply::Busy)) => {
@@ -240,7 +237,7 @@ impl Claimer {
                 return told(Outcome::Written);
             }
             (Some(Mutant::TakesAnothersRecord), Heard::Looked(Some(record))) => {
-                Event::Looked(Some(Record { token: self.token, ..record }))
+                Event::Looked(Some(Record { token: self.token(), ..record }))
             }
             // A run begins with a new node.
             (Some(Mutant::TakesTouchedForBegun), Heard::Looked(Some(record))) => {
@@ -259,22 +256,29 @@ impl Claimer {
         let Some(Machine::Ending(ending)) = &mut self.machine else { return None };
         self.pending = match ending.handle(event)? {
             // Nothing is sent under a guard that is lost.
-            Command::Write(..) if self.lost => return self.hear(Heard::Lost, mutant, witness),
+            Command::Write(..) if self.lost => return self.hear(Heard::Lost, desk),
             Command::Write(end, version) => {
                 if looked {
-                    witness(Witness::EndWrittenAgain);
+                    (desk.witness)(Witness::EndWrittenAgain);
                 }
                 self.unheard = false;
-                Pending::Write(Write::End(end, version as u8))
+                let mut write = ending::write(version);
+                if let (Some(Mutant::OverwritesAnothersRecord), Operation::Set(record, _)) =
+                    (desk.mutant, &write)
+                {
+                    write = Operation::Set(*record, None);
+                }
+                let (progress, token) = (Progress::Ended(end), self.token());
+                self.write([write], Data::Record { progress, token, attempt: self.attempt }, desk)
             }
-            Command::Verify if mutant == Some(Mutant::SettlesTooEarly) => {
-                return self.hear(Heard::Verified, mutant, witness);
+            Command::Verify if desk.mutant == Some(Mutant::SettlesTooEarly) => {
+                return self.hear(Heard::Verified, desk);
             }
-            Command::Verify => Pending::Verify,
-            Command::Look => Pending::Look,
+            Command::Verify => self.verify(desk),
+            Command::Look => self.look(desk),
             Command::Tell(outcome) => {
                 self.machine = None;
-                return told(match (mutant, outcome) {
+                return told(match (desk.mutant, outcome) {
                     (Some(Mutant::DeniesTheUnknown), Outcome::Unconfirmed) if !looked => Outcome::Failed(()),
                     (Some(Mutant::DeniesTheReplaced), Outcome::Unconfirmed) if looked => Outcome::Changed,
                     (_, outcome) => outcome,
@@ -282,6 +286,43 @@ impl Claimer {
             }
         };
         None
+    }
+}
+
+/// Where requests are put, and what is broken on purpose.
+pub(crate) struct Desk<'a, W> {
+    pub(crate) mutant: Option<Mutant>,
+    pub(crate) witness: &'a W,
+    pub(crate) asks: Vec<Ask<Data>>,
+}
+
+impl Claimer {
+    fn look<W>(&self, desk: &mut Desk<'_, W>) -> Pending {
+        desk.asks = vec![Ask::Get(Path::Directory(RECORD), false)];
+        Pending::Look
+    }
+
+    /// Asks a quorum, and looks at the node in the queue.
+    fn verify<W>(&self, desk: &mut Desk<'_, W>) -> Pending {
+        let own = self.own.map(|own| Ask::Get(Path::Child(LOCK, own.place), false));
+        desk.asks = [Ask::Sync].into_iter().chain(own).collect();
+        Pending::Verify
+    }
+
+    fn write<W>(
+        &self,
+        operations: impl IntoIterator<Item = Operation<claim::Target>>,
+        data: Data,
+        desk: &mut Desk<'_, W>,
+    ) -> Pending {
+        let mut transaction = self.own.map(|own| guarded(own, operations, data)).unwrap_or_default();
+        let begins =
+            matches!(data, Data::Record { progress: Progress::Begun, token, .. } if token == self.token());
+        if begins && desk.mutant == Some(Mutant::BeginsWithoutTheLock) {
+            transaction.remove(0);
+        }
+        desk.asks = vec![Ask::Commit(transaction)];
+        Pending::Write
     }
 }
 

@@ -3,19 +3,19 @@
 use zklock_recipe::claim::{Claim, Outcome, Progress, RunEnd};
 use zklock_recipe::ending::{self, Ending};
 
-use crate::claimer::{Caller, Claimer, Fate, Heard, Machine, Pending, Told};
-use crate::setup::{Breach, Mutant, Setup, Witness};
-use crate::world::{Node, Party, Reply, Token, World, Write};
+use crate::claimer::{Caller, Claimer, Desk, Fate, Heard, Machine, Pending, Reply, Told};
+use crate::setup::{Breach, Mutant, Party, Setup, Witness};
+use crate::slot::{Data, World, record};
+use crate::world::ensemble::{Answer, Ensemble, Word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     Enqueue(Party),
     /// It has the lock, and its machine begins.
     Begin(Party),
-    Look(Party),
-    /// A quorum answers. Requests of earlier connections are carried out before that, or never.
-    Verify(Party),
+    /// A server serves its next request, and it hears what it has read.
     Serve(Party),
+    /// It hears what became of its transaction.
     Hear(Party),
     Release(Party),
     ApplyStray(Party),
@@ -52,8 +52,6 @@ impl Step {
             | Self::ApplyStray(_) => true,
             Self::Enqueue(_)
             | Self::Begin(_)
-            | Self::Look(_)
-            | Self::Verify(_)
             | Self::Serve(_)
             | Self::Hear(_)
             | Self::Release(_)
@@ -72,7 +70,7 @@ impl World {
 
     fn steps_of(&self, party: Party, steps: &mut Vec<Step>) {
         let (claimer, faults) = (&self.claimers[party], &self.faults);
-        let in_queue = self.queue.iter().any(|(owner, _)| *owner == party);
+        let (in_queue, link) = (self.is_queued(party), &self.ensemble.links[party]);
         match claimer.caller {
             Caller::Idle if claimer.claims > 0 && claimer.machine.is_none() && !in_queue => {
                 steps.push(Step::Enqueue(party));
@@ -90,23 +88,19 @@ impl World {
             | Caller::Gone
             | Caller::Dead => {}
         }
-        match claimer.pending {
-            Pending::Look => steps.push(Step::Look(party)),
-            Pending::Verify => steps.push(Step::Verify(party)),
-            Pending::Write(_) => steps.push(Step::Serve(party)),
-            Pending::Answered(_) => steps.push(Step::Hear(party)),
-            Pending::Release => steps.push(Step::Release(party)),
-            Pending::Nothing => {}
-        }
-        let asks = matches!(claimer.pending, Pending::Look | Pending::Write(_) | Pending::Answered(_));
+        steps.extend(self.ensemble.can_serve(party).then_some(Step::Serve(party)));
+        steps.extend((!link.down.is_empty()).then_some(Step::Hear(party)));
+        steps.extend((claimer.pending == Pending::Release).then_some(Step::Release(party)));
+        let asks = matches!(claimer.pending, Pending::Look | Pending::Write);
         steps.extend((asks && faults.breaks > 0).then_some(Step::Break(party)));
-        let writes = matches!(claimer.pending, Pending::Write(_));
+        let writes = claimer.pending == Pending::Write && !link.up.is_empty();
         steps.extend((writes && faults.refusals > 0).then_some(Step::Refuse(party)));
         let runs = matches!(claimer.caller, Caller::Running { .. } | Caller::Ending);
-        if faults.meddling > 0 && runs && self.node.is_some_and(|node| node.token == claimer.token) {
+        if faults.meddling > 0 && runs && self.record().is_some_and(|record| record.token == claimer.token())
+        {
             steps.extend([None, Some(RunEnd::Succeeded)].map(|end| Step::Meddle(party, end)));
         }
-        steps.extend((!claimer.strays.is_empty()).then_some(Step::ApplyStray(party)));
+        steps.extend((!link.strays.is_empty()).then_some(Step::ApplyStray(party)));
         let left = claimer.lost || claimer.caller == Caller::Dead;
         steps.extend((left && in_queue).then_some(Step::Vanish(party)));
         let waits = matches!(claimer.caller, Caller::Queued | Caller::Claiming);
@@ -151,45 +145,36 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn take(&mut self, step: Step) {
         match step {
             Step::Enqueue(party) => {
-                let token = self.world.next;
-                self.world.next += 1;
-                self.world.queue.push((party, token));
+                let own = self.world.enqueue(party);
                 let claimer = self.claimer(party);
-                (claimer.caller, claimer.token, claimer.lost) = (Caller::Queued, token, false);
+                (claimer.caller, claimer.own, claimer.lost) = (Caller::Queued, own, false);
             }
             Step::Begin(party) => self.begin(party),
-            Step::Look(party) => {
-                let token = self.claimer(party).token;
-                let begun = |node: Node| (node.token, node.progress) == (token, Progress::Begun);
-                if self.claimer(party).caller != Caller::Ending && self.world.node.is_some_and(begun) {
-                    (self.witness)(Witness::Adopted);
-                }
-                self.feed(party, Heard::Looked(self.world.node.map(Node::record)));
-            }
             // Nobody asks under a guard that is known to be lost.
-            Step::Verify(party) if self.claimer(party).lost => self.feed(party, Heard::Lost),
-            Step::Verify(party) => {
-                self.claimer(party).strays.clear();
-                let heard = if self.world.holds(party) { Heard::Verified } else { Heard::Lost };
-                self.feed(party, heard);
+            Step::Serve(party)
+                if self.claimer(party).pending == Pending::Verify && self.claimer(party).lost =>
+            {
+                self.world.ensemble.links[party].up.clear();
+                self.feed(party, Heard::Lost);
             }
             Step::Serve(party) => {
-                let Pending::Write(write) = self.claimer(party).pending.clone() else { return };
-                let reply = self.apply(party, self.world.claimers[party].token, &write);
-                self.claimer(party).pending = Pending::Answered(reply);
+                self.carry_out(party, |ensemble| ensemble.serve(party, false));
+                self.listen(party);
             }
             Step::Hear(party) => {
-                let Pending::Answered(reply) = self.claimer(party).pending else { return };
-                self.feed(party, Heard::Replied(reply));
+                let Some(Word::Answer(answer)) = self.world.ensemble.links[party].down.pop() else { return };
+                self.feed(party, Heard::Replied(reply(&answer)));
             }
             Step::Release(party) => {
                 self.world.leave(party);
                 self.feed(party, Heard::Released);
             }
             Step::ApplyStray(party) => {
-                let (token, write) = self.claimer(party).strays.remove(0);
-                let written = self.apply(party, token, &write) == Reply::Written;
-                (self.witness)(if written { Witness::StrayApplied } else { Witness::StrayRefused });
+                let mut applied = false;
+                self.carry_out(party, |ensemble| {
+                    applied = matches!(ensemble.apply_stray(party), Answer::Committed(_));
+                });
+                (self.witness)(if applied { Witness::StrayApplied } else { Witness::StrayRefused });
             }
             Step::Vanish(party) => {
                 if self.claimer(party).caller == Caller::Dead {
@@ -200,14 +185,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::End(party, end) => {
                 let claimer = self.claimer(party);
                 let Caller::Running { version, .. } = claimer.caller else { return };
-                let ending = Ending::new(end, claimer.token, version.into());
+                let ending = Ending::new(end, claimer.token(), version);
                 (claimer.caller, claimer.fate) = (Caller::Ending, Fate::Open);
                 claimer.machine = Some(Machine::Ending(ending));
                 self.feed(party, Heard::Begin);
             }
             Step::Refuse(party) => {
                 self.world.faults.refusals -= 1;
-                self.claimer(party).pending = Pending::Answered(Reply::Busy);
+                self.world.ensemble.refuse(party);
             }
             Step::Meddle(_, end) => {
                 self.world.faults.meddling -= 1;
@@ -216,7 +201,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Leave(party) | Step::Drop(party) => self.done(party),
             Step::Break(party) => {
                 self.world.faults.breaks -= 1;
-                self.claimer(party).stray();
+                self.cut(party);
                 self.feed(party, Heard::Unanswered);
             }
             Step::Depart(party) => self.depart(party),
@@ -235,7 +220,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Step::Crash(party) => {
                 self.world.faults.crashes -= 1;
-                self.claimer(party).stray();
+                self.cut(party);
                 self.excuse(party);
                 let claimer = self.claimer(party);
                 (claimer.caller, claimer.machine, claimer.pending) = (Caller::Dead, None, Pending::Nothing);
@@ -247,14 +232,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let retry = self.setup.retries[party] || self.is(Mutant::RetriesUnasked);
         let claimer = &mut self.world.claimers[party];
         claimer.caller = Caller::Claiming;
-        claimer.tokens.push(claimer.token);
+        claimer.tokens.push(claimer.token());
         // What an earlier guard has left can be taken back under this one.
-        let left = self.world.node.map(|node| node.token).filter(|token| claimer.tokens.contains(token));
+        let left = self.world.record().map(|record| record.token);
+        let claimer = &mut self.world.claimers[party];
+        let left = left.filter(|token| claimer.tokens.contains(token));
         self.world.excused.retain(|token| Some(*token) != left);
         if self.setup.mutant == Some(Mutant::ForgetsItsTokens) {
             claimer.begins = Default::default();
         }
-        claimer.machine = Some(Machine::Claim(Claim::new(claimer.token, retry)));
+        claimer.machine = Some(Machine::Claim(Claim::new(claimer.token(), retry)));
         self.feed(party, Heard::Begin);
     }
 
@@ -266,9 +253,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Caller::Running { valid, .. } => *valid = false,
             caller => {
                 let ends = *caller == Caller::Ending;
-                let unanswered = ends && matches!(claimer.pending, Pending::Write(_) | Pending::Answered(_));
+                let unanswered = ends && claimer.pending == Pending::Write;
                 // What it has sent may still be carried out while the node is there.
-                claimer.stray();
+                self.cut(party);
                 self.feed(party, if unanswered { Heard::Unanswered } else { Heard::Lost });
             }
         }
@@ -287,7 +274,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if let Heard::Lost | Heard::Replied(Reply::Lost) = heard {
             self.excuse(party);
         }
-        let told = self.world.claimers[party].hear(heard, self.setup.mutant, self.witness);
+        let mut desk = Desk { mutant: self.setup.mutant, witness: self.witness, asks: Vec::new() };
+        let told = self.world.claimers[party].hear(heard, &mut desk);
+        self.world.ensemble.send(party, desk.asks);
         match told {
             Some(Told::Claim(outcome)) => self.tell(party, outcome),
             Some(Told::End(outcome)) => self.tell_end(party, outcome),
@@ -301,7 +290,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             return;
         }
         match outcome {
-            Outcome::Runs(_, version) => self.runs(party, version as u8),
+            Outcome::Runs(attempt, version) => self.runs(party, attempt as u8, version),
             Outcome::Done(_) => {
                 (self.witness)(Witness::ToldDone);
                 self.done(party);
@@ -324,11 +313,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn tell_end(&mut self, party: Party, outcome: ending::Outcome<()>) {
         use ending::Outcome::{Changed, Failed, Unconfirmed, Written};
         let claimer = self.claimer(party);
-        let (fate, unheard, token) = (claimer.fate, claimer.unheard, claimer.token);
+        let (fate, unheard, token) = (claimer.fate, claimer.unheard, claimer.token());
         if matches!(outcome, Changed | Failed(())) {
             claimer.fate = Fate::Denied;
         }
-        let found = self.world.node.map(|node| (node.token, node.version));
+        let found = self.world.record().map(|record| (record.token, record.version));
         let breach = match outcome {
             Written => (fate != Fate::Written).then_some(Breach::FalseEnd),
             Changed | Failed(()) if fate == Fate::Written => Some(Breach::DeniedEnd),
@@ -350,20 +339,18 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// The process is about to be told that the slot is done.
     fn see_done(&mut self, party: Party) {
-        let known =
-            |node: &Node| self.world.ran.contains(&node.token) || self.world.excused.contains(&node.token);
-        let begun = self.world.node.filter(|node| node.progress == Progress::Begun);
-        if self.world.holds(party) && begun.is_some_and(|node| !known(&node)) {
+        let begun = self.world.record().filter(|record| record.progress == Progress::Begun);
+        if self.world.holds(party) && begun.is_some_and(|record| !self.world.knows(record.token)) {
             self.world.breach(Breach::Invented);
         }
     }
 
-    fn runs(&mut self, party: Party, version: u8) {
-        let token = self.world.claimers[party].token;
+    fn runs(&mut self, party: Party, attempt: u8, version: i32) {
+        let token = self.world.claimers[party].token();
         let earlier = !self.world.ran.is_empty();
         (self.witness)(if earlier { Witness::RanAgain } else { Witness::Ran });
         // One that is told too late has a guard that is not valid, and others may have gone on by its record.
-        let recorded = |node: &Node| (node.token, node.progress) == (token, Progress::Begun);
+        let recorded = self.world.record().map(|record| (record.token, record.progress));
         let valid = self.world.holds(party);
         if valid && earlier && !self.setup.retries[party] {
             self.world.breach(Breach::Twice);
@@ -371,11 +358,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if valid && self.world.succeeded {
             self.world.breach(Breach::AfterSuccess);
         }
-        if valid && !self.world.node.as_ref().is_some_and(recorded) {
+        if valid && recorded != Some((token, Progress::Begun)) {
             self.world.breach(Breach::Unrecorded);
         }
         self.world.ran.push(token);
-        self.claimer(party).caller = Caller::Running { version, valid };
+        let claimer = self.claimer(party);
+        (claimer.caller, claimer.attempt) = (Caller::Running { version, valid }, attempt);
     }
 
     /// The claim is over. The lock is released.
@@ -386,11 +374,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let claimer = self.claimer(party);
         claimer.claims = claimer.claims.saturating_sub(1);
         (claimer.begins, claimer.tokens) = Default::default();
-        claimer.unheard = false;
-        if claimer.strays.is_empty() {
-            claimer.fate = Fate::Open;
+        (claimer.unheard, claimer.attempt, claimer.caller) = (false, 0, Caller::Idle);
+        if self.world.ensemble.links[party].strays.is_empty() {
+            self.claimer(party).fate = Fate::Open;
         }
-        claimer.caller = Caller::Idle;
     }
 
     /// The caller goes.
@@ -405,20 +392,87 @@ impl<W: Fn(Witness)> Run<'_, W> {
             return self.done(party);
         }
         claimer.caller = Caller::Gone;
-        // It is on its way, and nobody hears of it.
-        claimer.stray();
         if leaves {
-            if let Some((token, write)) = self.claimer(party).strays.pop() {
-                let _nobody_hears = self.apply(party, token, &write);
+            // It is on its way, and nobody hears of it.
+            while self.world.ensemble.can_serve(party) {
+                self.carry_out(party, |ensemble| ensemble.serve(party, false));
             }
+            self.world.ensemble.links[party].down.clear();
             let claimer = self.claimer(party);
             (claimer.machine, claimer.pending) = (None, Pending::Nothing);
             return self.done(party);
         }
+        self.cut(party);
         self.feed(party, Heard::GiveUp);
     }
 
-    fn apply(&mut self, party: Party, token: Token, write: &Write) -> Reply {
-        self.world.apply(party, token, write, self.setup.mutant, self.witness)
+    /// Nobody waits any more for the answer to what is on its way.
+    fn cut(&mut self, party: Party) {
+        self.world.ensemble.cut(party);
+        // Nothing here depends on it.
+        self.world.ensemble.links[party].number = 0;
+    }
+
+    /// All answers to the last request are there, and they are reads.
+    fn listen(&mut self, party: Party) {
+        let claimer = &self.world.claimers[party];
+        let link = &mut self.world.ensemble.links[party];
+        let heard = match (&claimer.pending, link.down.as_slice()) {
+            (Pending::Look, [Word::Answer(Answer::Got(found))]) => {
+                Heard::Looked(found.as_ref().and_then(record))
+            }
+            (Pending::Verify, [_, Word::Answer(Answer::Got(found))]) => {
+                match found.as_ref().is_some_and(|node| node.czxid == claimer.token()) {
+                    true => Heard::Verified,
+                    false => Heard::Lost,
+                }
+            }
+            _ => return,
+        };
+        if let Heard::Looked(Some(found)) = &heard
+            && claimer.caller != Caller::Ending
+            && (found.token, found.progress) == (claimer.token(), Progress::Begun)
+        {
+            (self.witness)(Witness::Adopted);
+        }
+        link.down.clear();
+        self.feed(party, heard);
+    }
+
+    /// Carries something out, which may be a transaction of this process.
+    fn carry_out(&mut self, party: Party, step: impl FnOnce(&mut Ensemble<Data>)) {
+        let before = self.world.record();
+        let token = self.world.claimers[party].token();
+        step(&mut self.world.ensemble);
+        let after = self.world.record();
+        if before == after {
+            return;
+        }
+        match after {
+            Some(record) if record.version == 0 => {
+                let runs = |claimer: &Claimer| matches!(claimer.caller, Caller::Running { valid: true, .. });
+                if self.world.claimers.iter().any(runs) {
+                    self.world.breach(Breach::Beside);
+                }
+            }
+            Some(record) if record.token == token => {
+                self.world.succeeded |= record.progress == Progress::Ended(RunEnd::Succeeded);
+                match self.claimer(party).fate {
+                    Fate::Denied => self.world.breach(Breach::DeniedEnd),
+                    Fate::Open | Fate::Written => self.claimer(party).fate = Fate::Written,
+                }
+            }
+            Some(_) => (self.witness)(Witness::PutBack),
+            None => (self.witness)(Witness::TakenBack),
+        }
+    }
+}
+
+fn reply(answer: &Answer<Data>) -> Reply {
+    match answer {
+        Answer::Committed(_) => Reply::Written,
+        Answer::Failed(0, _) => Reply::Lost,
+        Answer::Failed(..) => Reply::Contested,
+        _ => Reply::Busy,
     }
 }

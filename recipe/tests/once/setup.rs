@@ -1,5 +1,11 @@
 //! Who takes part in a model, what may go wrong, and what is broken on purpose.
 
+/// A process, by its index in the world. Its session has the same one.
+pub(crate) type Party = usize;
+
+/// The token of a guard: the transaction that created its node in the queue.
+pub(crate) type Token = i64;
+
 /// What a model consists of, and what is broken on purpose.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {

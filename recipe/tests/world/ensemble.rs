@@ -78,6 +78,8 @@ pub(crate) enum Answer<D> {
     Committed(Vec<Own>),
     /// This operation failed.
     Failed(usize, Problem),
+    /// The server had too much to do. Nothing was carried out.
+    Refused,
     Synced,
     Got(Option<Node<D>>),
     Listed(Option<Directory<D>>),
@@ -185,6 +187,12 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
         let awaits = |down: &Down<D>| matches!(down, Down::Answer(of, _) if *of == session);
         let waits = self.follower.as_ref().is_some_and(|follower| follower.down.iter().any(awaits));
         !self.links[session].up.is_empty() && !waits
+    }
+
+    /// A server has too much to do for the session's next request.
+    pub(crate) fn refuse(&mut self, session: Session) {
+        self.links[session].up.remove(0);
+        self.links[session].down.push(Word::Answer(Answer::Refused));
     }
 
     /// Whether the session's server shows this node.

@@ -148,7 +148,7 @@ impl<D: Clone> Tree<D> {
         let ephemeral = |path| self.get(path).is_some_and(|node| node.owner.is_some());
         match (operation, operation.node().name) {
             (Operation::Create(_), Name::Next(_, kind)) => Kind::ALL.contains(&kind),
-            (Operation::Create(_), _) => true,
+            (Operation::Create(_), Name::Ephemeral(_)) => true,
             (_, Name::At(path @ Path::Directory(_))) => ephemeral(path),
             _ => false,
         }
