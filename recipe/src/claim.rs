@@ -204,13 +204,13 @@ enum Verdict {
     Forgotten,
 }
 
-/// A node of a transaction about a slot's record.
+/// A node of the transaction that begins a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum Target<R> {
     /// The directory of the records, which remembers those that were dropped.
     Records,
-    /// One that is dropped: the first, the second, ...
-    Dropped(usize),
+    /// A record that is dropped.
+    Dropped(R),
     /// The slot's record.
     Record,
 }
@@ -218,28 +218,27 @@ pub enum Target {
 /// The transaction that begins a run, behind a check that the lock is held: over these versions of the directory, of the records that
 /// are dropped, and of the slot's own. A record of an earlier attempt is deleted and created again, so that its `ctime` is the begin
 /// of this one.
-pub fn begin(
+pub fn begin<R>(
     records: i32,
-    dropped: impl IntoIterator<Item = i32>,
+    dropped: impl IntoIterator<Item = (R, i32)>,
     record: Option<i32>,
-) -> Vec<Operation<Target>> {
-    let dropped = dropped.into_iter().enumerate();
-    let delete = |(index, version)| Operation::Delete(Target::Dropped(index), Some(version));
-    let mut deleted = dropped.map(delete).collect::<Vec<_>>();
-    let directory = match deleted.is_empty() {
+) -> Vec<Operation<Target<R>>> {
+    let delete = |(record, version)| Operation::Delete(Target::Dropped(record), Some(version));
+    let mut operations = dropped.into_iter().map(delete).collect::<Vec<_>>();
+    let directory = match operations.is_empty() {
         true => Operation::Check(Target::Records, Some(records)),
         false => Operation::Set(Target::Records, Some(records)),
     };
-    deleted.extend(record.map(|version| Operation::Delete(Target::Record, Some(version))));
-    [directory].into_iter().chain(deleted).chain([Operation::Create(Target::Record)]).collect()
+    operations.insert(0, directory);
+    operations.extend(record.map(|version| Operation::Delete(Target::Record, Some(version))));
+    operations.push(Operation::Create(Target::Record));
+    operations
 }
 
-/// The transaction that takes a begin back, behind the same check: over this version, and with data of before if there are any.
-pub fn restore(version: i32, is_any_before: bool) -> Operation<Target> {
-    match is_any_before {
-        true => Operation::Set(Target::Record, Some(version)),
-        false => Operation::Delete(Target::Record, Some(version)),
-    }
+/// The transaction that takes a begin back, behind the same check: on the record with this version, for which there are data of before
+/// or not.
+pub fn restore(version: i32, is_any_before: bool) -> Operation<()> {
+    if is_any_before { Operation::Set((), Some(version)) } else { Operation::Delete((), Some(version)) }
 }
 
 impl Begins {

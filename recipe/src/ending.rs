@@ -25,7 +25,7 @@
 //! 3. The end is written over the very version of the record with which the run began. So it takes no other record's place, and
 //!    is written once.
 
-use crate::claim::{Progress, Record, RunEnd, Target};
+use crate::claim::{Progress, Record, RunEnd};
 use crate::transaction::Operation;
 
 /// How often the end is written, or a quorum is asked so that the record can be looked at.
@@ -105,9 +105,9 @@ pub enum Outcome<E> {
     Failed(E),
 }
 
-/// The transaction that writes the end, behind a check that the lock is held.
-pub fn write(version: i32) -> Operation<Target> {
-    Operation::Set(Target::Record, Some(version))
+/// The transaction that writes the end to the record, behind a check that the lock is held.
+pub fn write(version: i32) -> Operation<()> {
+    Operation::Set((), Some(version))
 }
 
 impl Ending {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, select};
+use zklock_recipe::transaction as recipe;
 
 use super::fenced::{self, Verdict};
 use super::lost::LostReason;
@@ -89,6 +90,20 @@ impl<'guard> Transaction<'guard> {
     /// transaction writes nothing. The session needs permission to read the node.
     pub fn check(self, path: impl Into<String>, version: Option<i32>) -> Self {
         self.and(path, Task::Check { version })
+    }
+
+    /// Adds an operation of the recipe on the node at a path. What it writes are these data, and what it creates has these options.
+    pub(crate) fn apply(
+        self,
+        operation: recipe::Operation<(String, Vec<u8>)>,
+        options: &NodeOptions,
+    ) -> Self {
+        match operation {
+            recipe::Operation::Check((path, _), version) => self.check(path, version),
+            recipe::Operation::Create((path, data)) => self.create_with(path, data, options.clone()),
+            recipe::Operation::Set((path, data), version) => self.set(path, data, version),
+            recipe::Operation::Delete((path, _), version) => self.delete(path, version),
+        }
     }
 
     fn and(mut self, path: impl Into<String>, task: Task) -> Self {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::FutureExt;
 use tracing::warn;
 use zklock_recipe::Refusal;
-use zklock_recipe::claim::{self as recipe, Command, Event, Outcome};
+use zklock_recipe::claim::{self as recipe, Command, Event, Outcome, Target};
 
 use super::ending::Run;
 use super::error::ClaimError;
@@ -162,23 +162,24 @@ impl Ledger {
         }
     }
 
-    /// Writes in one transaction that the run has begun, and drops records. A record of an earlier attempt is deleted and
-    /// created again, so that its `ctime` is the begin of this one.
+    /// Writes in one transaction that the run has begun, and drops records.
     async fn write(&self, guard: &Guard, slot: &str, attempt: u32, rest: Rest) -> Heard {
         let Rest { page, mut forgotten, dropped, .. } = rest;
         let remaining = remaining(&page, &dropped);
         dropped.iter().for_each(|kept| forgotten.add(&kept.name, slot, &remaining));
-        let version = Some(page.version);
-        let mut transaction = match dropped.is_empty() {
-            true => guard.transaction().check(&self.directory, version),
-            false => guard.transaction().set(&self.directory, forgotten.encode(), version),
+        let begun = self.begun(guard.token(), attempt);
+        let replaced = page.record.as_ref().map(|kept| kept.stat.version);
+        let begin =
+            recipe::begin(page.version, dropped.iter().map(|kept| (&kept.name, kept.stat.version)), replaced);
+        let name = |target: Target<&String>| match target {
+            Target::Records => (self.directory.clone(), forgotten.encode()),
+            Target::Dropped(name) => (self.path(name), Vec::new()),
+            Target::Record => (self.path(slot), begun.encode()),
         };
-        for kept in dropped.iter().chain(&page.record) {
-            transaction = transaction.delete(self.path(&kept.name), Some(kept.stat.version));
-        }
         let options = NodeOptions::new().acl(self.lock.acl.clone());
-        let begun = self.begun(guard.token(), attempt).encode();
-        match transaction.create_with(self.path(slot), begun, options).commit().await {
+        let begin = begin.into_iter().map(|operation| operation.map(name));
+        let transaction = begin.fold(guard.transaction(), |all, operation| all.apply(operation, &options));
+        match transaction.commit().await {
             Ok(_) => Event::Written,
             Err(TransactionError::Lost(_)) => Event::Lost,
             Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => Event::Unanswered,
@@ -205,11 +206,9 @@ impl Ledger {
 
     /// Writes the data of before in place of the begin of a run that nobody has taken, or deletes it if there are none.
     async fn restore(&self, guard: &Guard, path: String, version: i32, before: Option<Vec<u8>>) -> Heard {
-        let transaction = match before {
-            Some(data) => guard.transaction().set(&path, data, Some(version)),
-            None => guard.transaction().delete(&path, Some(version)),
-        };
-        match transaction.commit().await {
+        let restore = recipe::restore(version, before.is_some());
+        let restore = restore.map(|()| (path.clone(), before.unwrap_or_default()));
+        match guard.transaction().apply(restore, &NodeOptions::new()).commit().await {
             Ok(_) => Event::Written,
             Err(TransactionError::Lost(_)) => Event::Lost,
             Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => Event::Unanswered,

@@ -13,6 +13,7 @@ use crate::backoff::Tries;
 use crate::contender::{Course, Next, Performed, Procedure};
 use crate::guard::Guard;
 use crate::guard::lost::Lost;
+use crate::guard::operation::NodeOptions;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::requests;
 use crate::zk::ZkSession;
@@ -52,7 +53,8 @@ impl Run {
     async fn write(self, guard: Guard, end: RunEnd, version: i32) -> Heard {
         let path = self.path();
         let data = self.begun.ended(end).encode();
-        match guard.transaction().set(&path, data, Some(version)).commit().await {
+        let write = recipe::write(version).map(|()| (path.clone(), data));
+        match guard.transaction().apply(write, &NodeOptions::new()).commit().await {
             Ok(_) => Event::Written,
             Err(TransactionError::Lost(lost)) => Event::Failed(TurnError::Lost { path, lost }),
             Err(TransactionError::Unknown { .. }) => Event::Unanswered,

@@ -1,5 +1,7 @@
 //! A process that claims the slot: the shipped machines, and how what they ask for is performed.
 
+use std::convert::Infallible;
+
 use zklock_recipe::Own;
 use zklock_recipe::claim::{self, Begins, Claim, Page, Progress, Record, RunEnd};
 use zklock_recipe::ending::{self, Ending};
@@ -192,7 +194,7 @@ impl Claimer {
                 Command::Restore(record, before) => {
                     let before = before.filter(|_| desk.mutant != Some(Mutant::ForgetsWhatItReplaced));
                     let data = before.as_deref().map(Data::decode).unwrap_or_default();
-                    self.write([claim::restore(record.version, before.is_some())], data, desk)
+                    self.write([of_record(claim::restore(record.version, before.is_some()))], data, desk)
                 }
                 Command::Tell(outcome) => {
                     told = Some(Told::Claim(outcome));
@@ -263,13 +265,11 @@ impl Claimer {
                 }
                 self.unheard = false;
                 let mut write = ending::write(version);
-                if let (Some(Mutant::OverwritesAnothersRecord), Operation::Set(record, _)) =
-                    (desk.mutant, &write)
-                {
-                    write = Operation::Set(*record, None);
+                if desk.mutant == Some(Mutant::OverwritesAnothersRecord) {
+                    write = Operation::Set((), None);
                 }
                 let (progress, token) = (Progress::Ended(end), self.token());
-                self.write([write], Data::Record { progress, token, attempt: self.attempt }, desk)
+                self.write([of_record(write)], Data::Record { progress, token, attempt: self.attempt }, desk)
             }
             Command::Verify if desk.mutant == Some(Mutant::SettlesTooEarly) => {
                 return self.hear(Heard::Verified, desk);
@@ -311,7 +311,7 @@ impl Claimer {
 
     fn write<W>(
         &self,
-        operations: impl IntoIterator<Item = Operation<claim::Target>>,
+        operations: impl IntoIterator<Item = Operation<claim::Target<Infallible>>>,
         data: Data,
         desk: &mut Desk<'_, W>,
     ) -> Pending {
@@ -324,6 +324,10 @@ impl Claimer {
         desk.asks = vec![Ask::Commit(transaction)];
         Pending::Write
     }
+}
+
+fn of_record(operation: Operation<()>) -> Operation<claim::Target<Infallible>> {
+    operation.map(|()| claim::Target::Record)
 }
 
 fn page(record: Option<Record>) -> Page<()> {

@@ -1,5 +1,7 @@
 //! One slot: the queue of its lock, its record, and the processes that claim it.
 
+use std::convert::Infallible;
+
 use zklock_recipe::claim::{self, Progress, Record, RunEnd};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{Kind, Own};
@@ -145,13 +147,13 @@ impl World {
 /// A transaction of the holder of this node, which writes these data.
 pub(crate) fn guarded(
     own: Own,
-    operations: impl IntoIterator<Item = Operation<claim::Target>>,
+    operations: impl IntoIterator<Item = Operation<claim::Target<Infallible>>>,
     data: Data,
 ) -> Transaction<Data> {
     let name = |target| match target {
         claim::Target::Records => Named::of(Path::Directory(RECORDS)),
         claim::Target::Record => Named { name: Name::At(Path::Directory(RECORD)), data },
-        claim::Target::Dropped(_) => unreachable!("nobody drops records here"),
+        claim::Target::Dropped(nobody) => match nobody {},
     };
     let held = Operation::Check(Named::of(Path::Child(LOCK, own.place)), Some(UNTOUCHED));
     [held].into_iter().chain(operations.into_iter().map(|operation| operation.map(name))).collect()
