@@ -4,8 +4,9 @@
 //!
 //! One contender is one [`Machine`]. The contenders of one acquisition are a [`Group`]: a lock has one, and a multi-lock
 //! has one in each of its queues. Events go in, and commands come out. A session has one [`Lease`]; `lease.rs` argues why
-//! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission), and so
-//! has a slot that runs once, the [`Claim`](claim::Claim).
+//! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission). So
+//! have a slot that runs once, the [`Claim`](claim::Claim), and the announcement of a leader, the
+//! [`Candidacy`](candidacy::Candidacy). It goes with the leader's node: it is the node's [`Companion`](companion::Companion).
 //!
 //! ```text
 //!            events                                commands
@@ -85,8 +86,10 @@
 extern crate alloc;
 
 pub mod admission;
+pub mod candidacy;
 pub mod claim;
 mod command;
+pub mod companion;
 mod contender;
 mod event;
 mod foreign;
