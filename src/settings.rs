@@ -27,37 +27,24 @@ pub(crate) struct Settings {
     pub(crate) hints: Hints,
     /// The announcement of those who hold the lock, if it is an election's.
     pub(crate) announcement: Option<Announcement>,
-    /// What the contenders contend for. If it is no lock, the directory is inside the path that the caller knows, and other
-    /// nodes of the election or of the pool are there, too.
+    /// What the contenders contend for.
     pub(crate) kind: PathKind,
-    /// The path of the pool, if the directory is that of a pool's permits. Then it has no queue.
-    pub(crate) pool: Option<LockPath>,
+    /// The path that has this kind: the directory, or its parent if that has other nodes of the kind as well.
+    pub(crate) subject: LockPath,
+    /// The path by which the caller knows it.
+    pub(crate) name: LockPath,
+    /// Reads the place from the name of a node in the directory.
+    pub(crate) place: fn(&str) -> Option<Place>,
+    /// A node that transactions of the holder may only check, and what to do instead.
+    pub(crate) off_limits: Option<(String, &'static str)>,
 }
 
 impl Settings {
-    /// The path by which the caller knows it.
-    pub(crate) fn name(&self) -> &str {
-        self.pool.as_ref().unwrap_or(&self.path).as_str()
-    }
-
-    /// The path whose kind the contenders share.
-    pub(crate) fn subject(&self) -> &str {
-        self.path.parent().filter(|_| self.owns_parent()).unwrap_or(self.path.as_str())
-    }
-
-    /// Whether the parent of the directory belongs to the lock, too.
-    pub(crate) fn owns_parent(&self) -> bool {
-        self.kind != PathKind::Lock
-    }
-
-    /// Reads the place from the name of a node in the directory.
-    pub(crate) fn place(&self, name: &str) -> Option<Place> {
-        if self.pool.is_some() { Place::parse_permit(name) } else { Place::parse(name) }
-    }
-
     /// The same options for a lock at another path, of which nothing is known yet.
     pub(crate) fn at(&self, path: LockPath) -> Self {
         Self {
+            subject: path.clone(),
+            name: path.clone(),
             path,
             owner: self.owner.clone(),
             data: self.data.clone(),
@@ -69,7 +56,8 @@ impl Settings {
             hints: Hints::default(),
             announcement: None,
             kind: self.kind,
-            pool: None,
+            place: self.place,
+            off_limits: None,
         }
     }
 }
@@ -117,7 +105,7 @@ pub(crate) struct Entry {
 
 /// The paths of these locks, for messages.
 pub(crate) fn paths<'a>(locks: impl Iterator<Item = &'a Arc<Settings>>) -> String {
-    locks.map(|lock| lock.name()).collect::<Vec<_>>().join(", ")
+    locks.map(|lock| lock.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// What the acquisitions of a lock last saw of its directory.

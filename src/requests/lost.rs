@@ -111,7 +111,7 @@ pub(crate) struct Found {
 impl Found {
     /// The node with this id in the lock's directory, if it is there. The error is a reason why nobody can tell.
     fn node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
-        let place = |path: &str| lock.place(lock.path.child(path)?);
+        let place = |path: &str| (lock.place)(lock.path.child(path)?);
         let nodes = self.by_id.get(&id).into_iter().flatten();
         if let Some(own) =
             nodes.filter_map(|(path, czxid)| Some(Own { place: place(path)?, czxid: *czxid })).next()
