@@ -15,9 +15,7 @@ use zklock_recipe::{Event, Footing};
 
 use super::error::{AnnounceError, ProclaimError};
 use crate::backoff;
-use crate::contender::retract;
 use crate::guard::hold::Hold;
-use crate::guard::lost::LostReason;
 use crate::guard::operation::{NodeOptions, Operation, Task};
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::node::LeaderData;
@@ -65,10 +63,8 @@ impl Announcer {
     /// Begins to announce this value.
     pub(super) fn start(settings: &Arc<Settings>, path: String, hold: Hold, value: String) -> Self {
         let session = hold.session().clone();
-        if let Some(announcement) = &settings.announcement {
-            // This comes before the first request, so that the end of the hold takes the announcement along.
-            announcement.begun(hold.czxid(), session.id());
-        }
+        // This comes before the first request, so that the end of the hold takes the announcement along.
+        hold.accompany(path.clone());
         let data = LeaderData::new(hold.czxid(), &settings.owner, &value);
         let wanted = Arc::new(watch::Sender::new((1, data)));
         let (sender, outcome) = watch::channel((0, Ok(())));
@@ -129,18 +125,11 @@ struct Keeper {
 impl Keeper {
     async fn run(mut self) {
         let lost = self.hold.lost();
-        let reason = {
-            let (lost, upkeep) = (pin!(lost), pin!(self.keep_up()));
-            match select(lost, upkeep).await {
-                Either::Left((reason, _)) => reason,
-                Either::Right((never, _)) => match never {},
-            }
-        };
-        // A release takes the announcement along. If the lease has ended, our node stays until the guard is dropped, and so
-        // does the announcement. But a node that somebody else has deleted or written to blocks nobody any more.
-        if reason == LostReason::NodeDeleted {
-            let requester = self.hold.session().requester().clone();
-            retract(requester, self.settings.clone(), self.hold.czxid()).await;
+        let (lost, upkeep) = (pin!(lost), pin!(self.keep_up()));
+        // The contender takes the announcement along, or back.
+        match select(lost, upkeep).await {
+            Either::Left(_) => {}
+            Either::Right((never, _)) => match never {},
         }
     }
 

@@ -27,7 +27,6 @@ use crate::lock::query::query;
 use crate::observe::Observer;
 use crate::path::LockPath;
 use crate::requests;
-use crate::settings::Announcement;
 use crate::zk::Succession;
 
 /// The name of the directory in which candidates queue.
@@ -80,7 +79,6 @@ impl Election {
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         let mut settings = options.settings(&path.of_child(QUEUE), &session)?;
         (settings.kind, settings.subject) = (PathKind::Election, path.clone());
-        settings.announcement = Some(Announcement::new(path.of_child(LEADER)));
         settings.off_limits = Some((path.of_child(LEADER), OFF_LIMITS));
         Ok(Self { path, lock: Lock::of(succession, settings) })
     }

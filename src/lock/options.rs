@@ -151,7 +151,6 @@ impl LockOptions {
             stop_margin: self.stop_margin,
             takeover_delay: self.takeover_delay,
             hints: Hints::default(),
-            announcement: None,
             kind: PathKind::Lock,
             place: Place::parse,
             off_limits: None,

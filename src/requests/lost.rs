@@ -90,7 +90,7 @@ pub(crate) async fn sweep(
             continue;
         };
         warn!(path = %lock.path, "the servers have carried out a create after zklock looked for its node in vain; zklock deletes the node");
-        match delete(client.clone(), lock.clone(), own, Certainty::Unsure).await.event {
+        match delete(client.clone(), lock.clone(), own, None, Certainty::Unsure).await.event {
             Event::Deleted => swept.push(Swept::Gone),
             Event::Refused(refusal) => return Err(refused(refusal)),
             _ => swept.push(Swept::Stays),
