@@ -222,7 +222,7 @@ impl Election {
         keeper::check(&self.announcement(), &value)?;
         let announce = |guard: Guard, _| {
             let hold = guard.hold();
-            let announcer = Announcer::start(self.lock.settings(), self.announcement(), hold, value.clone());
+            let announcer = Announcer::start(self.lock.settings(), self.announcement(), hold, &value);
             async move {
                 match announcer.announced().await {
                     Ok(()) => Ok(Passage::Passed(Leadership::new(guard, announcer))),
