@@ -10,12 +10,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The number of unanswered requests that leads to a pause of 40 to 80 ms.
 const STEADY: u32 = 3;
 
-/// Returns the pause before a repetition: 10 ms, doubled so many times, and `longest` at most.
-pub(crate) fn pause(doublings: u32, longest: Duration) -> Duration {
-    longest.min(SHORTEST_PAUSE * 2u32.saturating_pow(doublings))
-}
-
-/// Counts the requests in a row that were not answered: the rule by which most requests are repeated.
+/// Counts the requests in a row that were not answered: the rule by which requests are repeated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tries(u32);
 
@@ -39,6 +34,6 @@ impl Tries {
     /// Returns the pause before the next request. The first repetition follows at once, because the request itself
     /// waits for a connection. If that one is not answered either, something else is wrong, and the servers need time.
     pub(crate) fn pause(self) -> Option<Duration> {
-        Some(pause(self.0.checked_sub(2)?, LONGEST_PAUSE))
+        Some(LONGEST_PAUSE.min(SHORTEST_PAUSE * 2u32.saturating_pow(self.0.checked_sub(2)?)))
     }
 }

@@ -1,8 +1,7 @@
 //! What all acquisitions of a lock share: its options, and what they have seen of its directory.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zklock_recipe::{Kind, Look, PathKind, Place};
@@ -25,39 +24,24 @@ pub(crate) struct Settings {
     pub(crate) stop_margin: Duration,
     pub(crate) takeover_delay: Duration,
     pub(crate) hints: Hints,
-    /// The announcement of those who hold the lock, if it is an election's.
-    pub(crate) announcement: Option<Announcement>,
-    /// What the contenders contend for. If it is no lock, the directory is inside the path that the caller knows, and other
-    /// nodes of the election or of the pool are there, too.
+    /// What the contenders contend for.
     pub(crate) kind: PathKind,
-    /// The path of the pool, if the directory is that of a pool's permits. Then it has no queue.
-    pub(crate) pool: Option<LockPath>,
+    /// The path that has this kind: the directory, or its parent if that has other nodes of the kind as well.
+    pub(crate) subject: LockPath,
+    /// The path by which the caller knows it.
+    pub(crate) name: LockPath,
+    /// Reads the place from the name of a node in the directory.
+    pub(crate) place: fn(&str) -> Option<Place>,
+    /// A node that transactions of the holder may only check, and what to do instead.
+    pub(crate) off_limits: Option<(String, &'static str)>,
 }
 
 impl Settings {
-    /// The path by which the caller knows it.
-    pub(crate) fn name(&self) -> &str {
-        self.pool.as_ref().unwrap_or(&self.path).as_str()
-    }
-
-    /// The path whose kind the contenders share.
-    pub(crate) fn subject(&self) -> &str {
-        self.path.parent().filter(|_| self.owns_parent()).unwrap_or(self.path.as_str())
-    }
-
-    /// Whether the parent of the directory belongs to the lock, too.
-    pub(crate) fn owns_parent(&self) -> bool {
-        self.kind != PathKind::Lock
-    }
-
-    /// Reads the place from the name of a node in the directory.
-    pub(crate) fn place(&self, name: &str) -> Option<Place> {
-        if self.pool.is_some() { Place::parse_permit(name) } else { Place::parse(name) }
-    }
-
     /// The same options for a lock at another path, of which nothing is known yet.
     pub(crate) fn at(&self, path: LockPath) -> Self {
         Self {
+            subject: path.clone(),
+            name: path.clone(),
             path,
             owner: self.owner.clone(),
             data: self.data.clone(),
@@ -67,44 +51,10 @@ impl Settings {
             stop_margin: self.stop_margin,
             takeover_delay: self.takeover_delay,
             hints: Hints::default(),
-            announcement: None,
             kind: self.kind,
-            pool: None,
+            place: self.place,
+            off_limits: None,
         }
-    }
-}
-
-/// An election's announcement, and which contenders may have made it.
-#[derive(Debug)]
-pub(crate) struct Announcement {
-    pub(crate) path: String,
-    /// The tokens of the contenders that have announced themselves, or have tried to, and the session of each.
-    made: Mutex<HashMap<i64, i64>>,
-}
-
-impl Announcement {
-    pub(crate) fn new(path: String) -> Self {
-        Self { path, made: Mutex::default() }
-    }
-
-    /// Remembers that the contender with this token is about to announce itself. The announcements of earlier sessions
-    /// went with them.
-    pub(crate) fn begun(&self, token: i64, session: i64) {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        // The tokens of later sessions are higher. A caller may be late.
-        made.retain(|made, other| *other == session || *made > token);
-        made.insert(token, session);
-    }
-
-    /// Whether the contender with this token may have announced itself. A waiter has not: the announcement is another
-    /// contender's.
-    pub(crate) fn is_begun(&self, token: i64) -> bool {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&token)
-    }
-
-    /// Forgets a contender that has no node and no announcement any more.
-    pub(crate) fn ended(&self, token: i64) {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
     }
 }
 
@@ -117,7 +67,7 @@ pub(crate) struct Entry {
 
 /// The paths of these locks, for messages.
 pub(crate) fn paths<'a>(locks: impl Iterator<Item = &'a Arc<Settings>>) -> String {
-    locks.map(|lock| lock.name()).collect::<Vec<_>>().join(", ")
+    locks.map(|lock| lock.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// What the acquisitions of a lock last saw of its directory.
@@ -193,22 +143,5 @@ impl Hints {
     pub(crate) fn look(&self) -> Look {
         let short = self.queue.load(Ordering::Relaxed) <= SHORT_QUEUE;
         if short && !self.may_write_directory() { Look::List } else { Look::Count }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// No request can take back what has gone with its session, so nothing says that it ended.
-    #[test]
-    fn an_announcement_is_forgotten_with_its_session() {
-        let announcement = Announcement::new("/service/leader".to_owned());
-        for (token, session) in [(7, 1), (8, 1), (9, 2)] {
-            announcement.begun(token, session);
-        }
-        assert_eq!([7, 8, 9].map(|token| announcement.is_begun(token)), [false, false, true]);
-        announcement.ended(9);
-        assert!(announcement.made.lock().unwrap().is_empty());
     }
 }

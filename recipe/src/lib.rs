@@ -5,7 +5,9 @@
 //! One contender is one [`Machine`]. The contenders of one acquisition are a [`Group`]: a lock has one, and a multi-lock
 //! has one in each of its queues. Events go in, and commands come out. A session has one [`Lease`]; `lease.rs` argues why
 //! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission). A
-//! slot that runs once has two: the [`Claim`](claim::Claim), and the [`Ending`](ending::Ending) of its run.
+//! slot that runs once has two: the [`Claim`](claim::Claim), and the [`Ending`](ending::Ending) of its run. A leader has its
+//! [`Candidacy`](candidacy::Candidacy), which announces it. The announcement goes with the leader's node: it is the node's
+//! [`Companion`](companion::Companion).
 //!
 //! ```text
 //!            events                                commands
@@ -85,8 +87,10 @@
 extern crate alloc;
 
 pub mod admission;
+pub mod candidacy;
 pub mod claim;
 mod command;
+pub mod companion;
 mod contender;
 pub mod ending;
 mod event;

@@ -14,11 +14,11 @@ use zklock_recipe::{
 };
 use zookeeper_client::Client;
 
+use super::companion::take_back;
 use super::member::{Heard, Member, count};
-use super::retract::retract;
 use crate::backoff::Tries;
 use crate::node::NodeData;
-use crate::requests::{self, Certainty, OwnNode, Reply, Search};
+use crate::requests::{self, Certainty, Companion, OwnNode, Reply, Search};
 use crate::settings::{Entry, Settings, paths};
 use crate::zk::{Answer, Sent, Ticket, Wire, ZkSession};
 
@@ -364,14 +364,17 @@ impl Driver {
                 None
             }
             Output::Grant(nodes) => self.term.map(|term| Outcome::Granted(nodes, term)),
-            Output::Lose => Some(Outcome::Lost),
+            Output::Lose => {
+                self.take_back();
+                Some(Outcome::Lost)
+            }
             Output::End(member, end) => {
                 self.joint = None;
                 for member in &mut self.members {
                     (member.pending, member.watch) = (None, None);
                 }
                 self.expect_late();
-                self.retract();
+                self.take_back();
                 Some(Outcome::Ended(member, end))
             }
         }
@@ -386,16 +389,17 @@ impl Driver {
         }
     }
 
-    /// Takes the announcement of a leader back, unless it has gone with the leader's node.
-    fn retract(&self) {
-        for Member { entry, token, .. } in &self.members {
-            if let (Some(announcement), Some(token)) = (&entry.lock.announcement, *token)
-                && announcement.is_begun(token)
-            {
-                let requester = self.session.requester().clone();
-                self.session.finish(retract(requester, entry.lock.clone(), token).boxed());
-            }
+    /// From here on the node at this path goes with our one. Only a single contender has such a companion.
+    pub(crate) fn accompany(&mut self, path: String) {
+        if let ([member], Some(own)) = (&mut *self.members, self.group.own(0)) {
+            member.companion = Some(Arc::new(Companion::new(path, self.session.id(), own.czxid)));
         }
+    }
+
+    /// Our nodes have gone without their companions, or are not ours alone any more.
+    pub(crate) fn take_back(&self) {
+        let companions = self.members.iter().filter_map(|member| member.companion.clone());
+        companions.for_each(|companion| take_back(&self.session, companion));
     }
 
     fn execute_for_all(&mut self, command: Command) -> Option<Outcome> {
@@ -438,8 +442,9 @@ impl Driver {
             // dropping them would cost some.
             Command::Release(_) => {
                 let (nodes, certainty) = (self.nodes(), self.certainty());
+                let companion = self.members.first().and_then(|member| member.companion.clone());
                 self.request(certainty.connection(), move |client| {
-                    requests::release(client, nodes, certainty)
+                    requests::release(client, nodes, companion, certainty)
                 });
             }
             _ => {}
@@ -450,7 +455,7 @@ impl Driver {
     fn execute_for_one(&mut self, index: usize, command: Command) {
         let own = self.group.own(index);
         let member = &mut self.members[index];
-        let lock = member.entry.lock.clone();
+        let (lock, companion) = (member.entry.lock.clone(), member.companion.clone());
         match (command, own) {
             (Command::Recover, Some(own)) => {
                 self.request_of(index, None, move |client| requests::recover(client, lock, own));
@@ -477,7 +482,7 @@ impl Driver {
             (Command::Release(_), Some(own)) => {
                 let certainty = self.certainty_of(index);
                 self.request_of(index, certainty.connection(), move |client| async move {
-                    match requests::release(client, vec![(lock, own)], certainty).await {
+                    match requests::release(client, vec![(lock, own)], companion, certainty).await {
                         Input::All(event) | Input::Failed(_, event) => event.into(),
                         Input::Entered(_) | Input::One(..) => Event::Unanswered.into(),
                     }
@@ -487,7 +492,7 @@ impl Driver {
                 member.watch = None;
                 let certainty = self.certainty_of(index);
                 self.request_of(index, certainty.connection(), move |client| {
-                    requests::delete(client, lock, own, certainty)
+                    requests::delete(client, lock, own, companion, certainty)
                 });
             }
             _ => {}

@@ -1,5 +1,6 @@
 //! One contender of an acquisition: its requests, its watch, and what it has seen of its node.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use futures::future::BoxFuture;
 use zklock_recipe::{Event, Own, SessionEnd, Sight};
 
 use crate::backoff::Tries;
-use crate::requests::Known;
+use crate::requests::{Companion, Known};
 use crate::settings::Entry;
 use crate::zk::{Revocable, SETTLING, Sent, ZkSession};
 
@@ -27,6 +28,8 @@ pub(super) struct Member {
     pub(super) token: Option<i64>,
     /// Our node, for the searches of this session.
     known: Option<Known>,
+    /// The node that goes with our node, once the holder may have made one.
+    pub(super) companion: Option<Arc<Companion>>,
     pub(super) tries: Tries,
     /// Whether the watch is in doubt, because nothing was heard of the change for a long time.
     doubted: bool,
@@ -72,6 +75,7 @@ impl Member {
             entered: None,
             token: None,
             known: None,
+            companion: None,
             tries: Tries::default(),
             doubted: false,
             lost: false,

@@ -1,14 +1,13 @@
 //! An acquisition under way: the group of its contenders, driven by ZooKeeper's replies.
 
 mod attended;
+mod companion;
 mod driver;
 mod member;
 mod procedure;
-mod retract;
 mod stages;
 
 pub(crate) use attended::Attended;
 pub(crate) use driver::{Driver, Outcome};
 pub(crate) use procedure::{Course, Next, Performed, Procedure};
-pub(crate) use retract::retract;
 pub(crate) use stages::{attend, finish_write};

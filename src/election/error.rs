@@ -53,7 +53,7 @@ pub enum AnnounceError {
         /// The longest that it may be, in bytes.
         longest: usize,
     },
-    /// An ACL forbids the announcement. A leader tries again, at intervals that grow to 4 s. If it may not read the
+    /// An ACL forbids the announcement. A leader tries again, at intervals that grow to 1 s. If it may not read the
     /// node either, it tries again once it may.
     #[error(
         "the announcement {path} is not authorized; have the ACL of the election's directory grant CREATE and DELETE"
@@ -63,7 +63,7 @@ pub enum AnnounceError {
         path: String,
     },
     /// The server refused the announcement for another reason: mostly, somebody else has put a node there that has
-    /// children. A leader tries again, at intervals that grow to 4 s.
+    /// children. A leader tries again, at intervals that grow to 1 s.
     #[error(
         "the server refused the announcement {path}: {cause}; if somebody else made a node there, delete it"
     )]

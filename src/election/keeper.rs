@@ -1,7 +1,9 @@
-//! Makes a leader's announcement, and keeps it up for as long as the leader leads.
+//! Performs what the [`Candidacy`] of a leader asks for: its announcement, kept up for as long as the leader leads.
 //!
-//! One task in the session's background writes the announcement, so no two writes of it overlap. It ends with the hold.
+//! It runs in the session's background, so a campaign and a proclamation only say what is to be announced, and wait. It ends with
+//! the hold. The contender takes the announcement along, or back.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,26 +13,23 @@ use futures::future::{Either, pending, select};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
-use zklock_recipe::{Event, Footing};
+use zklock_recipe::Footing;
+use zklock_recipe::candidacy::{Candidacy, Command, Event, Proclamation, Seen};
 
 use super::error::{AnnounceError, ProclaimError};
-use crate::backoff;
-use crate::contender::retract;
+use crate::backoff::Tries;
+use crate::contender::{Course, Next, Performed, Procedure};
 use crate::guard::hold::Hold;
-use crate::guard::lost::LostReason;
 use crate::guard::operation::{NodeOptions, Operation, Task};
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::node::LeaderData;
-use crate::observe::sight::{Heard, Standing, sight, stale};
+use crate::observe::sight::{self, Standing, sight, stale};
 use crate::requests::{self, Announced};
 use crate::settings::Settings;
+use crate::zk::ZkSession;
 
 /// The longest value that a leader can announce, in bytes.
 pub(super) const LONGEST_VALUE: usize = 16 * 1024;
-
-/// The longest pause. The first one follows the first transaction that was not answered, or the second announcement in a row
-/// that somebody else took away.
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// An announcement that stood for this long was not taken away in a row with the last one.
 const CALM: Duration = Duration::from_secs(10);
@@ -42,8 +41,7 @@ const SETTLING: Duration = Duration::from_millis(20);
 pub(super) struct Announcer {
     path: String,
     hold: Hold,
-    /// What is to be announced, with a number that grows with each proclamation.
-    wanted: Arc<watch::Sender<(u64, LeaderData)>>,
+    wanted: watch::Sender<Proclamation<LeaderData>>,
     /// What became of the proclamations until this number.
     outcome: watch::Receiver<(u64, Outcome)>,
 }
@@ -63,24 +61,33 @@ pub(super) fn check(path: &str, value: &str) -> Result<(), AnnounceError> {
 
 impl Announcer {
     /// Begins to announce this value.
-    pub(super) fn start(settings: &Arc<Settings>, path: String, hold: Hold, value: String) -> Self {
+    pub(super) fn start(settings: &Arc<Settings>, path: String, hold: Hold, value: &str) -> Self {
+        // This comes before the first request, so that the end of the hold takes the announcement along.
+        hold.accompany(path.clone());
         let session = hold.session().clone();
-        if let Some(announcement) = &settings.announcement {
-            // This comes before the first request, so that the end of the hold takes the announcement along.
-            announcement.begun(hold.czxid(), session.id());
-        }
-        let data = LeaderData::new(hold.czxid(), &settings.owner, &value);
-        let wanted = Arc::new(watch::Sender::new((1, data)));
+        let value = LeaderData::new(hold.czxid(), &settings.owner, value);
+        let machine = Candidacy::new(session.id(), value.clone());
+        let (wanted, proclamations) = watch::channel(Proclamation { number: 1, value });
         let (sender, outcome) = watch::channel((0, Ok(())));
         let keeper = Keeper {
+            machine,
             path: path.clone(),
             settings: settings.clone(),
             hold: hold.clone(),
-            wanted: wanted.subscribe(),
-            outcome: sender,
-            said: None,
+            wanted: proclamations,
+            watch: None,
+            settled: None,
+            tries: Tries::default(),
+            disturbances: Tries::default(),
+            disturbed: Instant::now(),
         };
-        session.finish(keeper.run().boxed());
+        let mut course = Course::begin(keeper, Event::Begin.into());
+        let keep_up = async move {
+            while let Some(outcome) = course.outcome().await {
+                sender.send_modify(|last| *last = outcome);
+            }
+        };
+        session.finish(keep_up.boxed());
         Self { path, hold, wanted, outcome }
     }
 
@@ -88,7 +95,7 @@ impl Announcer {
     pub(super) fn proclaim(&self, value: String) -> Result<(), ProclaimError> {
         self.hold.check()?;
         check(&self.path, &value)?;
-        self.wanted.send_modify(|(number, data)| {
+        self.wanted.send_modify(|Proclamation { number, value: data }| {
             *number += 1;
             *data = LeaderData::new(data.token, &data.owner, &value);
         });
@@ -97,7 +104,7 @@ impl Announcer {
 
     /// Waits until the last proclamation before this call is announced, or a later one.
     pub(super) async fn announced(&self) -> Result<(), ProclaimError> {
-        let number = self.wanted.borrow().0;
+        let number = self.wanted.borrow().number;
         let mut outcome = self.outcome.clone();
         let lost = pin!(self.hold.lost());
         let told = pin!(async {
@@ -117,194 +124,210 @@ impl Announcer {
 
 /// The background task.
 struct Keeper {
+    machine: Candidacy<LeaderData>,
     path: String,
     settings: Arc<Settings>,
     hold: Hold,
-    wanted: watch::Receiver<(u64, LeaderData)>,
-    outcome: watch::Sender<(u64, Outcome)>,
-    /// What it has announced last, or has tried to.
-    said: Option<LeaderData>,
+    wanted: watch::Receiver<Proclamation<LeaderData>>,
+    /// The watch on the announcement, if one stands.
+    watch: Option<Standing>,
+    /// When the leader has led for a while, once it is announced.
+    settled: Option<Instant>,
+    /// The requests in a row that were not answered.
+    tries: Tries,
+    /// The announcements in a row that were not there afterwards, and when the last one was found missing.
+    disturbances: Tries,
+    disturbed: Instant,
+}
+
+/// What comes of a request, with the watch if the request was given it. Without an event the leader may have proclaimed another
+/// value.
+struct Heard {
+    event: Option<Event<LeaderData, AnnounceError>>,
+    watch: Option<Standing>,
+}
+
+impl From<Event<LeaderData, AnnounceError>> for Heard {
+    fn from(event: Event<LeaderData, AnnounceError>) -> Self {
+        Self { event: Some(event), watch: None }
+    }
+}
+
+impl Procedure for Keeper {
+    type Heard = Heard;
+    type Outcome = (u64, Outcome);
+
+    const OUTLASTS_THE_SESSION: bool = false;
+
+    fn take_in(&mut self, Heard { event, watch }: Heard) -> Performed<Heard, (u64, Outcome)> {
+        match &event {
+            Some(event) if event.is_news() => self.tries.answered(),
+            Some(_) => self.tries.failed(),
+            None => {}
+        }
+        self.watch = watch.or(self.watch.take());
+        let proclaimed = Event::Proclaimed(self.wanted.borrow_and_update().clone());
+        let mut performed = Performed { next: Next::AsBefore, told: None };
+        for event in [proclaimed].into_iter().chain(event) {
+            for command in self.machine.handle(event) {
+                self.perform(command, &mut performed);
+            }
+        }
+        if self.machine.is_ended() {
+            performed.next = Next::End;
+        }
+        performed
+    }
+
+    fn give_up(&mut self) -> Performed<Heard, (u64, Outcome)> {
+        self.take_in(Event::Over.into())
+    }
+
+    fn session(&self) -> &Arc<ZkSession> {
+        self.hold.session()
+    }
 }
 
 impl Keeper {
-    async fn run(mut self) {
-        let lost = self.hold.lost();
-        let reason = {
-            let (lost, upkeep) = (pin!(lost), pin!(self.keep_up()));
-            match select(lost, upkeep).await {
-                Either::Left((reason, _)) => reason,
-                Either::Right((never, _)) => match never {},
+    fn perform(
+        &mut self,
+        command: Command<LeaderData, AnnounceError>,
+        performed: &mut Performed<Heard, (u64, Outcome)>,
+    ) {
+        let request = match command {
+            Command::Tell(number, outcome) => {
+                if let Err(error) = &outcome {
+                    warn!(%error, "the leader is not announced");
+                }
+                performed.told = Some((number, outcome));
+                return;
             }
+            Command::Announce { value, replace } => self.announce(&value, replace).boxed(),
+            Command::Settle => self.settle().boxed(),
+            Command::Look(footing) => self.look(footing).boxed(),
+            Command::Wait => self.wait().boxed(),
+            Command::Pause => self.pause().boxed(),
         };
-        // A release takes the announcement along. If the lease has ended, our node stays until the guard is dropped, and so
-        // does the announcement. But a node that somebody else has deleted or written to blocks nobody any more.
-        if reason == LostReason::NodeDeleted {
-            let requester = self.hold.session().requester().clone();
-            retract(requester, self.settings.clone(), self.hold.czxid()).await;
-        }
+        // The end of the hold ends each request.
+        let lost = self.hold.lost().map(|_| Event::Over.into()).boxed();
+        performed.next = Next::Request(select(lost, request).map(|heard| heard.factor_first().0).boxed());
     }
 
-    /// Announces what is wanted, again and again, whenever it is not there.
-    async fn keep_up(&mut self) -> std::convert::Infallible {
-        self.announce().await;
-        self.settle().await;
-        let (mut watch, mut footing) = (None, Footing::Unwatched);
-        let (mut disturbed, mut last) = (0, Instant::now());
-        loop {
-            let (path, line) = (self.path.clone(), self.hold.session().line());
-            let looked =
-                sight(&line, move |client| requests::watch_announcement(client, path, footing)).await;
-            let found = match looked {
-                Heard::Given { found, watch: set, .. } => {
-                    if set.is_some() {
-                        (watch, footing) = (set.map(|set| *set), Footing::Watched);
-                    }
-                    found
+    fn announce(&self, value: &LeaderData, replace: bool) -> impl Future<Output = Heard> + Send + use<> {
+        let (hold, path) = (self.hold.clone(), self.path.clone());
+        let options = NodeOptions::new().acl(self.settings.acl.clone()).ephemeral();
+        let delete = Operation { path: path.clone(), task: Task::Delete { version: None } };
+        let create = Operation { path: path.clone(), task: Task::Create { data: value.encode(), options } };
+        let operations = replace.then_some(delete).into_iter().chain([create]).collect();
+        let pause = self.session().pause_after(self.tries);
+        async move {
+            pause.await;
+            match hold.write(operations).await {
+                Ok(_) => Event::Announced,
+                Err(TransactionError::Lost(_)) => Event::Over,
+                Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {
+                    Event::Unanswered
                 }
-                Heard::Nothing => {
-                    (watch, footing) = (None, Footing::Unwatched);
-                    continue;
-                }
-                // The hold is about to hear of it.
-                Heard::Over => pending().await,
-            };
-            match found {
-                Ok(found) if !self.is_ours(found.as_ref().map(|(_, found)| found)) => {
-                    if last.elapsed() > CALM {
-                        disturbed = 0;
-                    }
-                    (disturbed, last) = (disturbed + 1, Instant::now());
-                    info!(
-                        path = self.path,
-                        "the leader's announcement is gone or changed; the leader announces itself again"
-                    );
-                    self.pause(disturbed - 1).await;
-                    self.announce().await;
-                    // Look again: somebody may have taken it away by now.
-                }
-                // A session that may not read its announcement cannot keep it up.
-                Ok(_) | Err(Event::Refused(_)) => footing = self.news(&mut watch).await,
-                Err(_) => self.pause(STEADY).await,
-            }
-        }
-    }
-
-    /// Waits until the leader has led for a while, and announces what it proclaims until then.
-    async fn settle(&mut self) {
-        let mut settled = pin!(self.hold.session().sleep(SETTLING));
-        loop {
-            let wanted = tokio::select! {
-                () = &mut settled => return,
-                wanted = self.wanted.changed() => wanted,
-            };
-            match wanted {
-                Ok(()) => self.announce().await,
-                // The leadership is gone, and the hold is about to end.
-                Err(_) => pending().await,
-            }
-        }
-    }
-
-    /// Waits until the watch reports a change or has reported nothing for long, or the leader proclaims another value, and
-    /// announces that. Returns the footing of the next look.
-    async fn news(&mut self, watch: &mut Option<Standing>) -> Footing {
-        tokio::select! {
-            // A server withholds the events of a node that this session may no longer read.
-            () = self.hold.session().sleep(stale(self.hold.session().lengths().timeout)) => return Footing::Unwatched,
-            change = changed(watch) => if change.is_none() {
-                // The watch has gone with its connection.
-                *watch = None;
-                return Footing::Unwatched;
-            },
-            wanted = self.wanted.changed() => match wanted {
-                Ok(()) => self.announce().await,
-                // The leadership is gone, and the hold is about to end.
-                Err(_) => pending().await,
-            },
-        }
-        Footing::Watched
-    }
-
-    fn is_ours(&self, found: Option<&Announced>) -> bool {
-        let session = self.hold.session().id();
-        found.is_some_and(|found| found.session == session && Some(&found.data) == self.said.as_ref())
-    }
-
-    /// Announces what is wanted by a transaction that takes effect only while the leader leads. It deletes what is there and
-    /// creates the announcement, and never writes to one: so an announcement that somebody wrote to can be told from the
-    /// leader's.
-    ///
-    /// If the reply is lost, it announces the same again: that changes nothing.
-    async fn announce(&mut self) {
-        let (number, data) = self.wanted.borrow_and_update().clone();
-        self.said = Some(data.clone());
-        // A leader that proclaims another value replaces its own announcement.
-        let (mut replace, mut tries) = (number > 1, 0);
-        let outcome = loop {
-            let path = self.path.clone();
-            let error = match self.hold.write(self.operations(&data, replace)).await {
-                Ok(_) => break Ok(()),
-                // A leftover, or an announcement of somebody else's. We lead, so nobody else should.
                 Err(TransactionError::Condition { problem: ConditionProblem::NodeExists, .. })
                     if !replace =>
                 {
-                    replace = true;
-                    continue;
+                    Event::Contested
                 }
                 Err(TransactionError::Condition {
                     problem: ConditionProblem::NoNode, operation: 0, ..
-                }) if replace => {
-                    replace = false;
-                    tries += 1;
-                    self.pause(tries).await;
-                    continue;
-                }
-                // The hold hears of it, too, and ends this task.
-                Err(TransactionError::Lost(_)) => pending().await,
-                Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {
-                    tries += 1;
-                    self.pause(tries).await;
-                    continue;
-                }
+                }) if replace => Event::Contested,
                 Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
-                    AnnounceError::NotAuthorized { path }
+                    Event::Refused(AnnounceError::NotAuthorized { path })
                 }
                 Err(TransactionError::Condition { problem, .. }) => {
-                    AnnounceError::Refused { path, cause: problem.to_string() }
+                    Event::Refused(AnnounceError::Refused { path, cause: problem.to_string() })
                 }
                 Err(TransactionError::Invalid { cause, .. } | TransactionError::Refused { cause, .. }) => {
-                    AnnounceError::Refused { path, cause }
+                    Event::Refused(AnnounceError::Refused { path, cause })
+                }
+            }
+            .into()
+        }
+    }
+
+    fn settle(&mut self) -> impl Future<Output = Heard> + Send + use<> {
+        let settled = *self.settled.get_or_insert_with(|| Instant::now() + SETTLING);
+        let settled = self.session().sleep(settled.saturating_duration_since(Instant::now()));
+        proclaimed_or(self.wanted.clone(), settled.map(|()| Event::Settled))
+            .map(|event| Heard { event, watch: None })
+    }
+
+    fn look(&mut self, footing: Footing) -> impl Future<Output = Heard> + Send + use<> {
+        let (path, line, before) = (self.path.clone(), self.session().line(), self.watch.take());
+        let looked = sight(&line, move |client| requests::watch_announcement(client, path, footing));
+        let pause = self.session().pause_after(self.tries);
+        async move {
+            pause.await;
+            let (found, watch) = match looked.await {
+                sight::Heard::Given { found, watch, .. } => (found, watch.map(|watch| *watch).or(before)),
+                sight::Heard::Nothing => return Event::Unanswered.into(),
+                sight::Heard::Over => return Event::Over.into(),
+            };
+            let seen = |Announced { data, session, .. }| Seen { session, value: data };
+            let event = match found {
+                Ok(found) => Event::Looked(found.map(|(_, found)| seen(found))),
+                Err(zklock_recipe::Event::Refused(_)) => Event::Hidden,
+                Err(_) => Event::Unanswered,
+            };
+            Heard { event: Some(event), watch }
+        }
+    }
+
+    fn wait(&mut self) -> impl Future<Output = Heard> + Send + use<> {
+        let (mut watch, wanted) = (self.watch.take(), self.wanted.clone());
+        // A server withholds the events of a node that this session may no longer read.
+        let doubted = self.session().sleep(stale(self.session().lengths().timeout));
+        async move {
+            let news = async {
+                tokio::select! {
+                    event = changed(&mut watch) => event,
+                    () = doubted => Event::Doubted,
                 }
             };
-            warn!(%error, "the leader is not announced");
-            break Err(error);
-        };
-        self.outcome.send_modify(|last| *last = (number, outcome));
+            let event = proclaimed_or(wanted, news).await;
+            Heard { event, watch }
+        }
     }
 
-    fn operations(&self, data: &LeaderData, replace: bool) -> Vec<Operation> {
-        let options = NodeOptions::new().acl(self.settings.acl.clone()).ephemeral();
-        let delete = Operation { path: self.path.clone(), task: Task::Delete { version: None } };
-        let create =
-            Operation { path: self.path.clone(), task: Task::Create { data: data.encode(), options } };
-        replace.then_some(delete).into_iter().chain([create]).collect()
-    }
-
-    /// Pauses before another try; not before the first one.
-    async fn pause(&self, tries: u32) {
-        let Some(doublings) = tries.checked_sub(1) else { return };
-        let pause = backoff::pause(doublings, LONGEST_PAUSE);
-        self.hold.session().sleep(pause).await;
+    fn pause(&mut self) -> impl Future<Output = Heard> + Send + use<> {
+        info!(
+            path = self.path,
+            "the leader's announcement is gone or changed; the leader announces itself again"
+        );
+        if self.disturbed.elapsed() > CALM {
+            self.disturbances.answered();
+        }
+        self.disturbances.failed();
+        self.disturbed = Instant::now();
+        let pause = self.session().pause_after(self.disturbances);
+        pause.map(|over| over.map_or(Event::Paused, |_| Event::Over).into())
     }
 }
 
-/// Resolves at the next change that the watch reports, or to `None` once the watch is lost.
-async fn changed(watch: &mut Option<Standing>) -> Option<Option<i64>> {
-    match watch {
-        Some(watch) => watch.changed().await,
-        None => pending().await,
+/// Resolves to the event, or to none once the leader has proclaimed another value.
+async fn proclaimed_or<T, E>(
+    mut wanted: watch::Receiver<Proclamation<T>>,
+    event: impl Future<Output = Event<T, E>>,
+) -> Option<Event<T, E>> {
+    match select(pin!(wanted.changed()), pin!(event)).await {
+        Either::Left((Ok(()), _)) => None,
+        // The leadership is gone, and its hold with it, unless that is shared. Then nobody keeps the announcement up.
+        Either::Left((Err(_), _)) => Some(Event::Over),
+        Either::Right((event, _)) => Some(event),
     }
 }
 
-/// The number of tries that leads to a pause of 80 ms.
-const STEADY: u32 = 4;
+/// Resolves once the watch reports a change, or is lost.
+async fn changed<T, E>(watch: &mut Option<Standing>) -> Event<T, E> {
+    let Some(standing) = watch else { return pending().await };
+    if standing.changed().await.is_some() {
+        return Event::Changed;
+    }
+    *watch = None;
+    Event::Doubted
+}

@@ -10,6 +10,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zklock_recipe::PathKind;
+
 use error::{CampaignError, ProclaimError};
 use keeper::{Announcer, LONGEST_VALUE};
 use leader::{Announcements, Leader};
@@ -32,6 +34,10 @@ const QUEUE: &str = "queue";
 
 /// The name of the announcement.
 const LEADER: &str = "leader";
+
+/// Why a leader's own transactions leave the announcement alone.
+const OFF_LIMITS: &str =
+    "it is the leader's announcement; call `proclaim` to replace its value, or `resign` to take it back";
 
 /// An election of one session: candidates queue for a lock, and the one that holds it announces itself. Cloning it is
 /// cheap. Its clones contend with each other, and with elections at the same path in other sessions and processes.
@@ -68,11 +74,13 @@ impl Election {
         path: &str,
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
-        let checked = LockPath::parse(path, succession.present().chroot())
+        let session = succession.present();
+        let path = LockPath::parse(path, session.chroot())
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        let announcement = checked.of_child(LEADER);
-        let lock = Lock::of_election(succession, &checked.of_child(QUEUE), options, announcement)?;
-        Ok(Self { path: checked, lock })
+        let mut settings = options.settings(&path.of_child(QUEUE), &session)?;
+        (settings.kind, settings.subject) = (PathKind::Election, path.clone());
+        settings.off_limits = Some((path.of_child(LEADER), OFF_LIMITS));
+        Ok(Self { path, lock: Lock::of(succession, settings) })
     }
 
     /// Returns the election's path, relative to the connect string's chroot.
@@ -214,7 +222,7 @@ impl Election {
         keeper::check(&self.announcement(), &value)?;
         let announce = |guard: Guard, _| {
             let hold = guard.hold();
-            let announcer = Announcer::start(self.lock.settings(), self.announcement(), hold, value.clone());
+            let announcer = Announcer::start(self.lock.settings(), self.announcement(), hold, &value);
             async move {
                 match announcer.announced().await {
                     Ok(()) => Ok(Passage::Passed(Leadership::new(guard, announcer))),

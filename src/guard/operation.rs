@@ -3,7 +3,8 @@
 use zklock_recipe::Kind;
 
 use crate::acl::Acl;
-use crate::path::{LockPath, check_node};
+use crate::path::check_node;
+use crate::settings::Settings;
 
 /// Options of a node that a [`Transaction`](crate::Transaction) creates.
 ///
@@ -84,9 +85,9 @@ impl NodeOptions {
 }
 
 impl Operation {
-    /// Checks the operation; `Err` says what is wrong with it. `announcement` is the path of the leader's announcement, if
-    /// the lock is an election's.
-    pub(super) fn validate(&self, lock: &LockPath, announcement: Option<&str>) -> Result<(), String> {
+    /// Checks the operation of a holder of this lock; `Err` says what is wrong with it.
+    pub(super) fn validate(&self, settings: &Settings) -> Result<(), String> {
+        let lock = &settings.path;
         let is_sequential = matches!(&self.task, Task::Create { options, .. } if options.sequential);
         let path = match self.path.strip_suffix('/') {
             // The server's number becomes the node's name.
@@ -102,10 +103,12 @@ impl Operation {
                     .into(),
             );
         }
-        if !is_check && !is_sequential && announcement == Some(path) {
-            return Err(
-                "it is the leader's announcement; call `proclaim` to replace its value, or `resign` to take it back".into()
-            );
+        if let Some((off_limits, instead)) = &settings.off_limits
+            && !is_check
+            && !is_sequential
+            && off_limits == path
+        {
+            return Err((*instead).to_owned());
         }
         match self.task {
             Task::Create { ref options, .. }

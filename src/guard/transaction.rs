@@ -129,10 +129,7 @@ impl<'guard> Transaction<'guard> {
     pub async fn commit(self) -> Result<Vec<Applied>, TransactionError> {
         let Self { turn, operations } = self;
         for (index, operation) in operations.iter().enumerate() {
-            let valid = turn.held.nodes.iter().try_for_each(|(lock, _)| {
-                let announcement = lock.announcement.as_ref().map(|announcement| announcement.path.as_str());
-                operation.validate(&lock.path, announcement)
-            });
+            let valid = turn.held.nodes.iter().try_for_each(|(lock, _)| operation.validate(lock));
             valid.map_err(|cause| TransactionError::Invalid {
                 operation: index,
                 path: operation.path.clone(),

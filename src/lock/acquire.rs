@@ -146,7 +146,7 @@ impl Acquirer {
             End::Refused(refusal) => AcquireError::refused(path, refusal),
             End::Foreign(Stranger::Client(foreign)) => AcquireError::foreign(path, foreign),
             End::Foreign(Stranger::Kind(other)) => {
-                AcquireError::other_kind(lock.subject().to_owned(), lock.kind, other)
+                AcquireError::other_kind(lock.subject.to_string(), lock.kind, other)
             }
             End::Exhausted(sequence) => AcquireError::exhausted(path, sequence),
             // Of these, only `NodeDeleted` happens here. Nobody gives up or releases for the caller. Only `try_acquire`

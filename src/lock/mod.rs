@@ -14,7 +14,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::{Kind, PathKind};
+use zklock_recipe::Kind;
 
 use acquire::Acquirer;
 use contender::{Contender, ForeignContender};
@@ -25,7 +25,7 @@ use options::LockOptions;
 use crate::guard::Guard;
 use crate::observe::Observer;
 use crate::path::LockPath;
-use crate::settings::{Announcement, Entry, Settings};
+use crate::settings::{Entry, Settings};
 use crate::zk::Succession;
 
 /// A lock of one session: a directory in ZooKeeper in which contenders queue. Cloning it is cheap. Its clones contend
@@ -49,25 +49,13 @@ impl Lock {
         Ok(Self::of(succession, settings))
     }
 
-    /// As [`new`](Self::new), for the lock of an election with this announcement.
-    pub(crate) fn of_election(
-        succession: Arc<Succession>,
-        path: &str,
-        options: LockOptions,
-        announcement: String,
-    ) -> Result<Self, InvalidLock> {
-        let mut settings = options.settings(path, &succession.present())?;
-        settings.announcement = Some(Announcement::new(announcement));
-        settings.kind = PathKind::Election;
-        Ok(Self::of(succession, settings))
-    }
-
     /// Returns the lock at this path with the same options.
     pub(crate) fn at(&self, path: LockPath) -> Self {
         Self::of(self.succession().clone(), self.settings.at(path))
     }
 
-    fn of(succession: Arc<Succession>, settings: Settings) -> Self {
+    /// Makes the lock with these settings.
+    pub(crate) fn of(succession: Arc<Succession>, settings: Settings) -> Self {
         let settings = Arc::new(settings);
         let entry = Entry { lock: settings.clone(), kind: Kind::Exclusive };
         Self { settings, acquirer: Acquirer { succession, entries: [entry].into() } }

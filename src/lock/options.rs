@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock_recipe::PathKind;
+use zklock_recipe::{PathKind, Place};
 
 use super::error::InvalidLock;
 use crate::acl::Acl;
@@ -141,6 +141,8 @@ impl LockOptions {
         checked("data", self.data.as_deref().unwrap_or_default(), LONGEST_DATA)?;
         Ok(Settings {
             longest_node: NodeData::longest(&owner, self.data.as_deref()),
+            subject: path.clone(),
+            name: path.clone(),
             path,
             owner,
             data: self.data,
@@ -149,9 +151,9 @@ impl LockOptions {
             stop_margin: self.stop_margin,
             takeover_delay: self.takeover_delay,
             hints: Hints::default(),
-            announcement: None,
             kind: PathKind::Lock,
-            pool: None,
+            place: Place::parse,
+            off_limits: None,
         })
     }
 }

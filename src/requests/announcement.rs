@@ -1,4 +1,4 @@
-//! The requests about an election's announcement: reading it, watching it, and taking it back.
+//! The requests about an election's announcement: reading it, and watching it.
 
 use std::sync::Arc;
 
@@ -72,33 +72,4 @@ pub(crate) async fn watch_announcement(
         found.map(|announced| (Some(Stamp { token: announced.data.token, zxid: announced.zxid }), announced))
     });
     Ok(Sighting { found, changes })
-}
-
-/// Takes back the announcement of a leader whose own node is gone. Returns false if it could not find out.
-///
-/// The announcement is deleted by name and version, and the next leader's announcement has the same name and the same
-/// version. If the next leader announces itself between the read and the deletion, its announcement is deleted. It hears
-/// of that, and announces itself again.
-pub(crate) async fn retract(client: &Client, path: &str, token: i64) -> bool {
-    loop {
-        let (data, stat) = match client.get_data(path).await {
-            Ok(read) => read,
-            Err(Error::NoNode) => return true,
-            Err(error) => return failure(error) != Event::Unanswered,
-        };
-        // If somebody wrote to it, its data says nothing. It may be that of another candidate of our session then, which
-        // makes it anew.
-        let ours = stat.version != ANNOUNCED_VERSION
-            || LeaderData::decode(&data).is_some_and(|data| data.token == token);
-        if stat.ephemeral_owner != client.session_id().0 || !ours {
-            return true;
-        }
-        return match client.delete(path, Some(stat.version)).await {
-            Ok(()) | Err(Error::NoNode) => true,
-            // Somebody wrote to it after the read.
-            Err(Error::BadVersion) => continue,
-            // A definite refusal is an answer, too: nothing more can be done.
-            Err(error) => failure(error) != Event::Unanswered,
-        };
-    }
 }

@@ -43,9 +43,9 @@ pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event 
         let parent = format!("{chroot}{}", lock.path.parent().unwrap_or_default());
         let ancestors = CreateMode::Container.with_acls(zk::Acls::new(&ancestors_acls));
         let above = match parent.rsplit_once('/') {
-            // The announcement of an election, and the permits of a pool, are children of the parent. So that parent has
-            // the lock's own ACL.
-            Some((above, _)) if lock.owns_parent() => above,
+            // The parent of an inner directory belongs to the same kind, and has other children of it. So it has the lock's
+            // own ACL.
+            Some((above, _)) if lock.subject != lock.path => above,
             _ => parent.as_str(),
         };
         if !above.is_empty()

@@ -91,7 +91,7 @@ pub(crate) async fn sweep(
             continue;
         };
         warn!(path = %lock.path, "the servers have carried out a create after zklock looked for its node in vain; zklock deletes the node");
-        match delete(client.clone(), lock.clone(), own, Certainty::Unsure).await.event {
+        match delete(client.clone(), lock.clone(), own, None, Certainty::Unsure).await.event {
             Event::Deleted => swept.push(Swept::Gone),
             Event::Refused(refusal) => return Err(refused(refusal)),
             _ => swept.push(Swept::Stays),
@@ -112,7 +112,7 @@ pub(crate) struct Found {
 impl Found {
     /// The node with this id in the lock's directory, if it is there. The error is a reason why nobody can tell.
     fn node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
-        let place = |path: &str| lock.place(lock.path.child(path)?);
+        let place = |path: &str| (lock.place)(lock.path.child(path)?);
         let nodes = self.by_id.get(&id).into_iter().flatten();
         if let Some(own) =
             nodes.filter_map(|(path, czxid)| Some(Own { place: place(path)?, czxid: *czxid })).next()

@@ -4,6 +4,7 @@
 //! order of the calls.
 
 mod announcement;
+mod companion;
 mod directory;
 mod enter;
 mod enter_one;
@@ -22,7 +23,8 @@ mod transaction;
 mod tree;
 mod watch;
 
-pub(crate) use announcement::{Announced, announcement, retract, watch_announcement};
+pub(crate) use announcement::{Announced, announcement, watch_announcement};
+pub(crate) use companion::{Companion, delete_companion, read_companion};
 pub(crate) use directory::{create_directories, create_directory};
 pub(crate) use enter::enter;
 pub(crate) use foreign::foreigners;

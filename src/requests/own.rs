@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use futures::future::{join, join_all};
-use zklock_recipe::{Event, Input, Own};
+use zklock_recipe::{Event, Input, Own, companion};
 use zookeeper_client::{Client, Error, MultiWriteError};
 
+use super::companion::Companion;
 use super::read::is_there;
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
@@ -51,8 +52,13 @@ impl Certainty {
 pub(crate) type OwnNode = (Arc<Settings>, Own);
 
 /// Releases as a holder does: one transaction writes to each of these nodes and deletes it. A lock's release so grants
-/// the lock to its successors. A leader's announcement goes in the same transaction.
-pub(crate) async fn release(client: Arc<Client>, nodes: Vec<OwnNode>, certainty: Certainty) -> Input {
+/// the lock to its successors. The companion of a single node goes in the same transaction.
+pub(crate) async fn release(
+    client: Arc<Client>,
+    nodes: Vec<OwnNode>,
+    companion: Option<Arc<Companion>>,
+    certainty: Certainty,
+) -> Input {
     let looks = nodes.iter().map(async |(lock, own)| {
         let path = lock.path.contender(own.place);
         still_ours(&client, &path, *own, certainty, Event::Released(false)).await
@@ -63,7 +69,10 @@ pub(crate) async fn release(client: Arc<Client>, nodes: Vec<OwnNode>, certainty:
         }
     }
     let released = match nodes.as_slice() {
-        [(lock, own)] => remove(&client, lock, *own, Farewell::Release).await.map_err(|error| (0, error)),
+        [(lock, own)] => {
+            let path = lock.path.contender(own.place);
+            remove(&client, &path, companion, Farewell::Release).await.map_err(|error| (0, error))
+        }
         nodes => release_all(&client, nodes).await,
     };
     match released {
@@ -73,7 +82,7 @@ pub(crate) async fn release(client: Arc<Client>, nodes: Vec<OwnNode>, certainty:
     }
 }
 
-/// Releases several nodes, none of which is a leader's. `Err` says which node was in the way, and why.
+/// Releases several nodes, none of which has a companion. `Err` says which node was in the way, and why.
 async fn release_all(client: &Client, nodes: &[OwnNode]) -> Result<(), (usize, Error)> {
     let mut transaction = client.new_multi_writer();
     for (index, (lock, own)) in nodes.iter().enumerate() {
@@ -105,29 +114,29 @@ enum Farewell {
     Deletion,
 }
 
-/// Removes our node, and the announcement of a leader with it, in one transaction.
+/// Removes our node, and its companion with it, in one transaction.
 ///
-/// The announcement is deleted by its name, whosever it is. That is safe: the transaction fails as a whole unless our own
-/// node exists, and until our node is gone, nobody behind us can have announced itself. If the announcement cannot be
-/// deleted (it is gone, or an ACL or a child of it forbids that), our node goes without it: a successor must not wait for
-/// an announcement.
-async fn remove(client: &Client, lock: &Settings, own: Own, farewell: Farewell) -> Result<(), Error> {
-    let path = lock.path.contender(own.place);
-    let Some(announcement) = lock.announcement.as_ref().filter(|it| it.is_begun(own.czxid)) else {
-        return remove_with(client, &path, farewell, None).await.map_err(Into::into);
-    };
-    match remove_with(client, &path, farewell, Some(&announcement.path)).await {
-        // The announcement may be there all the same: it may have been under way when the transaction found none. So the
-        // driver takes it back in the end.
-        Err(MultiWriteError::OperationFailed { index, .. }) if index == farewell.operations() => {
-            remove_with(client, &path, farewell, None).await?;
-        }
-        removed => {
-            removed?;
-            announcement.ended(own.czxid);
+/// The companion is deleted by its name, whosever it is. That is safe: the transaction fails as a whole unless our own node
+/// exists, and until our node is gone, nobody behind us can have made one. If the companion cannot be deleted (it is gone, or
+/// an ACL or a child of it forbids that), our node goes without it: a successor must not wait for a companion. It may be there
+/// all the same: it may have been under way when the transaction found none. So the contender takes it back in the end.
+async fn remove(
+    client: &Client,
+    path: &str,
+    companion: Option<Arc<Companion>>,
+    farewell: Farewell,
+) -> Result<(), Error> {
+    if let Some(companion) = companion.filter(|companion| companion.goes_along()) {
+        match remove_with(client, path, farewell, Some(&companion.path)).await {
+            Err(MultiWriteError::OperationFailed { index, .. }) if index == farewell.operations() => {}
+            removed => {
+                removed?;
+                companion.handle(companion::Event::WentAlong);
+                return Ok(());
+            }
         }
     }
-    Ok(())
+    Ok(remove_with(client, path, farewell, None).await?)
 }
 
 impl Farewell {
@@ -144,9 +153,9 @@ async fn remove_with(
     client: &Client,
     path: &str,
     farewell: Farewell,
-    announcement: Option<&str>,
+    companion: Option<&str>,
 ) -> Result<(), MultiWriteError> {
-    if (farewell, announcement) == (Farewell::Deletion, None) {
+    if (farewell, companion) == (Farewell::Deletion, None) {
         return client.delete(path, None).await.map_err(|source| MultiWriteError::RequestFailed { source });
     }
     let mut transaction = client.new_multi_writer();
@@ -154,8 +163,8 @@ async fn remove_with(
         transaction.add_set_data(path, &[], None)?;
     }
     transaction.add_delete(path, None)?;
-    if let Some(announcement) = announcement {
-        transaction.add_delete(announcement, None)?;
+    if let Some(companion) = companion {
+        transaction.add_delete(companion, None)?;
     }
     transaction.commit().await.map(drop)
 }
@@ -244,19 +253,20 @@ pub(crate) async fn check_version(client: &Client, node: &str, version: i32) -> 
     }
 }
 
-/// Leaves the queue by a plain deletion of our node. A leader that does so, because its guard was lost, takes its
-/// announcement along.
+/// Leaves the queue by a plain deletion of our node. The companion of a holder that does so, because its guard was lost, goes
+/// along.
 pub(crate) async fn delete(
     client: Arc<Client>,
     lock: Arc<Settings>,
     own: Own,
+    companion: Option<Arc<Companion>>,
     certainty: Certainty,
 ) -> Reply {
     let path = lock.path.contender(own.place);
     if let Err(event) = still_ours(&client, &path, own, certainty, Event::Deleted).await {
         return event.into();
     }
-    match remove(&client, &lock, own, Farewell::Deletion).await {
+    match remove(&client, &path, companion, Farewell::Deletion).await {
         Ok(()) | Err(Error::NoNode) => Event::Deleted,
         Err(error) => failure(error),
     }

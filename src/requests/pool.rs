@@ -254,7 +254,8 @@ pub(crate) async fn set_stock(
         let (data, stat) = match client.get_data(directory).await {
             Ok(read) => read,
             Err(Error::NoNode) => {
-                let other = other_kind(&client, queue.subject(), stock.into()).await.map_err(failure)?;
+                let other =
+                    other_kind(&client, queue.subject.as_str(), stock.into()).await.map_err(failure)?;
                 if let Some(other) = other {
                     return Ok(Stocked::OtherKind(other));
                 }
@@ -271,7 +272,7 @@ pub(crate) async fn set_stock(
         match (PoolData::decode(&data), stock) {
             (Some(Stock::Permits(_)), Stock::Permits(_)) | (Some(Stock::Slots(_)), Stock::Slots(_)) => {}
             (Some(found), _) => {
-                let (found, at) = (found.into(), queue.subject().to_owned());
+                let (found, at) = (found.into(), queue.subject.to_string());
                 return Ok(Stocked::OtherKind(OtherKind { found, at }));
             }
             (None, _) => return Ok(Stocked::Foreign),

@@ -367,7 +367,7 @@ impl Admitting {
     fn end_session(&self, refusal: &Refusal) {
         if self.session.lease().end().is_none() {
             warn!(
-                path = %self.statement.permits().name(), %refusal,
+                path = %self.statement.permits().name, %refusal,
                 "an acquisition cannot tell which node is its own; zklock gives up the ZooKeeper session, so that the node goes with it"
             );
             self.session.close();

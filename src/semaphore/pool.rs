@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::{Event, Kind, Patience, Stock, Wish};
+use zklock_recipe::{Event, Kind, Patience, Place, Stock, Wish};
 
 use super::admission::admit;
 use super::error::SemaphoreError;
@@ -47,11 +47,11 @@ impl Pool {
         let path = LockPath::parse(path, session.chroot())
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         let mut queue = options.clone().settings(&path.of_child(QUEUE), &session)?;
-        queue.kind = stated.into();
+        (queue.kind, queue.subject) = (stated.into(), path.clone());
         // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.
         (queue.takeover_delay, queue.stop_margin) = (Duration::ZERO, Duration::ZERO);
         let mut permits = options.settings(&path.of_child(PERMITS), &session)?;
-        permits.pool = Some(path.clone());
+        (permits.name, permits.place) = (path.clone(), Place::parse_permit);
         let entry = Entry { lock: Arc::new(queue), kind: Kind::Exclusive };
         let turnstile = Acquirer { succession, entries: [entry].into() };
         let statement = Arc::new(Statement::new(path, Arc::new(permits), stated));

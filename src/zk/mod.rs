@@ -29,7 +29,7 @@ pub(crate) use entrance::Ticket;
 pub use error::{ConnectError, ServerFailure, ServerProblem};
 pub use events::SessionEvents;
 pub(crate) use guards::{Holder, SETTLING};
-pub(crate) use link::{Answer, Requester};
+pub(crate) use link::Answer;
 pub(crate) use polled::{LOOKS, Looked, was_late};
 pub(crate) use revocable::Revocable;
 pub(crate) use session::{Holding, Line, ZkSession};

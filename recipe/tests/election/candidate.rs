@@ -1,8 +1,13 @@
-//! A candidate: what it asks of the servers, and what follows from their answers. When it is granted is abstracted: it is,
-//! once its node is the first and its lease is valid.
+//! A candidate: the production machines of its contender, its announcement and its companion, and what performs their commands.
+//! When it is granted is abstracted: it is, once its node is the first and its lease is valid.
+
+use zklock_recipe::candidacy::{self, Candidacy, Proclamation, Seen};
+use zklock_recipe::companion::{self, Companion};
+use zklock_recipe::{Arrival, Command, End, Event, Look, Machine, Own, Patience, Place, Sight, Takeover};
 
 use crate::run::Run;
-use crate::world::{Announcement, Breach, Mutant, Party, Witness};
+use crate::server::{Announced, Left, Reply, Request};
+use crate::world::{Announcement, Breach, Mutant, Party, Told, Witness};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Candidate {
@@ -12,15 +17,24 @@ pub(crate) struct Candidate {
     pub(crate) lapsed: bool,
     pub(crate) expired: bool,
     pub(crate) disconnected: bool,
-    /// The value to be announced.
-    pub(crate) value: u8,
+    /// Its last proclamation: the number, which is the value, too.
+    pub(crate) proclaimed: u8,
+    pub(crate) contender: Option<Machine>,
+    pub(crate) companion: Option<Companion>,
+    pub(crate) candidacy: Option<Candidacy<Told>>,
+    /// What its candidacy waits for.
     pub(crate) keeper: Keeper,
-    pub(crate) leaving: Leaving,
+    /// It takes its announcement back.
+    pub(crate) takes_back: bool,
+    /// The transaction that made the announcement which it has just read.
+    read: i64,
     /// Its watch on the announcement stands.
     pub(crate) watches: bool,
-    /// That watch has fired, and the candidate has not looked since.
+    /// That watch has fired, and the candidate has not heard of it yet.
     pub(crate) dirty: bool,
-    /// Requests under way, in order.
+    /// The announcement may have changed, and the server withholds that.
+    pub(crate) withheld: bool,
+    /// Requests under way, in order. Without a connection they wait for one.
     pub(crate) up: Vec<Request>,
     /// Answers under way, in order.
     pub(crate) down: Vec<Reply>,
@@ -35,97 +49,44 @@ pub(crate) enum Stage {
     Queued,
     /// It holds the lock, as far as it knows.
     Holding,
-    /// It was told that its node is gone.
+    /// It was told that its node is gone, or that somebody has written to it.
     Lost,
     /// It leaves, or has left.
     Gone,
 }
 
-/// The task that keeps the announcement up.
+/// What a candidacy waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Keeper {
     #[default]
     Off,
-    /// It is about to announce the value.
-    Due {
-        replace: bool,
-    },
-    Announcing {
-        replace: bool,
-    },
+    Announcing,
     Looking,
-    Watching,
-    /// It has given up. Only a mutant does.
-    Stopped,
-}
-
-/// How far a candidate is with its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Leaving {
-    #[default]
-    No,
-    /// The announcement goes along.
-    Whole,
-    Bare,
-    Recovering,
-    Reading,
-    Deleting,
-    Done,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Request {
-    Announce {
-        value: u8,
-        replace: bool,
-    },
-    /// Watch, and look.
-    Look,
-    Leave {
-        carry: bool,
-    },
-    /// Does our node exist?
-    Recover,
-    Read,
-    /// The announcement, if it has this version.
-    Delete {
-        version: u8,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Reply {
-    Announced(Outcome),
-    Looked(Option<Announcement>),
-    Left(Outcome),
-    Recovered(bool),
-    Read(Option<Announcement>),
-    Deleted,
-    /// Somebody wrote to the announcement after it was read.
-    Written,
-    /// The connection was lost before the answer to the keeper.
-    KeeperFailed,
-    /// As that, to what leaves.
-    LeavingFailed,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Outcome {
-    Done,
-    /// Our node is gone.
-    Gone,
-    Exists,
-    Missing,
+    Settling,
+    Pausing,
+    Waiting,
 }
 
 impl Candidate {
+    /// One whose session is over.
+    pub(crate) fn expired() -> Self {
+        Self { stage: Stage::Gone, expired: true, lapsed: true, ..Self::default() }
+    }
+
     /// Whether its guard says that the lock is held.
     pub(crate) fn leads(&self) -> bool {
         self.stage == Stage::Holding && !self.lapsed
     }
 
-    fn ours(&self, party: Party, found: Announcement) -> bool {
-        found.maker == Some(party) && found.token == self.token
+    /// Whether it waits for nothing that it has asked for.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let left = self.stage != Stage::Gone || self.contender.is_none();
+        left && !self.takes_back && matches!(self.keeper, Keeper::Off | Keeper::Waiting)
+    }
+
+    /// Whether its watch may not tell it of a change.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.keeper == Keeper::Waiting && (self.withheld || !self.watches)
     }
 }
 
@@ -134,7 +95,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         &mut self.world.candidates[party]
     }
 
-    fn is(&self, mutant: Mutant) -> bool {
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
         self.setup.mutant == Some(mutant)
     }
 
@@ -142,265 +103,275 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.zxid += 1;
         let token = self.world.zxid;
         self.world.queue.push((party, token));
+        let takes_anothers = self.is(Mutant::TakesAnothersAnnouncement);
         let candidate = self.candidate(party);
         (candidate.stage, candidate.token) = (Stage::Queued, token);
+        candidate.companion = takes_anothers.then(|| Companion::new(session(party), token));
+        candidate.contender = Some(Machine::new(Patience::Wait, Takeover::AtOnce, Arrival::New));
+        self.contend(party, Event::Begin(Look::List));
+        // It asks who is before it, and is answered once that is nobody.
+        let own = Own { place: Place::exclusive(token as i32), czxid: token };
+        self.contend(party, Event::Entered { own, sight: Sight::Nothing });
     }
 
     pub(crate) fn grant(&mut self, party: Party) {
+        let own = Place::exclusive(self.candidate(party).token as i32);
+        self.contend(party, Event::Listed(vec![own.name()]));
+        self.contend(party, Event::Confirmed);
+    }
+
+    /// An operator has deleted the node of a candidate that waits.
+    pub(crate) fn displace(&mut self, party: Party) {
+        self.candidate(party).stage = Stage::Gone;
+        self.contend(party, Event::Listed(vec![]));
+    }
+
+    /// Gives the contender's machine an event, and performs what follows.
+    fn contend(&mut self, party: Party, event: Event) {
+        let Some(machine) = &mut self.candidate(party).contender else { return };
+        match machine.handle(event) {
+            Some(Command::Grant(own)) => self.lead(party, own.czxid),
+            Some(Command::Release(_)) => self.remove(party, true),
+            Some(Command::Delete(_)) => self.remove(party, false),
+            Some(Command::Recover) => self.candidate(party).up.push(Request::Recover),
+            Some(Command::End(end)) => {
+                self.candidate(party).contender = None;
+                let trusts = self.is(Mutant::TakesAMissingNodeForAResignation) && end == End::Released;
+                if !trusts {
+                    self.accompany(party, companion::Event::Left);
+                }
+            }
+            Some(Command::Enter(_) | Command::List | Command::Confirm) | None => {}
+            command => unreachable!("{command:?}"),
+        }
+    }
+
+    fn lead(&mut self, party: Party, token: i64) {
+        let makes_none = self.is(Mutant::LeavesItsAnnouncement);
         let candidate = self.candidate(party);
-        (candidate.stage, candidate.value) = (Stage::Holding, 1);
-        candidate.keeper = Keeper::Due { replace: false };
+        (candidate.stage, candidate.proclaimed) = (Stage::Holding, 1);
+        candidate.companion = (!makes_none).then(|| Companion::new(session(party), token));
+        candidate.candidacy = Some(Candidacy::new(session(party), (token, 1)));
+        self.keep_up(party, candidacy::Event::Begin);
+    }
+
+    /// Removes its node, and the announcement with it.
+    fn remove(&mut self, party: Party, release: bool) {
+        let candidate = self.candidate(party);
+        let carry = candidate.companion.is_some_and(|companion| companion.goes_along());
+        candidate.up.push(Request::Leave { carry, release });
     }
 
     pub(crate) fn proclaim(&mut self, party: Party) {
         self.world.faults.proclamations -= 1;
         (self.witness)(Witness::Proclaimed);
         let candidate = self.candidate(party);
-        candidate.value += 1;
-        // While a request is under way, the keeper hears of it afterwards.
-        if candidate.keeper == Keeper::Watching {
-            candidate.keeper = Keeper::Due { replace: true };
+        candidate.proclaimed += 1;
+        // Otherwise the performer takes it in with the next reply.
+        if matches!(candidate.keeper, Keeper::Settling | Keeper::Waiting) {
+            let newest = candidacy::Event::Proclaimed(candidate.newest());
+            self.announce(party, newest);
         }
     }
 
-    pub(crate) fn announce(&mut self, party: Party) {
-        let candidate = self.candidate(party);
-        let Keeper::Due { replace } = candidate.keeper else { return };
-        candidate.keeper = Keeper::Announcing { replace };
-        candidate.up.push(Request::Announce { value: candidate.value, replace });
-    }
-
-    /// Begins to leave.
+    /// Begins to leave: it resigns, or drops its lost guard, or waits no longer.
     pub(crate) fn leave(&mut self, party: Party) {
-        let leaves_it = self.is(Mutant::LeavesItsAnnouncement);
-        let takes_it = self.is(Mutant::TakesAnothersAnnouncement);
         let candidate = self.candidate(party);
-        let carry = candidate.stage != Stage::Queued && !leaves_it || takes_it;
-        candidate.up.push(Request::Leave { carry });
-        candidate.leaving = if carry { Leaving::Whole } else { Leaving::Bare };
-        if candidate.stage == Stage::Queued {
-            candidate.value = 0;
-        }
-        (candidate.stage, candidate.keeper) = (Stage::Gone, Keeper::Off);
+        let event = match candidate.stage {
+            Stage::Queued => Event::GiveUp,
+            Stage::Holding if !candidate.lapsed => Event::Release,
+            _ => Event::Forfeit,
+        };
+        candidate.stage = Stage::Gone;
+        self.lose(party);
+        self.contend(party, event);
     }
 
-    /// The holder hears that its node is gone.
+    /// The holder hears that its node is gone, or that somebody has written to it.
     pub(crate) fn told(&mut self, party: Party) {
-        let forgets = self.is(Mutant::ForgetsItsAnnouncement);
+        self.candidate(party).stage = Stage::Lost;
+        self.lose(party);
+        self.accompany(party, companion::Event::Left);
+    }
+
+    /// The hold is lost, and the upkeep ends. It has handed what it asked for to the connection, or sends it no more.
+    pub(crate) fn lose(&mut self, party: Party) {
         let candidate = self.candidate(party);
-        (candidate.stage, candidate.keeper) = (Stage::Lost, Keeper::Off);
-        if forgets {
-            candidate.leaving = Leaving::Done;
-        } else {
-            candidate.leaving = Leaving::Reading;
-            candidate.up.push(Request::Read);
+        if candidate.disconnected {
+            candidate.up.retain(|request| !matches!(request, Request::Announce { .. } | Request::Look(_)));
+        }
+        self.keep_up(party, candidacy::Event::Over);
+    }
+
+    /// Gives the candidacy what was proclaimed meanwhile, and then an event, as its performer does.
+    pub(crate) fn keep_up(&mut self, party: Party, event: candidacy::Event<Told, ()>) {
+        use candidacy::Event as E;
+        let keeper = self.candidate(party).keeper;
+        let event = match (self.setup.mutant, event) {
+            (Some(Mutant::IsStoppedByALeftover), E::Contested)
+            | (Some(Mutant::IgnoresItsAnnouncement), E::Settled)
+            | (Some(Mutant::GivesUpWhenRefused), E::Refused(())) => E::Over,
+            (Some(Mutant::StopsAtSilence), E::Unanswered) => return,
+            (Some(Mutant::TakesUnknownForAnnounced), E::Unanswered) if keeper == Keeper::Announcing => {
+                E::Announced
+            }
+            (Some(Mutant::ForgetsThatItsOwnWatchIsLost), E::Doubted) => E::Changed,
+            (_, event) => event,
+        };
+        if !self.is(Mutant::ForgetsAProclamation) {
+            let newest = E::Proclaimed(self.candidate(party).newest());
+            self.announce(party, newest);
+        }
+        self.announce(party, event);
+    }
+
+    /// Gives the candidacy one event, and performs what follows.
+    fn announce(&mut self, party: Party, event: candidacy::Event<Told, ()>) {
+        let Some(machine) = &mut self.candidate(party).candidacy else { return };
+        let commands = machine.handle(event);
+        if machine.is_ended() {
+            let candidate = self.candidate(party);
+            (candidate.candidacy, candidate.keeper) = (None, Keeper::Off);
+        }
+        for command in commands {
+            self.perform(party, command);
         }
     }
 
-    /// The server carries a request out.
-    pub(crate) fn serve(&mut self, party: Party, request: Request) -> Reply {
-        let node = self.world.node(party);
-        match request {
-            Request::Announce { value, replace } => {
-                Reply::Announced(self.serve_announce(party, value, replace))
+    fn perform(&mut self, party: Party, command: candidacy::Command<Told, ()>) {
+        let gives_up = self.is(Mutant::GivesUpAfterTheFirstDisturbance) && self.world.faults.deletions == 0;
+        let tells_the_newest = self.is(Mutant::TakesTheReplyToAnOlderProclamation);
+        let candidate = &mut self.world.candidates[party];
+        candidate.keeper = match command {
+            candidacy::Command::Announce { value: (_, value), replace } => {
+                candidate.up.push(Request::Announce { value, replace });
+                Keeper::Announcing
             }
-            Request::Look => {
-                let candidate = self.candidate(party);
-                (candidate.watches, candidate.dirty) = (true, false);
-                Reply::Looked(self.world.announcement)
+            candidacy::Command::Look(footing) => {
+                candidate.up.push(Request::Look(footing));
+                Keeper::Looking
             }
-            Request::Leave { carry } => Reply::Left(self.serve_leave(party, carry)),
-            Request::Recover => Reply::Recovered(node.is_some()),
-            Request::Read => Reply::Read(self.world.announcement),
-            Request::Delete { version } => {
-                match self.world.announcement {
-                    None => return Reply::Deleted,
-                    Some(found) if found.version != version => return Reply::Written,
-                    Some(found) => {
-                        let ours = found.maker == Some(party);
-                        (self.witness)(if ours { Witness::Retracted } else { Witness::RetractedAnothers });
-                    }
+            candidacy::Command::Settle => Keeper::Settling,
+            candidacy::Command::Wait => Keeper::Waiting,
+            candidacy::Command::Pause if gives_up => return self.announce(party, candidacy::Event::Over),
+            candidacy::Command::Pause => Keeper::Pausing,
+            candidacy::Command::Tell(number, outcome) => {
+                let value = if tells_the_newest { candidate.proclaimed } else { number as u8 };
+                let told = (candidate.token, value);
+                if outcome.is_ok() && !self.world.announced.contains(&told) {
+                    self.world.breach(Breach::ToldTooEarly);
                 }
-                self.world.zxid += 1;
-                self.world.change(None, 1);
-                Reply::Deleted
+                return;
             }
-        }
+        };
     }
 
-    fn serve_announce(&mut self, party: Party, value: u8, replace: bool) -> Outcome {
-        if self.world.node(party).is_none() && !self.is(Mutant::AnnouncesWithoutTheCheck) {
-            (self.witness)(Witness::AnnouncementRefusedByTheCheck);
-            return Outcome::Gone;
-        }
-        match (self.world.announcement, replace) {
-            (Some(_), false) => return Outcome::Exists,
-            (None, true) => return Outcome::Missing,
-            (Some(found), true) if found.maker != Some(party) => (self.witness)(Witness::LeftoverReplaced),
-            _ => {}
-        }
-        if self.world.queue.first().map(|(first, _)| *first) != Some(party) {
-            self.world.breach(Breach::AnnouncedWithoutLeading);
-        }
-        let others = self.world.candidates.iter().enumerate().filter(|(other, _)| *other != party);
-        if self.setup.faults.evictions == 0 && others.into_iter().any(|(_, other)| other.leads()) {
-            self.world.breach(Breach::TwoLeaders);
-        }
-        self.world.zxid += 1;
-        let (token, zxid) = (self.world.candidates[party].token, self.world.zxid);
-        let announcement = Announcement { token, value, zxid, version: 0, maker: Some(party) };
-        (self.witness)(Witness::Announced);
-        if self.world.announced.contains(&(token, value)) {
-            (self.witness)(Witness::AnnouncedAgain);
-        } else {
-            self.world.announced.push((token, value));
-        }
-        self.world.change(Some(announcement), 1 + u8::from(replace));
-        Outcome::Done
-    }
-
-    fn serve_leave(&mut self, party: Party, carry: bool) -> Outcome {
-        if self.world.node(party).is_none() {
-            return Outcome::Gone;
-        }
-        match self.world.announcement {
-            None if carry => return Outcome::Missing,
-            Some(found) if carry => {
-                (self.witness)(Witness::ResignedWithAnnouncement);
-                if found.maker.is_some_and(|maker| maker != party && self.world.node(maker).is_some()) {
-                    self.world.breach(Breach::TookAnothersAnnouncement);
-                }
-                self.world.zxid += 1;
-                self.world.change(None, 1);
+    /// Gives the companion an event, and performs what follows.
+    fn accompany(&mut self, party: Party, event: companion::Event) {
+        use companion::Event as E;
+        let forgets = self.is(Mutant::ForgetsItsAnnouncement);
+        let (mutant, candidate) = (self.setup.mutant, self.candidate(party));
+        let event = match (mutant, event) {
+            (_, E::Left) if forgets => return,
+            (Some(Mutant::TakesBackWhatIsNotIts), E::Seen(Some(seen))) => {
+                let (session, token) = (session(party), Some(candidate.token));
+                E::Seen(Some(companion::Seen { session, token, ..seen }))
             }
-            _ => {
-                (self.witness)(Witness::ResignedBare);
-                self.world.zxid += 1;
-            }
+            (Some(Mutant::LeavesWhatWasWrittenTo), E::Seen(Some(seen))) if seen.version > 0 => E::Seen(None),
+            (Some(Mutant::TakesBackOnce), E::Changed | E::Unanswered) => E::Refused,
+            (_, event) => event,
+        };
+        let Some(companion) = &mut candidate.companion else { return };
+        let command = companion.handle(event);
+        if event != E::Left {
+            candidate.takes_back = false;
         }
-        self.world.queue.retain(|(owner, _)| *owner != party);
-        Outcome::Done
+        candidate.takes_back |= command.is_some();
+        let read = std::mem::take(&mut candidate.read);
+        candidate.up.extend(command.map(|command| match command {
+            companion::Command::Read => Request::Read,
+            companion::Command::Delete(version) => Request::Delete { version: version as u8, read },
+        }));
     }
 
     /// The candidate takes in an answer.
     pub(crate) fn hear(&mut self, party: Party, reply: Reply) {
+        let stays = self.is(Mutant::StaysWithItsAnnouncement);
         match reply {
-            Reply::Announced(_) | Reply::Looked(_) | Reply::KeeperFailed => self.keeper_hears(party, reply),
-            _ => self.leaving_hears(party, reply),
-        }
-    }
-
-    fn keeper_hears(&mut self, party: Party, reply: Reply) {
-        let (stopped, ignores) =
-            (self.is(Mutant::IsStoppedByALeftover), self.is(Mutant::IgnoresItsAnnouncement));
-        let candidate = self.candidate(party);
-        candidate.keeper = match (candidate.keeper, reply) {
-            (Keeper::Announcing { .. }, Reply::Announced(Outcome::Exists)) if stopped => Keeper::Stopped,
-            (Keeper::Announcing { .. }, Reply::Announced(Outcome::Exists)) => Keeper::Due { replace: true },
-            (Keeper::Announcing { .. }, Reply::Announced(Outcome::Missing)) => Keeper::Due { replace: false },
-            // The hold hears of it, too.
-            (Keeper::Announcing { .. }, Reply::Announced(Outcome::Gone)) => Keeper::Watching,
-            (Keeper::Announcing { .. }, Reply::Announced(Outcome::Done)) if ignores => Keeper::Watching,
-            (Keeper::Announcing { .. }, Reply::Announced(Outcome::Done)) => {
-                candidate.up.push(Request::Look);
-                Keeper::Looking
+            Reply::Announced(Announced::Done) => self.keep_up(party, candidacy::Event::Announced),
+            Reply::Announced(Announced::Refused) => self.keep_up(party, candidacy::Event::Refused(())),
+            // The transaction says that the lock is not held.
+            Reply::Announced(Announced::NotHeld) => self.keep_up(party, candidacy::Event::Over),
+            Reply::Announced(Announced::Contested) => self.keep_up(party, candidacy::Event::Contested),
+            Reply::Looked(found) => {
+                let genuine = found.and_then(Announcement::read);
+                let seen = genuine.zip(found.and_then(|found| found.maker));
+                let seen = seen.map(|((_, value), maker)| Seen { session: session(maker), value });
+                self.keep_up(party, candidacy::Event::Looked(seen));
             }
-            (Keeper::Announcing { replace }, Reply::KeeperFailed) => Keeper::Due { replace },
-            (Keeper::Looking, Reply::KeeperFailed) => {
-                candidate.up.push(Request::Look);
-                Keeper::Looking
+            Reply::Hidden => self.keep_up(party, candidacy::Event::Hidden),
+            // Its node goes without it.
+            Reply::Left(release, Left::InTheWay) if !stays => {
+                self.candidate(party).up.push(Request::Leave { carry: false, release });
             }
-            (Keeper::Looking, Reply::Looked(found)) => {
-                let ours = found.is_some_and(|found| {
-                    found.maker == Some(party) && found.version == 0 && found.value == candidate.value
-                });
-                if ours { Keeper::Watching } else { Keeper::Due { replace: found.is_some() } }
-            }
-            // The keeper has been stopped meanwhile.
-            (keeper, _) => keeper,
-        };
-    }
-
-    fn leaving_hears(&mut self, party: Party, reply: Reply) {
-        let leaves = self.is(Mutant::LeavesItsAnnouncement);
-        let trusts = self.is(Mutant::TakesAMissingNodeForAResignation);
-        let candidate = self.candidate(party);
-        let announced = candidate.value > 0;
-        let (next, request) = match (candidate.leaving, reply) {
-            (Leaving::Whole, Reply::Left(Outcome::Done)) => (Leaving::Done, None),
-            (Leaving::Whole, Reply::Left(Outcome::Missing)) => {
-                (Leaving::Bare, Some(Request::Leave { carry: false }))
-            }
-            (Leaving::Bare, Reply::Left(Outcome::Done)) if leaves || !announced => (Leaving::Done, None),
-            (Leaving::Whole | Leaving::Bare, Reply::Left(Outcome::Gone)) if leaves || !announced => {
-                (Leaving::Done, None)
-            }
-            (Leaving::Bare, Reply::Left(Outcome::Done)) | (_, Reply::Left(Outcome::Gone)) => {
-                (Leaving::Reading, Some(Request::Read))
-            }
-            (Leaving::Whole | Leaving::Bare | Leaving::Recovering, Reply::LeavingFailed) => {
-                (Leaving::Recovering, Some(Request::Recover))
-            }
-            (Leaving::Recovering, Reply::Recovered(true)) => {
-                let carry = announced && !leaves;
-                (if carry { Leaving::Whole } else { Leaving::Bare }, Some(Request::Leave { carry }))
-            }
-            // The release may have taken effect, or somebody has deleted the node, and not the announcement.
-            (Leaving::Recovering, Reply::Recovered(false)) => {
-                (self.witness)(Witness::ReleaseFoundDone);
-                match announced && !leaves && !trusts {
-                    true => (Leaving::Reading, Some(Request::Read)),
-                    false => (Leaving::Done, None),
+            Reply::Left(_, Left::InTheWay) => {}
+            Reply::Left(release, left) => {
+                if left == Left::Together {
+                    self.accompany(party, companion::Event::WentAlong);
                 }
+                let event = if release { Event::Released(left != Left::Missing) } else { Event::Deleted };
+                self.contend(party, event);
             }
-            (Leaving::Reading, Reply::Read(Some(found))) if candidate.ours(party, found) => {
-                (Leaving::Deleting, Some(Request::Delete { version: found.version }))
+            Reply::Recovered(found) => {
+                let token = self.candidate(party).token;
+                let own = Own { place: Place::exclusive(token as i32), czxid: token };
+                self.contend(party, Event::Recovered(found.then_some(own)));
             }
-            (Leaving::Reading, Reply::Read(_)) | (Leaving::Deleting, Reply::Deleted) => (Leaving::Done, None),
-            (Leaving::Reading | Leaving::Deleting, Reply::LeavingFailed | Reply::Written) => {
-                (Leaving::Reading, Some(Request::Read))
+            Reply::Read(found) => {
+                self.candidate(party).read = found.map_or(0, |found| found.zxid);
+                let seen = found.map(|found| companion::Seen {
+                    session: found.maker.map_or(-1, session),
+                    token: Some(found.token),
+                    version: found.version.into(),
+                });
+                self.accompany(party, companion::Event::Seen(seen));
             }
-            (leaving, _) => (leaving, None),
-        };
-        let candidate = self.candidate(party);
-        candidate.leaving = next;
-        candidate.up.extend(request);
+            Reply::Deleted => self.accompany(party, companion::Event::Deleted),
+            Reply::Written => self.accompany(party, companion::Event::Changed),
+        }
     }
 
     pub(crate) fn break_connection(&mut self, party: Party) {
         self.world.faults.breaks -= 1;
         let candidate = self.candidate(party);
         candidate.disconnected = true;
-        (candidate.watches, candidate.dirty) = (false, false);
-        let up = std::mem::take(&mut candidate.up);
-        let writes = up.into_iter().filter(|request| {
-            matches!(request, Request::Announce { .. } | Request::Leave { .. } | Request::Delete { .. })
-        });
-        candidate.strays = writes.collect();
+        (candidate.watches, candidate.dirty, candidate.withheld) = (false, false, false);
+        candidate.strays = std::mem::take(&mut candidate.up);
+        candidate.strays.retain(|request| request.is_write());
         candidate.down.clear();
+        let (leaves, takes_back) =
+            (candidate.stage == Stage::Gone && candidate.contender.is_some(), candidate.takes_back);
         match candidate.keeper {
-            Keeper::Announcing { .. } | Keeper::Looking => candidate.down.push(Reply::KeeperFailed),
-            Keeper::Watching => {
-                candidate.keeper = Keeper::Looking;
-                candidate.down.push(Reply::KeeperFailed);
-            }
-            Keeper::Off | Keeper::Due { .. } | Keeper::Stopped => {}
+            Keeper::Announcing | Keeper::Looking => self.keep_up(party, candidacy::Event::Unanswered),
+            Keeper::Waiting => self.keep_up(party, candidacy::Event::Doubted),
+            Keeper::Off | Keeper::Settling | Keeper::Pausing => {}
         }
-        if !matches!(candidate.leaving, Leaving::No | Leaving::Done) {
-            candidate.down.push(Reply::LeavingFailed);
+        if leaves {
+            (self.witness)(Witness::ReleaseUnanswered);
+            self.contend(party, Event::Unanswered);
+        }
+        if takes_back {
+            self.accompany(party, companion::Event::Unanswered);
         }
     }
+}
 
-    /// The session ends, with its node and its announcement.
-    pub(crate) fn expire(&mut self, party: Party) {
-        (self.witness)(Witness::Expired);
-        self.world.zxid += 1;
-        self.world.queue.retain(|(owner, _)| *owner != party);
-        if self.world.announcement.is_some_and(|found| found.maker == Some(party)) {
-            self.world.change(None, 1);
-        }
-        let candidate = self.candidate(party);
-        *candidate = Candidate { stage: Stage::Gone, expired: true, lapsed: true, ..Candidate::default() };
-        candidate.leaving = Leaving::Done;
+impl Candidate {
+    fn newest(&self) -> Proclamation<Told> {
+        Proclamation { number: self.proclaimed.into(), value: (self.token, self.proclaimed) }
     }
+}
+
+fn session(party: Party) -> i64 {
+    party as i64
 }

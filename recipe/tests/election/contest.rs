@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use crate::candidate::{Keeper, Leaving};
+use crate::candidate::Candidate;
 use crate::exploration;
 use crate::onlooker::Onlooker;
 use crate::run::Step;
@@ -14,6 +14,8 @@ pub(crate) const FORWARD: &str = "the tokens that the observer is told never go 
 pub(crate) const GENUINE: &str = "what the observer is told was announced by that leader";
 pub(crate) const TRUE: &str = "an observer with a connection has been told the truth in the end";
 pub(crate) const CLEAN: &str = "no announcement is left without a leader";
+pub(crate) const HONEST: &str = "a leader is told of no announcement that was not made";
+pub(crate) const STUCK: &str = "nobody is stuck";
 pub(crate) const SHOWN: &str = "a leader is announced in the end";
 
 type Contest = exploration::Contest<Setup>;
@@ -47,6 +49,7 @@ impl exploration::Setup for Setup {
                 !matches!(world.breach, Some(Breach::AnnouncedWithoutLeading | Breach::TwoLeaders))
             }),
             Contest::always(OWN, |_, world| world.breach != Some(Breach::TookAnothersAnnouncement)),
+            Contest::always(HONEST, |_, world| world.breach != Some(Breach::ToldTooEarly)),
             Contest::always(FORWARD, |_, world| world.breach != Some(Breach::ToldALowerToken)),
             Contest::always(GENUINE, |_, world| world.breach != Some(Breach::ToldAForgery)),
             Contest::always(TRUE, |_, world| {
@@ -61,17 +64,13 @@ impl exploration::Setup for Setup {
                 let mut leaders =
                     world.candidates.iter().enumerate().filter(|(_, candidate)| candidate.leads());
                 let shown = leaders.all(|(party, leader)| {
-                    let (maker, value) = (Some(party), leader.value);
+                    let (maker, value) = (Some(party), leader.proclaimed);
                     world.announcement.is_some_and(|it| (it.maker, it.value, it.version) == (maker, value, 0))
                 });
                 shown || goes_on(world)
             }),
-            Contest::always("nobody is stuck", |_, world| {
-                let done = world.candidates.iter().all(|candidate| {
-                    matches!(candidate.leaving, Leaving::No | Leaving::Done)
-                        && !matches!(candidate.keeper, Keeper::Announcing { .. } | Keeper::Looking)
-                });
-                done || goes_on(world)
+            Contest::always(STUCK, |_, world| {
+                world.candidates.iter().all(Candidate::is_at_rest) || goes_on(world)
             }),
             Contest::sometimes("a leader is announced", |_, world| !world.announced.is_empty()),
         ]

@@ -1,22 +1,33 @@
 //! The steps: which are possible, and what each does.
 
-use crate::candidate::{Keeper, Leaving, Reply, Request, Stage};
+use zklock_recipe::candidacy::Event;
+
+use crate::candidate::{Keeper, Stage};
 use crate::onlooker::Word;
-use crate::world::{Announcement, Party, Setup, Witness, World};
+use crate::server::{Reply, Request};
+use crate::world::{Announcement, Mutant, Party, Setup, Witness, World};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     Enqueue(Party),
     Grant(Party),
-    Announce(Party),
     Proclaim(Party),
     Leave(Party),
-    /// A candidate hears that its node is gone.
+    /// A candidate hears that its node is gone, or that somebody has written to it.
     Told(Party),
     Serve(Party),
+    /// As that, and the server refuses it.
+    Refuse(Party),
     Hear(Party),
-    /// The keeper's watch has fired.
-    LookAgain(Party),
+    /// A leader has led for a while.
+    Settled(Party),
+    Paused(Party),
+    /// A candidate hears that its announcement has changed.
+    Changed(Party),
+    /// The server withholds that.
+    Withhold(Party),
+    /// Nothing was heard for long.
+    Doubt(Party),
     Break(Party),
     Reconnect(Party),
     ApplyStray(Party),
@@ -30,6 +41,7 @@ pub(crate) enum Step {
         behind: bool,
     },
     Evict(Party),
+    Touch(Party),
     DeleteAnnouncement,
     WriteAnnouncement,
     ForgeAnnouncement,
@@ -47,11 +59,14 @@ impl Step {
             Self::ReconnectOnlooker { behind } => behind,
             Self::Enqueue(_)
             | Self::Proclaim(_)
+            | Self::Refuse(_)
+            | Self::Withhold(_)
             | Self::Break(_)
             | Self::ApplyStray(_)
             | Self::Lapse(_)
             | Self::CutOnlooker
             | Self::Evict(_)
+            | Self::Touch(_)
             | Self::DeleteAnnouncement
             | Self::WriteAnnouncement
             | Self::ForgeAnnouncement => true,
@@ -76,25 +91,38 @@ impl World {
                 }
                 Stage::Holding => {
                     steps.push(Step::Leave(party));
-                    let is_due = matches!(candidate.keeper, Keeper::Due { .. });
-                    if is_due && candidate.leads() && !candidate.disconnected {
-                        steps.push(Step::Announce(party));
-                    }
                     if candidate.leads() && faults.proclamations > 0 {
                         steps.push(Step::Proclaim(party));
                     }
-                    if !exists && !candidate.disconnected {
+                    if !self.is_held(party) && !candidate.disconnected {
                         steps.push(Step::Told(party));
                     }
-                    let wants = candidate.keeper == Keeper::Watching && candidate.leads();
-                    if candidate.dirty && wants && !candidate.disconnected {
-                        steps.push(Step::LookAgain(party));
-                    }
                 }
-                Stage::Lost | Stage::Gone => {}
+                Stage::Lost => steps.push(Step::Leave(party)),
+                Stage::Gone => {}
             }
-            if !candidate.up.is_empty() && !candidate.disconnected {
+            match candidate.keeper {
+                Keeper::Settling => steps.push(Step::Settled(party)),
+                Keeper::Pausing => steps.push(Step::Paused(party)),
+                Keeper::Waiting => {
+                    steps.extend(candidate.dirty.then_some(Step::Changed(party)));
+                    steps.extend(candidate.is_stale().then_some(Step::Doubt(party)));
+                }
+                Keeper::Off | Keeper::Announcing | Keeper::Looking => {}
+            }
+            if candidate.dirty && faults.silences > 0 {
+                steps.push(Step::Withhold(party));
+            }
+            if let Some(first) = candidate.up.first()
+                && !candidate.disconnected
+            {
                 steps.push(Step::Serve(party));
+                let may_be_refused = match first {
+                    Request::Announce { .. } => true,
+                    Request::Look(_) => self.announcement.is_some(),
+                    _ => false,
+                };
+                steps.extend((may_be_refused && faults.refusals > 0).then_some(Step::Refuse(party)));
             }
             if !candidate.down.is_empty() {
                 steps.push(Step::Hear(party));
@@ -116,6 +144,9 @@ impl World {
             }
             if faults.evictions > 0 && exists {
                 steps.push(Step::Evict(party));
+            }
+            if faults.touches > 0 && exists && candidate.stage == Stage::Holding {
+                steps.push(Step::Touch(party));
             }
         }
         let onlooker = &self.onlooker;
@@ -172,32 +203,55 @@ pub(crate) struct Run<'a, W> {
 }
 
 impl<W: Fn(Witness)> Run<'_, W> {
+    fn reply(&mut self, party: Party, reply: Reply) {
+        if self.setup.prompt {
+            self.hear(party, reply);
+        } else {
+            self.world.candidates[party].down.push(reply);
+        }
+    }
+
     fn take(&mut self, step: Step) {
         match step {
             Step::Enqueue(party) => self.enqueue(party),
             Step::Grant(party) => self.grant(party),
-            Step::Announce(party) => self.announce(party),
             Step::Proclaim(party) => self.proclaim(party),
             Step::Leave(party) => self.leave(party),
             Step::Told(party) => self.told(party),
             Step::Serve(party) => {
                 let request = self.world.candidates[party].up.remove(0);
                 let reply = self.serve(party, request);
-                if self.setup.prompt {
-                    self.hear(party, reply);
-                } else {
-                    self.world.candidates[party].down.push(reply);
-                }
+                self.reply(party, reply);
+            }
+            Step::Refuse(party) => {
+                let request = self.world.candidates[party].up.remove(0);
+                let reply = self.refuse(party, request);
+                self.reply(party, reply);
             }
             Step::Hear(party) => {
                 let reply: Reply = self.world.candidates[party].down.remove(0);
                 self.hear(party, reply);
             }
-            Step::LookAgain(party) => {
-                let candidate = &mut self.world.candidates[party];
-                candidate.keeper = Keeper::Looking;
-                candidate.up.push(Request::Look);
+            Step::Settled(party) => self.keep_up(party, Event::Settled),
+            Step::Paused(party) => self.keep_up(party, Event::Paused),
+            Step::Changed(party) => {
+                self.world.candidates[party].dirty = false;
+                self.keep_up(party, Event::Changed);
             }
+            Step::Withhold(party) => {
+                self.world.faults.silences -= 1;
+                (self.witness)(Witness::Withheld);
+                let candidate = &mut self.world.candidates[party];
+                (candidate.dirty, candidate.withheld) = (false, true);
+            }
+            // It takes the watch for one that stands.
+            Step::Doubt(party)
+                if self.is(Mutant::TrustsALongSilence) || self.is(Mutant::ForgetsThatItsOwnWatchIsLost) =>
+            {
+                let candidate = &mut self.world.candidates[party];
+                (candidate.watches, candidate.withheld) = (true, false);
+            }
+            Step::Doubt(party) => self.keep_up(party, Event::Doubted),
             Step::Break(party) => self.break_connection(party),
             Step::Reconnect(party) => {
                 // A quorum write opens the connection: what was sent before has taken effect, or never will.
@@ -212,9 +266,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Step::Lapse(party) => {
                 self.world.faults.lapses -= 1;
-                let candidate = &mut self.world.candidates[party];
-                candidate.lapsed = true;
-                candidate.keeper = Keeper::Off;
+                self.world.candidates[party].lapsed = true;
+                self.lose(party);
             }
             Step::Expire(party) => self.expire(party),
             Step::Replicate => self.replicate(),
@@ -227,9 +280,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.world.zxid += 1;
                 self.world.queue.retain(|(owner, _)| *owner != party);
                 if self.world.candidates[party].stage == Stage::Queued {
-                    let candidate = &mut self.world.candidates[party];
-                    (candidate.stage, candidate.leaving) = (Stage::Gone, Leaving::Done);
+                    self.displace(party);
                 }
+            }
+            Step::Touch(party) => {
+                (self.witness)(Witness::Touched);
+                self.world.faults.touches -= 1;
+                self.world.zxid += 1;
+                self.world.touched = Some(party);
             }
             Step::DeleteAnnouncement => {
                 self.world.faults.deletions -= 1;

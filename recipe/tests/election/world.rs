@@ -35,12 +35,18 @@ pub(crate) struct Faults {
     pub(crate) proclamations: u8,
     /// Candidates that an operator deletes from the queue.
     pub(crate) evictions: u8,
+    /// Nodes of holders that an operator writes to.
+    pub(crate) touches: u8,
     /// Announcements that an operator deletes.
     pub(crate) deletions: u8,
     /// Announcements that an operator writes to.
     pub(crate) writes: u8,
     /// Announcements that an operator makes.
     pub(crate) forgeries: u8,
+    /// Announcements and looks that a server refuses, as an ACL says at that moment.
+    pub(crate) refusals: u8,
+    /// Changes that a server withholds from a candidate, because the session may not read the announcement at that moment.
+    pub(crate) silences: u8,
 }
 
 /// A rule that a candidate or the observer breaks.
@@ -52,12 +58,36 @@ pub(crate) enum Mutant {
     LeavesItsAnnouncement,
     /// Takes an announcement that is there for a reason not to announce itself.
     IsStoppedByALeftover,
+    /// Makes its announcement again once, and then no more.
+    GivesUpAfterTheFirstDisturbance,
+    /// Announces nothing more once a server has refused it.
+    GivesUpWhenRefused,
+    /// Waits for a reply that nobody gives.
+    StopsAtSilence,
+    /// Takes an announcement that was not answered for one that is made.
+    TakesUnknownForAnnounced,
+    /// Takes the reply to a proclamation for that to a later one.
+    TakesTheReplyToAnOlderProclamation,
+    /// Forgets what was proclaimed while it waited for a reply.
+    ForgetsAProclamation,
+    /// Does not watch its announcement again on the next connection.
+    ForgetsThatItsOwnWatchIsLost,
+    /// Does not look again after a long silence.
+    TrustsALongSilence,
     /// Does not look after its announcement.
     IgnoresItsAnnouncement,
     /// Does not take its announcement back when its own node was deleted.
     ForgetsItsAnnouncement,
     /// Does not look for its announcement when it finds its node gone after a release whose reply was lost.
     TakesAMissingNodeForAResignation,
+    /// Waits with its end until its announcement can go along.
+    StaysWithItsAnnouncement,
+    /// Takes back any announcement that it finds.
+    TakesBackWhatIsNotIts,
+    /// Does not take its announcement back if somebody has written to it.
+    LeavesWhatWasWrittenTo,
+    /// Takes its announcement back by one try.
+    TakesBackOnce,
     /// Takes the announcement along when it gives up, though it is another's.
     TakesAnothersAnnouncement,
     /// An observer that reads before it watches.
@@ -79,8 +109,10 @@ pub(crate) enum Breach {
     AnnouncedWithoutLeading,
     /// A candidate announced itself while another one's guard was valid.
     TwoLeaders,
-    /// A candidate that gave up, or resigned, took another's announcement along.
+    /// A candidate that gave up, or resigned, took another's announcement along, or deleted it though it had read whose it is.
     TookAnothersAnnouncement,
+    /// A leader was told of an announcement that was not made.
+    ToldTooEarly,
     /// The observer was told a token that is lower than one before.
     ToldALowerToken,
     /// The observer was told what no leader has announced.
@@ -102,6 +134,11 @@ pub(crate) enum Witness {
     RetractedAnothers,
     AnnouncementRefusedByTheCheck,
     StrayApplied,
+    Refused,
+    Hidden,
+    Withheld,
+    ReleaseUnanswered,
+    Touched,
     ReleaseFoundDone,
     Expired,
     ToldSomebody,
@@ -161,6 +198,8 @@ pub(crate) struct World {
     pub(crate) zxid: i64,
     /// The candidates' nodes, the first one first, with their tokens.
     pub(crate) queue: Vec<(Party, i64)>,
+    /// Whose node somebody has written to.
+    pub(crate) touched: Option<Party>,
     pub(crate) announcement: Option<Announcement>,
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) onlooker: Onlooker,
@@ -175,6 +214,7 @@ impl World {
         Self {
             zxid: 0,
             queue: Vec::new(),
+            touched: None,
             announcement: None,
             candidates: vec![Candidate::default(); setup.candidates],
             onlooker: if setup.observed { Onlooker::new() } else { Onlooker::nobody() },
@@ -186,6 +226,11 @@ impl World {
 
     pub(crate) fn node(&self, party: Party) -> Option<i64> {
         self.queue.iter().find(|(owner, _)| *owner == party).map(|(_, token)| *token)
+    }
+
+    /// Whether the candidate's node is there as the candidate has made it.
+    pub(crate) fn is_held(&self, party: Party) -> bool {
+        self.node(party).is_some() && self.touched != Some(party)
     }
 
     /// Changes the announcement, in a transaction that has begun.

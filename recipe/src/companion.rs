@@ -1,0 +1,117 @@
+//! A companion: a node that a holder makes beside its own one, and that goes with it.
+//!
+//! Every end of the hold takes the companion along. The transaction that removes the holder's own node deletes it, whosever it is:
+//! while our node is there, nobody else can have made one. If our node goes otherwise, or without its companion, the companion is
+//! read, and deleted if it is ours.
+//!
+//! ```text
+//!   Kept --- our node has gone without it ---> Read ---> Delete ---> gone
+//!     |                                         ^ |        | somebody has written to it; nobody answers
+//!     |                                         +-|--------+
+//!     +--- it went along --> gone                 +--- it is not ours, or not there --> gone
+//! ```
+//!
+//! The deletion names a version, because ZooKeeper knows nothing else, and the next holder's companion has the same name and version.
+//! If that one is made between the read and the deletion, it is deleted. Its maker keeps it up, and makes another one.
+
+/// The companion of one holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Companion {
+    /// The holder's session, and its token.
+    session: i64,
+    token: i64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// The holder has made it, or may do so at any time.
+    Kept,
+    /// `Read` is out.
+    Reading,
+    /// `Delete` is out.
+    Deleting,
+    /// It is there no more, or it is not ours.
+    Gone,
+}
+
+/// A companion, as a server shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// The session that has made it.
+    pub session: i64,
+    /// The token that it names, if it names one.
+    pub token: Option<i64>,
+    /// How often somebody has written to it. Holders do not.
+    pub version: i32,
+}
+
+/// One input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The transaction that removed our own node has deleted it.
+    WentAlong,
+    /// Our own node has gone without it, or is not ours alone any more.
+    Left,
+    /// Reply to `Read`.
+    Seen(Option<Seen>),
+    /// Reply to `Delete`: it is gone, no matter who deleted it.
+    Deleted,
+    /// Reply to `Delete`: somebody has written to it.
+    Changed,
+    /// The server refused the last request.
+    Refused,
+    /// The last request was not answered. It may have taken effect.
+    Unanswered,
+}
+
+/// One output. One event answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// Read the companion.
+    Read,
+    /// Delete it, if it has this version.
+    Delete(i32),
+}
+
+impl Companion {
+    /// Makes the companion of a holder in this session, with this token.
+    pub fn new(session: i64, token: i64) -> Self {
+        Self { session, token, state: State::Kept }
+    }
+
+    /// Whether it is to go along with our own node.
+    pub fn goes_along(&self) -> bool {
+        self.state != State::Gone
+    }
+
+    /// Takes in one event, and returns the command that follows from it, if any.
+    pub fn handle(&mut self, event: Event) -> Option<Command> {
+        use State::{Deleting, Gone, Kept, Reading};
+        let (state, command) = match (self.state, event) {
+            (Kept, Event::Left) | (Deleting, Event::Changed) | (Reading | Deleting, Event::Unanswered) => {
+                (Reading, Some(Command::Read))
+            }
+            (Reading, Event::Seen(Some(seen))) if self.is_ours(seen) => {
+                (Deleting, Some(Command::Delete(seen.version)))
+            }
+            (_, Event::WentAlong)
+            | (Reading, Event::Seen(_))
+            | (Deleting, Event::Deleted)
+            // Nothing more can be done.
+            | (Reading | Deleting, Event::Refused) => (Gone, None),
+            (state, _) => (state, None),
+        };
+        self.state = state;
+        command
+    }
+
+    /// If somebody has written to it, its data says nothing. It may be that of another contender of our session then, which makes it
+    /// anew.
+    fn is_ours(&self, seen: Seen) -> bool {
+        seen.session == self.session && (seen.version != 0 || seen.token == Some(self.token))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! A holder's [companion](recipe::Companion), and the requests that take it back.
+
+use std::sync::{Mutex, PoisonError};
+
+use zklock_recipe::companion::{self as recipe, Command, Event, Seen};
+use zookeeper_client::{Client, Error};
+
+use super::reply::failure;
+use crate::node::LeaderData;
+
+/// The companion of a holder. Its contender, and the requests that remove the contender's node, share it.
+pub(crate) struct Companion {
+    pub(crate) path: String,
+    machine: Mutex<recipe::Companion>,
+}
+
+impl Companion {
+    pub(crate) fn new(path: String, session: i64, token: i64) -> Self {
+        Self { path, machine: Mutex::new(recipe::Companion::new(session, token)) }
+    }
+
+    pub(crate) fn handle(&self, event: Event) -> Option<Command> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner).handle(event)
+    }
+
+    /// Whether it is to go along with the holder's own node.
+    pub(super) fn goes_along(&self) -> bool {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner).goes_along()
+    }
+}
+
+/// Reads the companion at `path`.
+pub(crate) async fn read_companion(client: &Client, path: &str) -> Event {
+    match client.get_data(path).await {
+        Ok((data, stat)) => Event::Seen(Some(Seen {
+            session: stat.ephemeral_owner,
+            token: LeaderData::decode(&data).map(|data| data.token),
+            version: stat.version,
+        })),
+        Err(Error::NoNode) => Event::Seen(None),
+        Err(error) => unmet(error),
+    }
+}
+
+/// Deletes the companion at `path`, if it has this version.
+pub(crate) async fn delete_companion(client: &Client, path: &str, version: i32) -> Event {
+    match client.delete(path, Some(version)).await {
+        Ok(()) | Err(Error::NoNode) => Event::Deleted,
+        Err(Error::BadVersion) => Event::Changed,
+        Err(error) => unmet(error),
+    }
+}
+
+/// If the session is over, no request is answered any more, and the companion goes with it.
+fn unmet(error: Error) -> Event {
+    match failure(error) {
+        zklock_recipe::Event::Unanswered => Event::Unanswered,
+        _ => Event::Refused,
+    }
+}
