@@ -36,8 +36,12 @@
 //!    lies idle for its time and two looks at most.
 //! 8. While a task that is not absent is in line, the process contends, or has a hold, be it one that is ending.
 
+mod allowance;
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+pub use allowance::Allowance;
 
 /// A task's place in line. The lower one came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use zklock_recipe::{Half, HoldNumber, Left, Stage, Step, Ticket, Turned};
+use zklock_recipe::{Allowance, HoldNumber, Left, Stage, Step, Ticket, Turned};
 
 use super::in_use::InUse;
 use crate::guard::Guard;
@@ -115,7 +115,7 @@ impl Line {
 
     /// Offers a hold that was just granted.
     fn offer(self: &Arc<Self>, guard: Guard) -> (HoldNumber, Arc<Turn>) {
-        let half = if self.share() / 2 > 2 * PATIENCE { Half::Long } else { Half::Short };
+        let half = self.allowance().half();
         let mut state = self.state();
         let hold = state.stage.begin();
         let first = state.begin(self, hold, &guard);
@@ -149,24 +149,13 @@ impl Line {
         self.take(state, step);
     }
 
-    /// For how long a hold may be offered and not taken: the budget's time, and half a session timeout at most, as for each
-    /// acquisition that nobody polls.
-    fn share(&self) -> Duration {
-        self.time().min(self.lock.succession().patience())
+    fn allowance(&self) -> Allowance {
+        let patience = self.lock.succession().patience();
+        Allowance { time: self.budget.time, patience, pace: PATIENCE }
     }
 
-    fn time(&self) -> Duration {
-        self.budget.time.max(2 * PATIENCE)
-    }
-
-    /// How much is left of the time for which a hold may be offered and not taken.
     fn left(&self, state: &State) -> Left {
-        let share = self.share();
-        match state.idle.elapsed() {
-            idle if idle >= share || state.began.elapsed() >= self.time() => Left::Nothing,
-            idle if idle >= share / 2 => Left::LessThanHalf,
-            _ => Left::Half,
-        }
+        self.allowance().left(state.began.elapsed(), state.idle.elapsed())
     }
 
     /// Whether the lease lets the hold that is offered be handed on.
