@@ -114,4 +114,4 @@ pub use machine::{Arrival, Machine, Patience, Takeover};
 pub use observer::{Footing, Instruction, Observation, Observer, Stamp};
 pub use path_kind::{OtherKind, PathKind, Signs};
 pub use permits::{Misfit, Ruling, Stock, Wish, rule};
-pub use stage::{Half, HoldNumber, Left, Stage, Step, Ticket, Turned};
+pub use stage::{Allowance, Half, HoldNumber, Left, Stage, Step, Ticket, Turned};

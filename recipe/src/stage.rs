@@ -1,7 +1,8 @@
-//! The local stage: the tasks of one process that want one lock, in line for the one contender that the process has.
+//! The local stage: the tasks of one process that want one lock, in line for the one contender that the process has. While a
+//! hold is offered, its guard is here. A task that takes it, a look or a loss takes the guard out again.
 //!
 //! ```text
-//!            arrive                  granted                   poll
+//!             poll                   granted                   poll
 //!   Nothing --------> Contending -----------------> Offered ----------> Taken
 //!     ^                    |                        ^    |                |  passed, within the budget
 //!     |      nobody waits  |                        +----|----------------+
@@ -35,8 +36,12 @@
 //!    lies idle for its time and two looks at most.
 //! 8. While a task that is not absent is in line, the process contends, or has a hold, be it one that is ending.
 
+mod allowance;
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+pub use allowance::Allowance;
 
 /// A task's place in line. The lower one came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,12 +51,15 @@ pub struct Ticket(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HoldNumber(u64);
 
-/// The tasks of one process that want one lock. `W` is how a task is woken.
+/// The tasks of one process that want one lock. `W` is how a task is woken, `G` the guard of a hold, and `E` why an acquisition
+/// failed. No guard is dropped here, because that may come back to the stage.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Stage<W> {
+pub struct Stage<W, G, E> {
     line: BTreeMap<Ticket, Waiter<W>>,
+    /// Those that have not been told yet that their acquisition failed.
+    failed: BTreeMap<Ticket, E>,
     arrived: u64,
-    has: Has,
+    has: Has<G>,
     hold: HoldNumber,
     /// How many times each hold may be passed on.
     budget: u32,
@@ -102,13 +110,14 @@ pub enum Half {
 }
 
 /// What the process has of the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Has {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Has<G> {
     Nothing,
     /// A contender in ZooKeeper's queue.
     Contending,
     /// A hold, which this task may take. It opens with this task if that one is late.
     Offered {
+        guard: G,
         to: Ticket,
         looked_at: bool,
         opens: bool,
@@ -122,7 +131,7 @@ enum Has {
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[must_use]
-pub enum Step<W> {
+pub enum Step<W, G> {
     /// Nothing.
     Nothing,
     /// Leave ZooKeeper's queue, unless somebody is [wanted](Stage::retire) by then.
@@ -130,106 +139,115 @@ pub enum Step<W> {
     /// Wake this task: the hold is offered to it.
     Wake(W),
     /// Release the hold that was offered, or was to be passed on.
-    Release,
+    Release(G),
 }
 
 /// The outcome of a poll.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Turned {
-    /// The task has the hold, and left the line.
-    Yours,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[must_use]
+pub enum Turned<G, E> {
+    /// The task has the hold, and left the line. If the hold is lost by now, the next poll puts the task back to its place.
+    Yours(G),
     /// The task waits.
     Waits,
     /// The task waits, and the process is to contend.
     Contend,
     /// The task is not in line any more: the acquisition [failed](Stage::fail).
-    Failed,
+    Failed(E),
 }
 
-impl<W: Clone> Stage<W> {
+impl<W: Clone, G, E: Clone> Stage<W, G, E> {
     /// Makes an empty stage. A hold may be passed on `budget` times.
     pub fn new(budget: u32) -> Self {
-        let (line, has, hold) = (BTreeMap::new(), Has::Nothing, HoldNumber::default());
-        Self { line, arrived: 0, has, hold, budget, left: 0 }
+        let (line, failed, hold) = (BTreeMap::new(), BTreeMap::new(), HoldNumber::default());
+        Self { line, failed, arrived: 0, has: Has::Nothing, hold, budget, left: 0 }
     }
 
-    /// Puts a task at the end of the line. Returns true if the process is to contend.
-    pub fn arrive(&mut self, caller: W) -> (Ticket, bool) {
-        let ticket = Ticket(self.arrived);
+    /// Gives a task the place at the end of the line. Its first poll takes it.
+    pub fn arrive(&mut self) -> Ticket {
         self.arrived += 1;
-        self.line.insert(ticket, Waiter::new(caller));
-        (ticket, self.contends())
+        Ticket(self.arrived)
     }
 
     /// Whether a task may try to acquire the lock: the process has nothing of it and nobody waits. Those who come meanwhile
     /// contend, because nobody may poll the task that tries.
     pub fn is_free(&self) -> bool {
-        self.has == Has::Nothing && self.line.is_empty()
+        matches!(self.has, Has::Nothing) && self.line.is_empty()
     }
 
     /// A task that tried has the lock. `None` if the process contends by now, or has another hold: then this one is
     /// that task's own, and is not passed on.
     pub fn tried(&mut self) -> Option<HoldNumber> {
-        if self.has != Has::Nothing {
+        if !matches!(self.has, Has::Nothing) {
             return None;
         }
-        self.begin_hold();
         self.has = Has::Taken;
-        Some(self.hold)
+        Some(self.begin())
     }
 
-    /// A task looks whether its turn has come.
-    pub fn poll(&mut self, ticket: Ticket, caller: W) -> Turned {
-        let Some(waiter) = self.line.get_mut(&ticket) else { return Turned::Failed };
-        if matches!(self.has, Has::Offered { to, .. } if to == ticket) {
-            self.line.remove(&ticket);
-            self.has = Has::Taken;
-            return Turned::Yours;
+    /// A task looks whether its turn has come. If it is not in line, it takes its place there.
+    pub fn poll(&mut self, ticket: Ticket, caller: W) -> Turned<G, E> {
+        if let Some(error) = self.failed.remove(&ticket) {
+            return Turned::Failed(error);
         }
-        (waiter.caller, waiter.absent) = (caller, false);
+        if let Some(guard) = self.withdraw(ticket) {
+            self.has = Has::Taken;
+            self.line.remove(&ticket);
+            return Turned::Yours(guard);
+        }
+        match self.line.get_mut(&ticket) {
+            Some(waiter) => (waiter.caller, waiter.absent) = (caller, false),
+            None => {
+                self.line.insert(ticket, Waiter::new(caller));
+            }
+        }
         if self.contends() { Turned::Contend } else { Turned::Waits }
     }
 
-    /// Puts a task back to its place in line, because the hold that it has just taken is lost. Returns true if the process is to
-    /// contend.
-    pub fn put_back(&mut self, ticket: Ticket, caller: W) -> bool {
-        self.line.insert(ticket, Waiter::new(caller));
-        self.contends()
+    /// A task leaves the line, when so much time is `left`. `lasts` says whether the lease lets an offer be handed on.
+    pub fn leave(&mut self, ticket: Ticket, left: Left, lasts: bool) -> Step<W, G> {
+        self.failed.remove(&ticket);
+        self.line.remove(&ticket);
+        match self.withdraw(ticket) {
+            Some(guard) => self.hand_on(guard, lasts && left != Left::Nothing),
+            None if matches!(self.has, Has::Contending) && !self.is_wanted() => Step::GiveUp,
+            None => Step::Nothing,
+        }
     }
 
-    /// A task leaves the line. `allowed` says whether an offer to it may be handed on as far as time and the lease go.
-    pub fn leave(&mut self, ticket: Ticket, allowed: bool) -> Step<W> {
-        self.line.remove(&ticket);
-        match self.has {
-            Has::Offered { to, .. } if to == ticket => self.hand_on(allowed),
-            Has::Contending if !self.is_wanted() => Step::GiveUp,
-            _ => Step::Nothing,
+    /// A hold begins. Then the contender is [granted](Self::granted) it.
+    pub fn begin(&mut self) -> HoldNumber {
+        self.hold.0 += 1;
+        self.left = self.budget;
+        for waiter in self.line.values_mut().filter(|waiter| waiter.standing == Standing::Last) {
+            waiter.pause = waiter.pause.saturating_sub(1);
+            if waiter.pause == 0 {
+                waiter.standing = Standing::Late;
+            }
         }
+        self.hold
     }
 
     /// The contender is granted the lock. Half of the hold's time is so long.
-    pub fn granted(&mut self, half: Half) -> (HoldNumber, Step<W>) {
-        self.begin_hold();
-        (self.hold, self.offer(Some(half)))
+    pub fn granted(&mut self, guard: G, half: Half) -> Step<W, G> {
+        self.offer(guard, Some(half))
     }
 
-    /// The turn of the task that has this hold is over. `allowed` says whether the hold may be passed on as far as time and
-    /// the lease go.
-    pub fn passed(&mut self, hold: HoldNumber, allowed: bool) -> Step<W> {
-        if hold != self.hold || self.has != Has::Taken {
-            return Step::Release;
+    /// The turn of the task that has this hold is over; `guard` is of the next one. `allowed` says whether the hold may be passed
+    /// on as far as time and the lease go.
+    pub fn passed(&mut self, hold: HoldNumber, guard: G, allowed: bool) -> Step<W, G> {
+        if hold != self.hold || !matches!(self.has, Has::Taken) {
+            return Step::Release(guard);
         }
-        if let Some(left) = self.left.checked_sub(1).filter(|_| allowed) {
-            self.left = left;
-            return self.hand_on(true);
-        }
-        self.hand_on(false)
+        let left = self.left.checked_sub(1).filter(|_| allowed);
+        self.left = left.unwrap_or(self.left);
+        self.hand_on(guard, left.is_some())
     }
 
-    /// Looks at the task that the hold is offered to, when so much time is `left`. `allowed` says whether the offer may be handed
-    /// on as far as the lease goes.
-    pub fn look(&mut self, left: Left, allowed: bool) -> Step<W> {
-        let Has::Offered { to, looked_at, opens } = &mut self.has else { return Step::Nothing };
+    /// Looks at the task that the hold is offered to, when so much time is `left`. `lasts` says whether the lease lets the
+    /// offer be handed on.
+    pub fn look(&mut self, left: Left, lasts: bool) -> Step<W, G> {
+        let Has::Offered { to, looked_at, opens, .. } = &mut self.has else { return Step::Nothing };
         let (to, opens, is_first) = (*to, *opens, !core::mem::replace(looked_at, true));
         let Some(Waiter { standing, absent, .. }) = self.line.get(&to) else { return Step::Nothing };
         let standing = *standing;
@@ -254,36 +272,42 @@ impl<W: Clone> Stage<W> {
                 waiter.pause = 2_u32.saturating_pow(waiter.missed);
             }
         });
-        self.hand_on(allowed && left != Left::Nothing)
-    }
-
-    /// Whether the hold is offered to a task, so that somebody must [look](Self::look).
-    pub fn is_offered(&self) -> bool {
-        matches!(self.has, Has::Offered { .. })
-    }
-
-    /// The hold is released, or lost. Returns true if the process is to contend again.
-    pub fn over(&mut self, hold: HoldNumber) -> bool {
-        if hold == self.hold && matches!(self.has, Has::Offered { .. } | Has::Taken | Has::Ending) {
-            self.has = Has::Nothing;
-            return self.contends();
+        match self.withdraw(to) {
+            Some(guard) => self.hand_on(guard, lasts && left != Left::Nothing),
+            None => Step::Nothing,
         }
-        false
+    }
+
+    /// The hold that is offered to a task, if one is, so that somebody must [look](Self::look).
+    pub fn offered(&self) -> Option<&G> {
+        if let Has::Offered { guard, .. } = &self.has { Some(guard) } else { None }
+    }
+
+    /// The hold is released, or lost. Returns whether the process is to contend again, and the guard if one was offered.
+    pub fn over(&mut self, hold: HoldNumber) -> (bool, Option<G>) {
+        if hold != self.hold || matches!(self.has, Has::Nothing | Has::Contending) {
+            return (false, None);
+        }
+        let withdrawn = self.end();
+        (self.contends(), withdrawn)
     }
 
     /// The contender has left ZooKeeper's queue, or is about to. Returns false if somebody wants it after all.
     pub fn retire(&mut self) -> bool {
-        if self.has == Has::Contending && self.is_wanted() {
-            return false;
+        match self.has {
+            Has::Contending if self.is_wanted() => return false,
+            Has::Contending => self.has = Has::Nothing,
+            Has::Nothing | Has::Offered { .. } | Has::Taken | Has::Ending => {}
         }
-        self.has = Has::Nothing;
         true
     }
 
-    /// The acquisition has failed for everybody. Returns their tickets, and how they are woken.
-    pub fn fail(&mut self) -> Vec<(Ticket, W)> {
-        self.has = Has::Nothing;
-        core::mem::take(&mut self.line).into_iter().map(|(ticket, waiter)| (ticket, waiter.caller)).collect()
+    /// The acquisition has failed for everybody. Returns how they are woken, and the guard if one was offered.
+    pub fn fail(&mut self, error: &E) -> (Vec<W>, Option<G>) {
+        let withdrawn = self.end();
+        let line = core::mem::take(&mut self.line);
+        self.failed.extend(line.keys().map(|ticket| (*ticket, error.clone())));
+        (line.into_values().map(|waiter| waiter.caller).collect(), withdrawn)
     }
 
     /// Whether a task waits that is not absent.
@@ -292,35 +316,43 @@ impl<W: Clone> Stage<W> {
     }
 
     fn contends(&mut self) -> bool {
-        let contends = self.has == Has::Nothing && self.is_wanted();
+        let contends = matches!(self.has, Has::Nothing) && self.is_wanted();
         if contends {
             self.has = Has::Contending;
         }
         contends
     }
 
-    fn begin_hold(&mut self) {
-        self.hold.0 += 1;
-        self.left = self.budget;
-        for waiter in self.line.values_mut().filter(|waiter| waiter.standing == Standing::Last) {
-            waiter.pause = waiter.pause.saturating_sub(1);
-            if waiter.pause == 0 {
-                waiter.standing = Standing::Late;
+    /// The process has nothing from now on. Returns the guard that was offered, if one was.
+    fn end(&mut self) -> Option<G> {
+        match core::mem::replace(&mut self.has, Has::Nothing) {
+            Has::Offered { guard, .. } => Some(guard),
+            Has::Nothing | Has::Contending | Has::Taken | Has::Ending => None,
+        }
+    }
+
+    /// Returns the guard of the hold that is offered to this task, if it is.
+    fn withdraw(&mut self, ticket: Ticket) -> Option<G> {
+        match core::mem::replace(&mut self.has, Has::Ending) {
+            Has::Offered { guard, to, .. } if to == ticket => Some(guard),
+            before => {
+                self.has = before;
+                None
             }
         }
     }
 
     /// Offers the hold to the next task, if that is `allowed`.
-    fn hand_on(&mut self, allowed: bool) -> Step<W> {
+    fn hand_on(&mut self, guard: G, allowed: bool) -> Step<W, G> {
         if allowed {
-            return self.offer(None);
+            return self.offer(guard, None);
         }
         self.has = Has::Ending;
-        Step::Release
+        Step::Release(guard)
     }
 
     /// Offers the hold to the next task. If it begins, half of its time is so long.
-    fn offer(&mut self, half: Option<Half>) -> Step<W> {
+    fn offer(&mut self, guard: G, half: Option<Half>) -> Step<W, G> {
         let begins = half.is_some();
         let best = if begins { Standing::Late } else { Standing::Prompt };
         // A late task may be polled between the openings each time. So it need not be there when a hold opens with it. But it
@@ -331,10 +363,10 @@ impl<W: Clone> Stage<W> {
         match [best, Standing::Late, Standing::Last].into_iter().find_map(first) {
             Some((to, waiter)) => {
                 let opens = begins && waiter.standing == Standing::Late;
-                self.has = Has::Offered { to: *to, looked_at: false, opens };
+                self.has = Has::Offered { guard, to: *to, looked_at: false, opens };
                 Step::Wake(waiter.caller.clone())
             }
-            None => self.hand_on(false),
+            None => self.hand_on(guard, false),
         }
     }
 }

@@ -177,6 +177,12 @@ impl<K> Guard<K> {
         Self { turn, share: Share::Counted, holds: PhantomData }
     }
 
+    /// Undoes [`of`](Self::of): the turn does not end with this guard.
+    pub(crate) fn into_turn(mut self) -> Arc<Turn> {
+        self.share = Share::NotLast;
+        self.turn.clone()
+    }
+
     /// Returns the fencing token. Pass it to the store that the lock protects.
     pub fn token(&self) -> FencingToken {
         self.turn.token()

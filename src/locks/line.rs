@@ -1,6 +1,5 @@
 //! The tasks of this process that want the lock of one key, and what the process has of it.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use zklock_recipe::{Half, HoldNumber, Left, Stage, Step, Ticket, Turned};
+use zklock_recipe::{Allowance, HoldNumber, Left, Stage, Step, Ticket, Turned};
 
 use super::in_use::InUse;
 use crate::guard::Guard;
@@ -40,17 +39,13 @@ pub(super) struct Line {
 }
 
 struct State {
-    stage: Stage<Arc<Waker>>,
-    /// The guard that is offered to a task.
-    offered: Option<Guard>,
+    stage: Stage<Arc<Waker>, Guard, AcquireError>,
     /// When the present hold began.
     began: Instant,
     /// Since when no task has had a turn, if the hold is offered.
     idle: Instant,
     /// Whether the background task looks at the offers.
     looks: bool,
-    /// Those that have not been told yet why their acquisition failed.
-    failed: HashMap<Ticket, AcquireError>,
 }
 
 impl Line {
@@ -61,14 +56,8 @@ impl Line {
         lines: Arc<InUse<Self>>,
         key: String,
     ) -> Arc<Self> {
-        let state = State {
-            stage: Stage::new(turns),
-            offered: None,
-            began: Instant::now(),
-            idle: Instant::now(),
-            looks: false,
-            failed: HashMap::new(),
-        };
+        let state =
+            State { stage: Stage::new(turns), began: Instant::now(), idle: Instant::now(), looks: false };
         Arc::new(Self { lock, budget, state: Mutex::new(state), nudge: Notify::new(), lines, key })
     }
 
@@ -126,11 +115,11 @@ impl Line {
 
     /// Offers a hold that was just granted.
     fn offer(self: &Arc<Self>, guard: Guard) -> (HoldNumber, Arc<Turn>) {
-        let half = if self.share() / 2 > 2 * PATIENCE { Half::Long } else { Half::Short };
+        let half = self.allowance().half();
         let mut state = self.state();
-        let (hold, step) = state.stage.granted(half);
+        let hold = state.stage.begin();
         let first = state.begin(self, hold, &guard);
-        state.offered = Some(guard);
+        let step = state.stage.granted(guard, half);
         self.take(state, step);
         (hold, first)
     }
@@ -146,10 +135,7 @@ impl Line {
                 () = tokio::time::sleep(PATIENCE), if looks => self.look(),
             }
         }
-        let mut state = self.state();
-        let again = state.stage.over(hold);
-        let withdrawn = state.offered.take();
-        drop(state);
+        let (again, withdrawn) = self.state().stage.over(hold);
         // The guard is lost, so its node goes without a release.
         drop(withdrawn);
         again
@@ -157,39 +143,28 @@ impl Line {
 
     fn look(&self) {
         let mut state = self.state();
-        let (left, ample) = (self.left(&state), self.is_ample(&state));
-        let step = state.stage.look(left, ample);
-        state.looks = state.stage.is_offered();
+        let (left, lasts) = (self.left(&state), self.lasts(&state));
+        let step = state.stage.look(left, lasts);
+        state.looks = state.stage.offered().is_some();
         self.take(state, step);
     }
 
-    /// For how long a hold may be offered and not taken: the budget's time, and half a session timeout at most, as for each
-    /// acquisition that nobody polls.
-    fn share(&self) -> Duration {
-        self.time().min(self.lock.succession().patience())
+    fn allowance(&self) -> Allowance {
+        let patience = self.lock.succession().patience();
+        Allowance { time: self.budget.time, patience, pace: PATIENCE }
     }
 
-    fn time(&self) -> Duration {
-        self.budget.time.max(2 * PATIENCE)
-    }
-
-    /// How much is left of the time for which a hold may be offered and not taken.
     fn left(&self, state: &State) -> Left {
-        let share = self.share();
-        match state.idle.elapsed() {
-            idle if idle >= share || state.began.elapsed() >= self.time() => Left::Nothing,
-            idle if idle >= share / 2 => Left::LessThanHalf,
-            _ => Left::Half,
-        }
+        self.allowance().left(state.began.elapsed(), state.idle.elapsed())
     }
 
     /// Whether the lease lets the hold that is offered be handed on.
-    fn is_ample(&self, state: &State) -> bool {
-        state.offered.as_ref().is_some_and(|guard| guard.is_ample(self.budget.lease))
+    fn lasts(&self, state: &State) -> bool {
+        state.stage.offered().is_some_and(|guard| guard.is_ample(self.budget.lease))
     }
 
     /// Does what the stage says. Foreign code, and code that comes back here, runs outside the mutex.
-    fn take(&self, mut state: MutexGuard<'_, State>, step: Step<Arc<Waker>>) {
+    fn take(&self, mut state: MutexGuard<'_, State>, step: Step<Arc<Waker>, Guard>) {
         match step {
             Step::Wake(waker) => {
                 let looks = std::mem::replace(&mut state.looks, true);
@@ -199,8 +174,7 @@ impl Line {
                     self.nudge.notify_one();
                 }
             }
-            Step::Release => {
-                let guard = state.offered.take();
+            Step::Release(guard) => {
                 drop(state);
                 drop(guard);
             }
@@ -213,13 +187,9 @@ impl Line {
     }
 
     fn fail(&self, error: &AcquireError) {
-        let mut state = self.state();
-        let failed = state.stage.fail();
-        state.failed.extend(failed.iter().map(|(ticket, _)| (*ticket, error.clone())));
-        let withdrawn = state.offered.take();
-        drop(state);
+        let (wakers, withdrawn) = self.state().stage.fail(error);
         drop(withdrawn);
-        failed.into_iter().for_each(|(_, waker)| waker.wake_by_ref());
+        wakers.into_iter().for_each(|waker| waker.wake_by_ref());
     }
 }
 
@@ -249,13 +219,13 @@ impl Relay for Held {
         let ample = next.is_ample(line.budget.lease);
         let mut state = line.state();
         let allowed = ample && state.began.elapsed() < line.budget.time;
-        match state.stage.passed(self.hold, allowed) {
-            step @ Step::Wake(_) => {
-                (state.offered, state.idle) = (Some(Guard::of(next)), Instant::now());
+        match state.stage.passed(self.hold, Guard::of(next), allowed) {
+            Step::Release(guard) => Some(guard.into_turn()),
+            step => {
+                state.idle = Instant::now();
                 line.take(state, step);
                 None
             }
-            _ => Some(next),
         }
     }
 }
@@ -307,45 +277,27 @@ impl Future for Waiting {
         };
         self.waker = Some(waker.clone());
         let line = self.line.clone();
-        let mut state = line.state();
-        let contends = match self.ticket {
-            None => {
-                let (ticket, contends) = state.stage.arrive(waker);
-                drop(state);
-                self.ticket = Some(ticket);
-                contends
-            }
-            Some(ticket) => match state.stage.poll(ticket, waker.clone()) {
-                Turned::Yours => {
-                    let guard = state.offered.take();
-                    drop(state);
-                    if let Some(guard) = guard.filter(Guard::is_held) {
-                        self.ticket = None;
-                        return Poll::Ready(Ok(guard));
-                    }
-                    line.state().stage.put_back(ticket, waker)
-                }
-                Turned::Failed => {
-                    let error = state.failed.remove(&ticket);
-                    drop(state);
+        loop {
+            let mut state = line.state();
+            let ticket = *self.ticket.get_or_insert_with(|| state.stage.arrive());
+            let turned = state.stage.poll(ticket, waker.clone());
+            drop(state);
+            match turned {
+                Turned::Yours(guard) if guard.is_held() => {
                     self.ticket = None;
-                    let path = || self.line.lock.path().to_owned();
-                    return Poll::Ready(Err(
-                        error.unwrap_or_else(|| AcquireError::over(path(), Over::Closed))
-                    ));
+                    return Poll::Ready(Ok(guard));
                 }
-                turned @ (Turned::Contend | Turned::Waits) => {
-                    drop(state);
-                    turned == Turned::Contend
+                // It goes back to its place.
+                Turned::Yours(lost) => drop(lost),
+                Turned::Failed(error) => {
+                    self.ticket = None;
+                    return Poll::Ready(Err(error));
                 }
-            },
-        };
-        if !contends {
-            return Poll::Pending;
+                Turned::Waits => return Poll::Pending,
+                // If the session's runtime is gone, the line has failed by now. Nobody may await a timer of that runtime.
+                Turned::Contend => line.run(None),
+            }
         }
-        self.line.run(None);
-        // If the session's runtime is gone, the line has failed by now. Nobody may await a timer of that runtime.
-        self.poll(cx)
     }
 }
 
@@ -353,9 +305,8 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         let mut state = self.line.state();
-        state.failed.remove(&ticket);
-        let allowed = self.line.is_ample(&state) && self.line.left(&state) != Left::Nothing;
-        let step = state.stage.leave(ticket, allowed);
+        let (left, lasts) = (self.line.left(&state), self.line.lasts(&state));
+        let step = state.stage.leave(ticket, left, lasts);
         self.line.take(state, step);
     }
 }

@@ -4,26 +4,50 @@ use Step::*;
 
 use super::*;
 
+type Tasks = Stage<&'static str, HoldNumber, char>;
+
 /// A stage whose tasks are these, in this order. The process contends.
-fn line<const N: usize>(names: [&'static str; N]) -> (Stage<&'static str>, [Ticket; N]) {
+fn line<const N: usize>(names: [&'static str; N]) -> (Tasks, [Ticket; N]) {
     let mut stage = Stage::new(2);
-    let tickets = names.map(|name| stage.arrive(name).0);
+    let tickets = names.map(|name| arrive(&mut stage, name).0);
     (stage, tickets)
 }
 
-fn granted(stage: &mut Stage<&'static str>, to: &'static str) -> HoldNumber {
-    let (hold, step) = stage.granted(Half::Long);
+/// Returns whether the process is to contend.
+fn arrive(stage: &mut Tasks, name: &'static str) -> (Ticket, bool) {
+    let ticket = stage.arrive();
+    let turned = stage.poll(ticket, name);
+    assert!(matches!(turned, Turned::Contend | Turned::Waits));
+    (ticket, turned == Turned::Contend)
+}
+
+/// The guard of a hold is its number.
+fn begun(stage: &mut Tasks, half: Half) -> (HoldNumber, Step<&'static str, HoldNumber>) {
+    let hold = stage.begin();
+    (hold, stage.granted(hold, half))
+}
+
+fn granted(stage: &mut Tasks, to: &'static str) -> HoldNumber {
+    let (hold, step) = begun(stage, Half::Long);
     assert_eq!(step, Wake(to));
     hold
 }
 
-/// The hold ends, and the process contends again.
-fn again(stage: &mut Stage<&'static str>, hold: HoldNumber) {
-    assert!(stage.over(hold));
+/// The hold ends, and is not offered by then. Returns whether the process contends again.
+fn over(stage: &mut Tasks, hold: HoldNumber) -> bool {
+    let (again, withdrawn) = stage.over(hold);
+    assert_eq!(withdrawn, None);
+    again
 }
 
-fn take(stage: &mut Stage<&'static str>, task: Ticket) {
-    assert_eq!(stage.poll(task, "taken"), Turned::Yours);
+/// The hold ends, and the process contends again.
+fn again(stage: &mut Tasks, hold: HoldNumber) {
+    assert!(over(stage, hold));
+}
+
+fn take(stage: &mut Tasks, task: Ticket) {
+    let hold = stage.hold;
+    assert_eq!(stage.poll(task, "taken"), Turned::Yours(hold));
 }
 
 #[test]
@@ -35,10 +59,10 @@ fn an_offer_for_which_nobody_else_waits_stands_while_time_is_left() {
     }
     let mut late = stage.clone();
     take(&mut stage, only);
-    assert_eq!(stage.passed(hold, true), Release);
+    assert_eq!(stage.passed(hold, hold, true), Release(hold));
     // No time is left, so it is absent, and the process contends once it is polled.
-    assert_eq!(late.look(Left::Nothing, true), Release);
-    assert!(!late.over(hold) && !late.is_wanted());
+    assert_eq!(late.look(Left::Nothing, true), Release(hold));
+    assert!(!over(&mut late, hold) && !late.is_wanted());
     assert_eq!(late.poll(only, "only"), Turned::Contend);
 }
 
@@ -47,7 +71,7 @@ fn one_that_comes_during_such_an_offer_has_the_hold_at_the_next_look() {
     let (mut stage, [_]) = line(["late"]);
     let _hold = granted(&mut stage, "late");
     assert_eq!([(); 3].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing]);
-    let (prompt, contends) = stage.arrive("prompt");
+    let (prompt, contends) = arrive(&mut stage, "prompt");
     assert!(!contends);
     assert_eq!(stage.look(Left::Half, true), Wake("prompt"));
     take(&mut stage, prompt);
@@ -60,14 +84,14 @@ fn a_late_task_comes_behind_those_in_time_until_a_hold_opens_with_it() {
     assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
     assert_eq!(stage.poll(late, "late"), Turned::Waits);
     take(&mut stage, b);
-    assert_eq!(stage.passed(hold, true), Wake("c"));
+    assert_eq!(stage.passed(hold, hold, true), Wake("c"));
     take(&mut stage, c);
-    assert_eq!(stage.passed(hold, false), Release);
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
     let hold = granted(&mut stage, "late");
     assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing, Nothing]);
     take(&mut stage, late);
-    assert_eq!(stage.passed(hold, true), Wake("d"));
+    assert_eq!(stage.passed(hold, hold, true), Wake("d"));
 }
 
 /// Its polls fall between the openings, each time.
@@ -77,12 +101,12 @@ fn a_hold_opens_with_a_late_task_though_that_is_absent() {
     let hold = granted(&mut stage, "late");
     assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
     take(&mut stage, b);
-    assert_eq!(stage.passed(hold, false), Release);
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
     let hold = granted(&mut stage, "late");
     assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing, Nothing]);
     take(&mut stage, late);
-    assert_eq!(stage.passed(hold, true), Wake("c"));
+    assert_eq!(stage.passed(hold, hold, true), Wake("c"));
     take(&mut stage, c);
 }
 
@@ -92,8 +116,8 @@ fn a_task_that_nobody_polls_has_ever_fewer_openings() {
     let (mut stage, _) = line(["dead"]);
     let mut offers = Vec::new();
     for number in 1..=40 {
-        let prompt = stage.arrive("prompt").0;
-        let (hold, step) = stage.granted(Half::Long);
+        let prompt = arrive(&mut stage, "prompt").0;
+        let (hold, step) = begun(&mut stage, Half::Long);
         if step == Wake("dead") {
             offers.push(number);
             let stands = [Left::Half; 3].iter().filter(|left| stage.look(**left, true) == Nothing).count();
@@ -105,8 +129,8 @@ fn a_task_that_nobody_polls_has_ever_fewer_openings() {
             );
         }
         take(&mut stage, prompt);
-        assert_eq!(stage.passed(hold, false), Release);
-        assert!(!stage.over(hold), "nobody is there");
+        assert_eq!(stage.passed(hold, hold, false), Release(hold));
+        assert!(!over(&mut stage, hold), "nobody is there");
     }
     assert_eq!(offers, [1, 2, 4, 8, 16, 32]);
 }
@@ -118,20 +142,20 @@ fn a_task_that_missed_its_half_has_another_one() {
     let hold = granted(&mut stage, "late");
     assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
     take(&mut stage, b);
-    let (c, _) = stage.arrive("c");
-    assert_eq!(stage.passed(hold, false), Release);
+    let (c, _) = arrive(&mut stage, "c");
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
     let hold = granted(&mut stage, "late");
     let looks = [Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
     assert_eq!(looks, [Nothing, Wake("c")]);
     take(&mut stage, c);
     assert_eq!(stage.poll(late, "late"), Turned::Waits);
-    let [d, _] = ["d", "e"].map(|name| stage.arrive(name).0);
-    assert_eq!(stage.passed(hold, false), Release);
+    let [d, _] = ["d", "e"].map(|name| arrive(&mut stage, name).0);
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
     let hold = granted(&mut stage, "d");
     take(&mut stage, d);
-    assert_eq!(stage.passed(hold, false), Release);
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
     let _hold = granted(&mut stage, "late");
     assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing, Nothing]);
@@ -142,21 +166,21 @@ fn a_task_that_missed_its_half_has_another_one() {
 #[test]
 fn a_short_hold_opens_with_a_late_task_only_if_that_is_there() {
     let (mut stage, [late, b, c]) = line(["late", "b", "c"]);
-    let short = |stage: &mut Stage<_>, to| {
-        let (hold, step) = stage.granted(Half::Short);
+    let short = |stage: &mut Tasks, to| {
+        let (hold, step) = begun(stage, Half::Short);
         assert_eq!(step, Wake(to));
         hold
     };
     let hold = short(&mut stage, "late");
-    assert_eq!([Left::Half, Left::Nothing].map(|left| stage.look(left, true)), [Nothing, Release]);
+    assert_eq!([Left::Half, Left::Nothing].map(|left| stage.look(left, true)), [Nothing, Release(hold)]);
     again(&mut stage, hold);
     let hold = short(&mut stage, "b");
     take(&mut stage, b);
-    assert_eq!(stage.passed(hold, false), Release);
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
     assert_eq!(stage.poll(late, "late"), Turned::Waits);
     let hold = short(&mut stage, "late");
-    assert_eq!([Left::Half, Left::Nothing].map(|left| stage.look(left, true)), [Nothing, Release]);
+    assert_eq!([Left::Half, Left::Nothing].map(|left| stage.look(left, true)), [Nothing, Release(hold)]);
     again(&mut stage, hold);
     let _hold = short(&mut stage, "c");
     take(&mut stage, c);
@@ -168,15 +192,15 @@ fn an_absent_task_has_half_of_the_time_though_those_who_waited_have_left() {
     let hold = granted(&mut stage, "dead");
     assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
     take(&mut stage, b);
-    assert_eq!(stage.passed(hold, false), Release);
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
     let hold = granted(&mut stage, "dead");
-    assert_eq!(stage.leave(c, true), Nothing);
+    assert_eq!(stage.leave(c, Left::Half, true), Nothing);
     let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
-    assert_eq!(looks, [Nothing, Nothing, Release]);
-    assert!(!stage.over(hold), "nobody is there");
+    assert_eq!(looks, [Nothing, Nothing, Release(hold)]);
+    assert!(!over(&mut stage, hold), "nobody is there");
     // It is the last.
-    let (d, contends) = stage.arrive("d");
+    let (d, contends) = arrive(&mut stage, "d");
     assert!(contends);
     let _hold = granted(&mut stage, "d");
     take(&mut stage, d);
@@ -188,15 +212,15 @@ fn the_last_task_waits_for_an_absent_one_once() {
     let hold = granted(&mut stage, "last");
     assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("dead"), Nothing, Wake("c")]);
     take(&mut stage, c);
-    assert_eq!(stage.passed(hold, true), Release);
-    assert!(!stage.over(hold), "both are absent");
+    assert_eq!(stage.passed(hold, hold, true), Release(hold));
+    assert!(!over(&mut stage, hold), "both are absent");
     assert_eq!(stage.poll(last, "last"), Turned::Contend);
     let hold = granted(&mut stage, "last");
-    let (e, _) = stage.arrive("e");
+    let (e, _) = arrive(&mut stage, "e");
     assert_eq!([(); 2].map(|()| stage.look(Left::LessThanHalf, true)), [Nothing, Wake("e")]);
     assert_eq!(stage.poll(last, "last"), Turned::Waits);
     take(&mut stage, e);
-    assert_eq!(stage.passed(hold, false), Release);
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
     let _hold = granted(&mut stage, "dead");
     let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
@@ -210,12 +234,13 @@ fn a_hold_does_not_open_with_an_absent_task_if_nobody_waits() {
     let hold = granted(&mut stage, "dead");
     assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
     take(&mut stage, b);
-    assert_eq!(stage.passed(hold, false), Release);
-    assert!(!stage.over(hold), "nobody is there");
-    let (c, contends) = stage.arrive("c");
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
+    assert!(!over(&mut stage, hold), "nobody is there");
+    let (c, contends) = arrive(&mut stage, "c");
     assert!(contends);
-    assert_eq!(stage.leave(c, true), GiveUp);
-    assert_eq!(stage.granted(Half::Long).1, Release);
+    assert_eq!(stage.leave(c, Left::Half, true), GiveUp);
+    let (hold, step) = begun(&mut stage, Half::Long);
+    assert_eq!(step, Release(hold));
 }
 
 #[test]
@@ -227,7 +252,7 @@ fn a_late_task_has_what_is_left_when_nobody_in_time_waits() {
     // Nobody in time waits behind this one, either.
     assert_eq!([(); 3].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing]);
     take(&mut stage, b);
-    assert_eq!(stage.passed(hold, true), Wake("late"));
+    assert_eq!(stage.passed(hold, hold, true), Wake("late"));
     assert_eq!([(); 3].map(|()| stage.look(Left::LessThanHalf, true)), [Nothing, Nothing, Nothing]);
     take(&mut stage, late);
 }
@@ -239,25 +264,25 @@ fn one_that_lets_its_half_pass_is_the_last() {
     assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
     assert_eq!(stage.poll(late, "late"), Turned::Waits);
     take(&mut stage, b);
-    assert_eq!(stage.passed(hold, false), Release);
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
     let hold = granted(&mut stage, "late");
     let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
     assert_eq!(looks, [Nothing, Nothing, Wake("c")]);
     assert_eq!(stage.poll(late, "late"), Turned::Waits);
     take(&mut stage, c);
-    assert_eq!(stage.passed(hold, false), Release);
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
     // Others come first, when a hold begins, too.
-    let (e, _) = stage.arrive("e");
+    let (e, _) = arrive(&mut stage, "e");
     let hold = granted(&mut stage, "e");
     take(&mut stage, e);
-    assert_eq!(stage.passed(hold, true), Wake("late"));
-    let (f, _) = stage.arrive("f");
+    assert_eq!(stage.passed(hold, hold, true), Wake("late"));
+    let (f, _) = arrive(&mut stage, "f");
     assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("f")]);
     assert_eq!(stage.poll(late, "late"), Turned::Waits);
     take(&mut stage, f);
-    assert_eq!(stage.passed(hold, true), Wake("late"));
+    assert_eq!(stage.passed(hold, hold, true), Wake("late"));
     take(&mut stage, late);
 }
 
@@ -267,8 +292,8 @@ fn of_two_late_tasks_the_first_keeps_the_other_waiting_for_a_half() {
     let hold = granted(&mut stage, "a");
     assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b"), Nothing, Wake("c")]);
     take(&mut stage, c);
-    assert_eq!(stage.passed(hold, true), Release);
-    assert!(!stage.over(hold), "both are absent");
+    assert_eq!(stage.passed(hold, hold, true), Release(hold));
+    assert!(!over(&mut stage, hold), "both are absent");
     assert_eq!(stage.poll(b, "b"), Turned::Contend);
     assert_eq!(stage.poll(a, "a"), Turned::Waits);
     let _hold = granted(&mut stage, "a");
@@ -283,12 +308,54 @@ fn of_two_late_tasks_the_first_keeps_the_other_waiting_for_a_half() {
 fn without_time_or_a_lease_nothing_is_handed_on() {
     let (mut stage, [a, b, _]) = line(["a", "b", "c"]);
     let hold = granted(&mut stage, "a");
-    assert_eq!(stage.leave(a, true), Wake("b"));
-    for (left, allowed) in [(Left::Nothing, true), (Left::LessThanHalf, false)] {
-        let mut stage = stage.clone();
-        assert_eq!([(); 2].map(|()| stage.look(left, allowed)), [Nothing, Release]);
-        assert!(stage.over(hold), "c waits");
+    assert_eq!(stage.leave(a, Left::LessThanHalf, true), Wake("b"));
+    for (left, lasts) in [(Left::Nothing, true), (Left::LessThanHalf, false)] {
+        let mut late = stage.clone();
+        assert_eq!([(); 2].map(|()| late.look(left, lasts)), [Nothing, Release(hold)]);
+        assert!(over(&mut late, hold), "c waits");
+        let mut left_behind = stage.clone();
+        assert_eq!(left_behind.leave(b, left, lasts), Release(hold));
+        assert!(over(&mut left_behind, hold), "c waits");
     }
-    assert_eq!(stage.leave(b, false), Release);
-    assert!(stage.over(hold), "c waits");
+}
+
+#[test]
+fn a_hold_that_is_lost_while_it_is_offered_is_withdrawn() {
+    let (mut stage, [only]) = line(["only"]);
+    let hold = granted(&mut stage, "only");
+    assert_eq!(stage.offered(), Some(&hold));
+    assert_eq!(stage.over(hold), (true, Some(hold)));
+    assert_eq!(stage.offered(), None);
+    assert_eq!((stage.poll(only, "only"), stage.over(hold)), (Turned::Waits, (false, None)));
+}
+
+#[test]
+fn a_task_that_took_a_lost_hold_goes_back_to_its_place() {
+    let (mut stage, [a, _]) = line(["a", "b"]);
+    let hold = granted(&mut stage, "a");
+    take(&mut stage, a);
+    assert!(over(&mut stage, hold), "b waits");
+    assert_eq!(stage.poll(a, "a"), Turned::Waits);
+    let _later = granted(&mut stage, "a");
+    take(&mut stage, a);
+    // What it lets go late is no hold of the present.
+    assert_eq!(stage.passed(hold, hold, true), Release(hold));
+}
+
+#[test]
+fn each_task_is_told_of_a_failure_once() {
+    let (mut stage, [a, b, c]) = line(["a", "b", "c"]);
+    assert_eq!(stage.fail(&'f'), (vec!["a", "b", "c"], None));
+    assert_eq!(stage.leave(c, Left::Half, true), Nothing);
+    assert_eq!(stage.poll(b, "b"), Turned::Failed('f'));
+    // Those that come later wait for another contender.
+    let (d, contends) = arrive(&mut stage, "d");
+    assert!(contends);
+    assert_eq!(stage.poll(a, "a"), Turned::Failed('f'));
+    assert_eq!(stage.fail(&'g'), (vec!["d"], None));
+    assert_eq!(stage.poll(d, "d"), Turned::Failed('g'));
+    assert!(stage.is_free() && stage.failed.is_empty());
+    let (mut offered, _) = line(["a"]);
+    let hold = granted(&mut offered, "a");
+    assert_eq!(offered.fail(&'f'), (vec!["a"], Some(hold)));
 }

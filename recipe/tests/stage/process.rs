@@ -40,16 +40,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn grant(&mut self, process: Process) {
         let half = self.setup.half();
         let forgiven = self.world.line(process).filter(|(_, place)| place.pause == 1).collect::<Vec<_>>();
-        let (number, step) = if self.is(Mutant::NeverForgives) {
+        let (forgets, earlier) = (self.is(Mutant::NeverForgives), self.is(Mutant::OffersAnEarlierHold));
+        let stage = &mut self.world.locals[process].stage;
+        if forgets {
             // The stage does not see those with whom the hold may open again.
-            let stage = &mut self.world.locals[process].stage;
-            forgiven.iter().for_each(|(_, place)| drop(stage.leave(place.ticket, true)));
-            stage.granted(half)
-        } else {
-            self.world.locals[process].stage.granted(half)
-        };
+            forgiven.iter().for_each(|(_, place)| drop(stage.leave(place.ticket, Left::Half, true)));
+        }
+        let number = stage.begin();
+        let step = stage.granted(if earlier { HoldNumber::default() } else { number }, half);
         self.hold(process, number);
-        if step == Step::Release {
+        if let Step::Release(_) = step {
             (self.witness)(Witness::GrantedToNobody);
             self.check_release(process);
         }
@@ -90,11 +90,17 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     /// Carries out what the stage has decided about a hold that goes on.
-    pub(crate) fn go_on(&mut self, process: Process, hold: HoldNumber, step: Step<Caller>) {
+    pub(crate) fn go_on(&mut self, process: Process, hold: HoldNumber, step: Step<Caller, HoldNumber>) {
         self.carry_out(process, hold, step, None);
     }
 
-    fn carry_out(&mut self, process: Process, hold: HoldNumber, step: Step<Caller>, half: Option<Half>) {
+    fn carry_out(
+        &mut self,
+        process: Process,
+        hold: HoldNumber,
+        step: Step<Caller, HoldNumber>,
+        half: Option<Half>,
+    ) {
         match step {
             Step::Nothing => {}
             Step::GiveUp => self.world.locals[process].nudged = !self.is(Mutant::NeverRetires),
@@ -112,7 +118,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.world.locals[process].offer = Some(offer);
                 self.wake(caller);
             }
-            Step::Release => self.release(process, hold),
+            Step::Release(hold) => self.release(process, hold),
         }
     }
 
@@ -176,9 +182,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 place.standing = Standing::Failed;
             }
         }
-        let failed = self.world.locals[process].stage.fail();
+        let (failed, withdrawn) = self.world.locals[process].stage.fail(&());
+        if withdrawn.is_some() {
+            self.world.breach(Breach::NotTheHold);
+        }
         let count = if self.is(Mutant::WakesOnlyTheFirst) { 1 } else { failed.len() };
-        for (_, caller) in failed.into_iter().take(count) {
+        for caller in failed.into_iter().take(count) {
             self.wake(caller);
         }
         self.leave_queue(process);
@@ -187,11 +196,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
     /// The background task sees that its hold is over.
     pub(crate) fn over(&mut self, process: Process) {
         let Some(number) = self.world.hold(process).map(|hold| hold.number) else { return };
-        let again = self.world.locals[process].stage.over(number);
-        if self.world.locals[process].offer.take_if(|offer| offer.hold == number).is_some()
-            && !self.is(Mutant::KeepsALostOffer)
-        {
-            self.release(process, number);
+        let (again, withdrawn) = self.world.locals[process].stage.over(number);
+        self.world.locals[process].offer.take_if(|offer| offer.hold == number);
+        if !self.is(Mutant::KeepsALostOffer) {
+            withdrawn.into_iter().for_each(|hold| self.release(process, hold));
         }
         let again = again && !self.is(Mutant::ForgetsToContendAgain);
         if again {
@@ -273,7 +281,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.tasks[offer.to].doing = Doing::InLine(place);
         self.world.locals[process].offer = None;
         let allowed = if left == Left::Nothing { Allowed::No } else { allowed };
-        if step == Step::Release {
+        if let Step::Release(_) = step {
             (self.witness)(if self.world.is_wanted(process) {
                 Witness::PassingOverRefused
             } else {
@@ -311,10 +319,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     /// An offer was not taken. Only if that is allowed, another task has it.
-    pub(crate) fn check_handing_on(&mut self, process: Process, step: &Step<Caller>, allowed: Allowed) {
+    pub(crate) fn check_handing_on(
+        &mut self,
+        process: Process,
+        step: &Step<Caller, HoldNumber>,
+        allowed: Allowed,
+    ) {
         match (step, allowed) {
             (Step::Wake(_), Allowed::No) => self.world.breach(Breach::OverBudget),
-            (Step::Release, Allowed::Yes) => self.check_release(process),
+            (Step::Release(_), Allowed::Yes) => self.check_release(process),
             _ => {}
         }
     }

@@ -15,7 +15,7 @@ pub(crate) enum Step {
     Poll(Party),
     /// A task checks what it took.
     Check(Party),
-    GiveUp(Party, Allowed),
+    GiveUp(Party, Left, Allowed),
     /// A turn ends.
     LetGo(Party),
     Pass(Party, Allowed),
@@ -121,9 +121,10 @@ impl World {
                     steps.push(Step::Poll(party));
                 }
                 if self.faults.departures > 0 {
-                    steps.push(Step::GiveUp(party, Allowed::Yes));
+                    steps.push(Step::GiveUp(party, Left::Half, Allowed::Yes));
                     if offer.is_some() && self.faults.refusals > 0 {
-                        steps.push(Step::GiveUp(party, Allowed::No));
+                        steps.push(Step::GiveUp(party, Left::Half, Allowed::No));
+                        steps.push(Step::GiveUp(party, Left::Nothing, Allowed::Yes));
                     }
                 }
             }
@@ -139,7 +140,7 @@ impl World {
             Doing::Trying => {
                 steps.push(Step::Tried(party));
                 if self.faults.departures > 0 {
-                    steps.push(Step::GiveUp(party, Allowed::Yes));
+                    steps.push(Step::GiveUp(party, Left::Half, Allowed::Yes));
                 }
             }
         }
@@ -166,7 +167,7 @@ impl World {
                 if hold.fate != Fate::Valid {
                     steps.push(Step::Over(process));
                 }
-                if local.stage.is_offered() && setup.mutant != Some(Mutant::NeverLooks) {
+                if local.stage.offered().is_some() && setup.mutant != Some(Mutant::NeverLooks) {
                     self.looks(process, steps);
                 }
             }
@@ -228,7 +229,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Tried(party) => self.end_try(party),
             Step::Poll(party) => self.poll(party),
             Step::Check(party) => self.check(party),
-            Step::GiveUp(party, allowed) => self.give_up(party, allowed),
+            Step::GiveUp(party, left, allowed) => self.give_up(party, left, allowed),
             Step::LetGo(party) => self.let_go(party),
             Step::Pass(party, allowed) => self.pass(party, allowed),
             Step::EndTurn(party) => self.world.tasks[party].doing = Doing::Away,

@@ -1,6 +1,6 @@
 //! A task: it comes, waits or tries, has its turn, and goes.
 
-use zklock_recipe::{HoldNumber, Turned};
+use zklock_recipe::{HoldNumber, Left, Turned};
 
 use crate::run::{Allowed, Run};
 use crate::world::{
@@ -16,7 +16,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let since = local.arrived;
         local.arrived += 1;
         let caller = Caller { party, moved: false };
-        let (ticket, contend) = local.stage.arrive(caller);
+        let ticket = local.stage.arrive();
+        let contend = local.stage.poll(ticket, caller) == Turned::Contend;
         let place = Place {
             ticket,
             since,
@@ -91,8 +92,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let keeps = self.setup.mutant == Some(Mutant::KeepsTheFirstWaker);
         let caller = if keeps { first_waker } else { place.caller };
         match local.stage.poll(place.ticket, caller) {
-            Turned::Yours => match local.offer.take() {
-                Some(offer) if offer.to == party => {
+            Turned::Yours(hold) => match local.offer.take() {
+                Some(offer) if (offer.to, offer.hold) == (party, hold) => {
                     // Nobody wakes it while it has the hold, so its waker is of no account.
                     place.caller.moved = false;
                     self.note_late_turn(process, place.lateness, offer.opens);
@@ -105,7 +106,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     // If it is put back, it begins anew.
                     place.lateness = Lateness::Prompt;
                     (place.halves, place.pause, place.missed) = (0, 0, 0);
-                    self.world.tasks[party].doing = Doing::Took(place, offer.hold);
+                    self.world.tasks[party].doing = Doing::Took(place, hold);
                 }
                 _ => self.world.breach(Breach::NotTheHold),
             },
@@ -115,7 +116,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.world.tasks[party].doing = Doing::InLine(place);
                 self.contend(process);
             }
-            Turned::Failed => {
+            Turned::Failed(()) if self.is(Mutant::ForgetsTheFailure) => {
+                self.world.tasks[party].doing = Doing::InLine(place);
+            }
+            Turned::Failed(()) => {
                 (self.witness)(Witness::Failed);
                 self.world.tasks[party].doing = Doing::Away;
             }
@@ -156,15 +160,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if local.offer.is_some_and(|offer| offer.hold != hold) {
             (self.witness)(Witness::PutBackBesideAHold);
         }
-        let contend = if at_the_end {
-            let contend;
-            (place.ticket, contend) = local.stage.arrive(place.caller);
-            self.world.tasks[party].doing = Doing::InLine(place);
-            contend
-        } else {
-            local.stage.put_back(place.ticket, place.caller)
-        };
-        if contend {
+        if at_the_end {
+            place.ticket = local.stage.arrive();
+        }
+        let turned = local.stage.poll(place.ticket, place.caller);
+        self.world.tasks[party].doing = Doing::InLine(place);
+        if turned == Turned::Contend {
             (self.witness)(Witness::PutBackAlone);
             if !self.is(Mutant::ForgetsToContendForThePutBack) {
                 self.contend(process);
@@ -173,7 +174,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     /// A task gives up while it waits, or its try is dropped.
-    pub(crate) fn give_up(&mut self, party: Party, allowed: Allowed) {
+    pub(crate) fn give_up(&mut self, party: Party, left: Left, allowed: Allowed) {
         self.world.faults.departures -= 1;
         let process = self.world.tasks[party].process;
         let Doing::InLine(place) = self.world.tasks[party].doing else {
@@ -182,8 +183,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
             return;
         };
         self.world.tasks[party].doing = Doing::Away;
-        let may = allowed == Allowed::Yes || self.is(Mutant::LeavesWithoutTime);
-        let step = self.world.locals[process].stage.leave(place.ticket, may);
+        let seen = if self.is(Mutant::LeavesWithoutTime) { Left::Half } else { left };
+        let may = allowed == Allowed::Yes || self.is(Mutant::LeavesWithoutALease);
+        let step = self.world.locals[process].stage.leave(place.ticket, seen, may);
+        let allowed = if left == Left::Nothing { Allowed::No } else { allowed };
         match self.world.locals[process].offer {
             Some(offer) if offer.to == party => {
                 let last = !self.world.is_wanted(process);
@@ -247,7 +250,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (self.witness)(Witness::LostWhilePassed);
         }
         let may = allowed == Allowed::Yes || self.is(Mutant::IgnoresTheRefusal);
-        let step = self.world.locals[process].stage.passed(number, may);
+        let step = self.world.locals[process].stage.passed(number, hold, may);
         match step {
             zklock_recipe::Step::Wake(_) => {
                 if lost {

@@ -92,8 +92,10 @@ pub(crate) enum Mutant {
     HandsOnWithoutTime,
     /// Hands an offer on after a look, though the lease forbids it.
     HandsOnWithoutALease,
-    /// A task that leaves hands an offer on, though time or the lease forbids it.
+    /// A task that leaves hands an offer on, though no time is left.
     LeavesWithoutTime,
+    /// A task that leaves hands an offer on, though the lease forbids it.
+    LeavesWithoutALease,
     /// Does not contend again for those that wait when a hold is over.
     ForgetsToContendAgain,
     /// Leaves ZooKeeper's queue though somebody is wanted by then.
@@ -102,6 +104,10 @@ pub(crate) enum Mutant {
     TriesBesideTheLine,
     /// Wakes only the first task when an acquisition has failed.
     WakesOnlyTheFirst,
+    /// A task is not told that its acquisition has failed.
+    ForgetsTheFailure,
+    /// Offers the guard of the hold before.
+    OffersAnEarlierHold,
     /// Takes a hold without a check whether it is lost.
     TakesALostHold,
     /// Puts a task back at the end of the line.
@@ -305,11 +311,11 @@ pub(crate) enum Standing {
 /// What the tasks of one process share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Local {
-    pub(crate) stage: Stage<Caller>,
+    pub(crate) stage: Stage<Caller, HoldNumber, ()>,
     pub(crate) background: Background,
     /// The background task was told that nobody may be wanted.
     pub(crate) nudged: bool,
-    /// The guard that is offered.
+    /// The offer that stands, as far as the tasks know.
     pub(crate) offer: Option<Offer>,
     pub(crate) arrived: u8,
     /// The lease has lapsed, and the session has neither expired nor been heard of since.
