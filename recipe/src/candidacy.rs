@@ -31,6 +31,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::observer::Footing;
+use crate::transaction::Operation;
 
 /// A value that the leader proclaims.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -139,6 +140,12 @@ pub enum Command<V, E> {
     Pause,
     /// Tell the leader what became of its proclamations until this one.
     Tell(u64, Result<(), E>),
+}
+
+/// The transaction of an announcement, behind a check that the lock is held.
+pub fn announcement(replace: bool) -> Vec<Operation<()>> {
+    let delete = replace.then_some(Operation::Delete((), None));
+    delete.into_iter().chain([Operation::Create(())]).collect()
 }
 
 impl<V, E> Event<V, E> {

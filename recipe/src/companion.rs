@@ -14,6 +14,10 @@
 //! The deletion names a version, because ZooKeeper knows nothing else, and the next holder's companion has the same name and version.
 //! If that one is made between the read and the deletion, it is deleted. Its maker keeps it up, and makes another one.
 
+use alloc::vec::Vec;
+
+use crate::transaction::Operation;
+
 /// The companion of one holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Companion {
@@ -72,6 +76,25 @@ pub enum Command {
     Read,
     /// Delete it, if it has this version.
     Delete(i32),
+}
+
+/// A node of the transaction that removes a holder's own node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// The holder's own node.
+    Own,
+    /// Its companion.
+    Companion,
+}
+
+/// The transaction that removes our own node, and perhaps its companion: a release writes to our node before.
+///
+/// The companion is deleted by its name, whosever it is. That is safe: the transaction fails as a whole unless our own node exists,
+/// and until our node is gone, nobody behind us can have made one.
+pub fn removal(releases: bool, along: bool) -> Vec<Operation<Target>> {
+    let write = releases.then_some(Operation::Set(Target::Own, None));
+    let along = along.then_some(Operation::Delete(Target::Companion, None));
+    write.into_iter().chain([Operation::Delete(Target::Own, None)]).chain(along).collect()
 }
 
 impl Companion {

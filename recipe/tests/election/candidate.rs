@@ -3,20 +3,48 @@
 
 use zklock_recipe::candidacy::{self, Candidacy, Proclamation, Seen};
 use zklock_recipe::companion::{self, Companion};
-use zklock_recipe::{Arrival, Command, End, Event, Look, Machine, Own, Patience, Place, Sight, Takeover};
+use zklock_recipe::{
+    Arrival, Command, End, Event, Footing, Kind, Look, Machine, Own, Patience, Sight, Takeover,
+};
 
+use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
+
+use crate::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
 use crate::run::Run;
-use crate::server::{Announced, Left, Reply, Request};
-use crate::world::{Announcement, Breach, Mutant, Party, Told, Witness};
+use crate::setup::{Breach, Mutant, Party, Witness};
+use crate::world::ensemble::{Answer, Ask, Word};
+use crate::world::tree::{Name, Named, Path, Transaction};
+
+/// A request of a candidate. The servers answer them in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Request {
+    Announce {
+        value: u8,
+        replace: bool,
+    },
+    Look(Footing),
+    /// Our node, and perhaps the announcement with it. It is a release, or a deletion.
+    Leave {
+        along: bool,
+        release: bool,
+    },
+    /// Does our node exist?
+    Recover,
+    Read,
+    /// The announcement, if it has this version. This one was read.
+    TakeBack {
+        version: i32,
+        read: i64,
+    },
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Candidate {
     pub(crate) stage: Stage,
-    /// The token of its node, once it has queued.
-    pub(crate) token: i64,
+    /// Its node, once it has queued.
+    pub(crate) own: Option<Own>,
     pub(crate) lapsed: bool,
     pub(crate) expired: bool,
-    pub(crate) disconnected: bool,
     /// Its last proclamation: the number, which is the value, too.
     pub(crate) proclaimed: u8,
     pub(crate) contender: Option<Machine>,
@@ -28,18 +56,16 @@ pub(crate) struct Candidate {
     pub(crate) takes_back: bool,
     /// The transaction that made the announcement which it has just read.
     read: i64,
-    /// Its watch on the announcement stands.
-    pub(crate) watches: bool,
-    /// That watch has fired, and the candidate has not heard of it yet.
+    /// Its watch has fired, and it has not heard of that yet.
     pub(crate) dirty: bool,
     /// The announcement may have changed, and the server withholds that.
     pub(crate) withheld: bool,
-    /// Requests under way, in order. Without a connection they wait for one.
-    pub(crate) up: Vec<Request>,
-    /// Answers under way, in order.
-    pub(crate) down: Vec<Reply>,
-    /// Writes of a broken connection, which may still take effect.
-    pub(crate) strays: Vec<Request>,
+    /// It takes its watch for one that stands, because it is broken.
+    pub(crate) deaf: bool,
+    /// What it has asked and has no answer to, in order.
+    pub(crate) asked: Vec<Request>,
+    /// What waits for a connection.
+    waiting: Vec<Request>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -84,9 +110,8 @@ impl Candidate {
         left && !self.takes_back && matches!(self.keeper, Keeper::Off | Keeper::Waiting)
     }
 
-    /// Whether its watch may not tell it of a change.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.keeper == Keeper::Waiting && (self.withheld || !self.watches)
+    pub(crate) fn token(&self) -> i64 {
+        self.own.map_or(0, |own| own.czxid)
     }
 }
 
@@ -100,23 +125,26 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     pub(crate) fn enqueue(&mut self, party: Party) {
-        self.world.zxid += 1;
-        let token = self.world.zxid;
-        self.world.queue.push((party, token));
+        let create = Named { name: Name::Next(LOCK, Kind::Exclusive), data: Data::Nothing };
+        let Answer::Committed(created) = self.world.ensemble.commit(party, &[Operation::Create(create)])
+        else {
+            unreachable!("the queue is there")
+        };
+        let own = created[0];
         let takes_anothers = self.is(Mutant::TakesAnothersAnnouncement);
         let candidate = self.candidate(party);
-        (candidate.stage, candidate.token) = (Stage::Queued, token);
-        candidate.companion = takes_anothers.then(|| Companion::new(session(party), token));
+        (candidate.stage, candidate.own) = (Stage::Queued, Some(own));
+        candidate.companion = takes_anothers.then(|| Companion::new(session(party), own.czxid));
         candidate.contender = Some(Machine::new(Patience::Wait, Takeover::AtOnce, Arrival::New));
         self.contend(party, Event::Begin(Look::List));
         // It asks who is before it, and is answered once that is nobody.
-        let own = Own { place: Place::exclusive(token as i32), czxid: token };
         self.contend(party, Event::Entered { own, sight: Sight::Nothing });
     }
 
     pub(crate) fn grant(&mut self, party: Party) {
-        let own = Place::exclusive(self.candidate(party).token as i32);
-        self.contend(party, Event::Listed(vec![own.name()]));
+        let own = self.candidate(party).own.into_iter();
+        let own = own.map(|own| own.place.name()).collect();
+        self.contend(party, Event::Listed(own));
         self.contend(party, Event::Confirmed);
     }
 
@@ -133,7 +161,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Some(Command::Grant(own)) => self.lead(party, own.czxid),
             Some(Command::Release(_)) => self.remove(party, true),
             Some(Command::Delete(_)) => self.remove(party, false),
-            Some(Command::Recover) => self.candidate(party).up.push(Request::Recover),
+            Some(Command::Recover) => self.post(party, Request::Recover),
             Some(Command::End(end)) => {
                 self.candidate(party).contender = None;
                 let trusts = self.is(Mutant::TakesAMissingNodeForAResignation) && end == End::Released;
@@ -158,8 +186,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
     /// Removes its node, and the announcement with it.
     fn remove(&mut self, party: Party, release: bool) {
         let candidate = self.candidate(party);
-        let carry = candidate.companion.is_some_and(|companion| companion.goes_along());
-        candidate.up.push(Request::Leave { carry, release });
+        let along = candidate.companion.is_some_and(|companion| companion.goes_along());
+        self.post(party, Request::Leave { along, release });
     }
 
     pub(crate) fn proclaim(&mut self, party: Party) {
@@ -196,10 +224,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// The hold is lost, and the upkeep ends. It has handed what it asked for to the connection, or sends it no more.
     pub(crate) fn lose(&mut self, party: Party) {
-        let candidate = self.candidate(party);
-        if candidate.disconnected {
-            candidate.up.retain(|request| !matches!(request, Request::Announce { .. } | Request::Look(_)));
-        }
+        let waiting = &mut self.candidate(party).waiting;
+        waiting.retain(|request| !matches!(request, Request::Announce { .. } | Request::Look(_)));
         self.keep_up(party, candidacy::Event::Over);
     }
 
@@ -241,14 +267,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn perform(&mut self, party: Party, command: candidacy::Command<Told, ()>) {
         let gives_up = self.is(Mutant::GivesUpAfterTheFirstDisturbance) && self.world.faults.deletions == 0;
         let tells_the_newest = self.is(Mutant::TakesTheReplyToAnOlderProclamation);
-        let candidate = &mut self.world.candidates[party];
-        candidate.keeper = match command {
+        let keeper = match command {
             candidacy::Command::Announce { value: (_, value), replace } => {
-                candidate.up.push(Request::Announce { value, replace });
+                self.post(party, Request::Announce { value, replace });
                 Keeper::Announcing
             }
             candidacy::Command::Look(footing) => {
-                candidate.up.push(Request::Look(footing));
+                self.post(party, Request::Look(footing));
                 Keeper::Looking
             }
             candidacy::Command::Settle => Keeper::Settling,
@@ -256,14 +281,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
             candidacy::Command::Pause if gives_up => return self.announce(party, candidacy::Event::Over),
             candidacy::Command::Pause => Keeper::Pausing,
             candidacy::Command::Tell(number, outcome) => {
+                let candidate = self.candidate(party);
                 let value = if tells_the_newest { candidate.proclaimed } else { number as u8 };
-                let told = (candidate.token, value);
+                let told = (candidate.token(), value);
                 if outcome.is_ok() && !self.world.announced.contains(&told) {
                     self.world.breach(Breach::ToldTooEarly);
                 }
                 return;
             }
         };
+        self.candidate(party).keeper = keeper;
     }
 
     /// Gives the companion an event, and performs what follows.
@@ -274,7 +301,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let event = match (mutant, event) {
             (_, E::Left) if forgets => return,
             (Some(Mutant::TakesBackWhatIsNotIts), E::Seen(Some(seen))) => {
-                let (session, token) = (session(party), Some(candidate.token));
+                let (session, token) = (session(party), Some(candidate.token()));
                 E::Seen(Some(companion::Seen { session, token, ..seen }))
             }
             (Some(Mutant::LeavesWhatWasWrittenTo), E::Seen(Some(seen))) if seen.version > 0 => E::Seen(None),
@@ -288,67 +315,149 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         candidate.takes_back |= command.is_some();
         let read = std::mem::take(&mut candidate.read);
-        candidate.up.extend(command.map(|command| match command {
-            companion::Command::Read => Request::Read,
-            companion::Command::Delete(version) => Request::Delete { version: version as u8, read },
-        }));
+        match command {
+            Some(companion::Command::Read) => self.post(party, Request::Read),
+            Some(companion::Command::Delete(version)) => {
+                self.post(party, Request::TakeBack { version, read });
+            }
+            None => {}
+        }
     }
 
-    /// The candidate takes in an answer.
-    pub(crate) fn hear(&mut self, party: Party, reply: Reply) {
-        let stays = self.is(Mutant::StaysWithItsAnnouncement);
-        match reply {
-            Reply::Announced(Announced::Done) => self.keep_up(party, candidacy::Event::Announced),
-            Reply::Announced(Announced::Refused) => self.keep_up(party, candidacy::Event::Refused(())),
-            // The transaction says that the lock is not held.
-            Reply::Announced(Announced::NotHeld) => self.keep_up(party, candidacy::Event::Over),
-            Reply::Announced(Announced::Contested) => self.keep_up(party, candidacy::Event::Contested),
-            Reply::Looked(found) => {
+    /// Sends a request, once there is a connection.
+    fn post(&mut self, party: Party, request: Request) {
+        if !self.world.ensemble.links[party].connected {
+            return self.candidate(party).waiting.push(request);
+        }
+        let announcement = Path::Directory(ANNOUNCEMENT);
+        let read = Ask::Get(announcement, false);
+        let own = self.candidate(party).own.map(|own| Path::Child(LOCK, own.place));
+        let asks = match request {
+            Request::Announce { value, replace } => {
+                vec![Ask::Commit(self.announcement(party, value, replace))]
+            }
+            Request::Look(Footing::Unwatched) => vec![Ask::Watch(announcement), read],
+            Request::Look(Footing::Watched) | Request::Read => vec![read],
+            Request::Recover => own.map(|own| Ask::Get(own, false)).into_iter().collect(),
+            Request::Leave { along, release } => {
+                let name = |target| match target {
+                    companion::Target::Own => own.unwrap_or(announcement),
+                    companion::Target::Companion => announcement,
+                };
+                let removal = companion::removal(release, along).into_iter();
+                vec![Ask::Commit(removal.map(|it| it.map(|target| Named::of(name(target)))).collect())]
+            }
+            Request::TakeBack { version, read } => {
+                let read = Named { name: Name::At(announcement), data: Data::Read(read) };
+                vec![Ask::Commit(vec![Operation::Delete(read, Some(version))])]
+            }
+        };
+        self.candidate(party).asked.push(request);
+        self.world.ensemble.send(party, asks);
+    }
+
+    fn announcement(&mut self, party: Party, value: u8, replace: bool) -> Transaction<Data> {
+        let unchecked = self.is(Mutant::AnnouncesWithoutTheCheck);
+        let candidate = self.candidate(party);
+        let told = (candidate.token(), value);
+        let own = candidate.own.filter(|_| !unchecked).map(|own| Named::of(Path::Child(LOCK, own.place)));
+        let held = own.map(|own| Operation::Check(own, Some(UNTOUCHED)));
+        let name =
+            |()| Named { name: Name::Ephemeral(Path::Directory(ANNOUNCEMENT)), data: Data::Announced(told) };
+        let announcement = candidacy::announcement(replace).into_iter().map(|operation| operation.map(name));
+        held.into_iter().chain(announcement).collect()
+    }
+
+    /// A quorum write opens the connection: what was sent before has taken effect, or never will.
+    pub(crate) fn connect(&mut self, party: Party) {
+        self.world.ensemble.connect(party);
+        self.world.ensemble.links[party].strays.clear();
+        for request in std::mem::take(&mut self.candidate(party).waiting) {
+            self.post(party, request);
+        }
+    }
+
+    /// The candidate takes in the next answer.
+    pub(crate) fn hear(&mut self, party: Party) {
+        let Word::Answer(answer) = self.world.ensemble.links[party].down.remove(0) else { return };
+        // The one to the read is behind it.
+        if answer == Answer::Watched {
+            return;
+        }
+        let request = self.candidate(party).asked.remove(0);
+        match (request, answer) {
+            (Request::Announce { .. }, answer) => {
+                let unchecked = self.is(Mutant::AnnouncesWithoutTheCheck);
+                self.keep_up(
+                    party,
+                    match answer {
+                        Answer::Committed(_) => candidacy::Event::Announced,
+                        Answer::Refused => candidacy::Event::Refused(()),
+                        // The transaction says that the lock is not held.
+                        Answer::Failed(0, _) if !unchecked => candidacy::Event::Over,
+                        _ => candidacy::Event::Contested,
+                    },
+                );
+            }
+            (Request::Look(_), Answer::Got(found)) => {
+                let found = found.as_ref().and_then(Announcement::of);
                 let genuine = found.and_then(Announcement::read);
                 let seen = genuine.zip(found.and_then(|found| found.maker));
                 let seen = seen.map(|((_, value), maker)| Seen { session: session(maker), value });
                 self.keep_up(party, candidacy::Event::Looked(seen));
             }
-            Reply::Hidden => self.keep_up(party, candidacy::Event::Hidden),
-            // Its node goes without it.
-            Reply::Left(release, Left::InTheWay) if !stays => {
-                self.candidate(party).up.push(Request::Leave { carry: false, release });
-            }
-            Reply::Left(_, Left::InTheWay) => {}
-            Reply::Left(release, left) => {
-                if left == Left::Together {
-                    self.accompany(party, companion::Event::WentAlong);
+            (Request::Look(_), _) => self.keep_up(party, candidacy::Event::Hidden),
+            (Request::Leave { along, release }, answer) => self.left(party, along, release, &answer),
+            (Request::Recover, answer) => {
+                let own = self.candidate(party).own;
+                let is_there = |found: &Answer<Data>| matches!(found, Answer::Got(Some(node)) if Some(node.czxid) == own.map(|own| own.czxid));
+                if !is_there(&answer) {
+                    (self.witness)(Witness::ReleaseFoundDone);
                 }
-                let event = if release { Event::Released(left != Left::Missing) } else { Event::Deleted };
-                self.contend(party, event);
+                self.contend(party, Event::Recovered(own.filter(|_| is_there(&answer))));
             }
-            Reply::Recovered(found) => {
-                let token = self.candidate(party).token;
-                let own = Own { place: Place::exclusive(token as i32), czxid: token };
-                self.contend(party, Event::Recovered(found.then_some(own)));
-            }
-            Reply::Read(found) => {
+            (Request::Read, Answer::Got(found)) => {
+                let found = found.as_ref().and_then(Announcement::of);
                 self.candidate(party).read = found.map_or(0, |found| found.zxid);
                 let seen = found.map(|found| companion::Seen {
                     session: found.maker.map_or(-1, session),
-                    token: Some(found.token),
-                    version: found.version.into(),
+                    token: Some(found.told.0),
+                    version: found.version,
                 });
                 self.accompany(party, companion::Event::Seen(seen));
             }
-            Reply::Deleted => self.accompany(party, companion::Event::Deleted),
-            Reply::Written => self.accompany(party, companion::Event::Changed),
+            (Request::TakeBack { .. }, Answer::Failed(_, Problem::BadVersion)) => {
+                self.accompany(party, companion::Event::Changed);
+            }
+            (Request::TakeBack { .. }, _) => self.accompany(party, companion::Event::Deleted),
+            (Request::Read, answer) => unreachable!("{answer:?} to a read"),
         }
+    }
+
+    /// The reply to a release, or to a deletion.
+    fn left(&mut self, party: Party, along: bool, release: bool, answer: &Answer<Data>) {
+        let removed = matches!(answer, Answer::Committed(_));
+        let last = companion::removal(release, along).len() - 1;
+        if along && matches!(answer, Answer::Failed(index, _) if *index == last) {
+            // Its node goes without it.
+            if !self.is(Mutant::StaysWithItsAnnouncement) {
+                self.post(party, Request::Leave { along: false, release });
+            }
+            return;
+        }
+        if removed && along {
+            self.accompany(party, companion::Event::WentAlong);
+        }
+        self.contend(party, if release { Event::Released(removed) } else { Event::Deleted });
     }
 
     pub(crate) fn break_connection(&mut self, party: Party) {
         self.world.faults.breaks -= 1;
+        self.world.ensemble.cut(party);
+        self.world.ensemble.links[party].number = 0;
         let candidate = self.candidate(party);
-        candidate.disconnected = true;
-        (candidate.watches, candidate.dirty, candidate.withheld) = (false, false, false);
-        candidate.strays = std::mem::take(&mut candidate.up);
-        candidate.strays.retain(|request| request.is_write());
-        candidate.down.clear();
+        (candidate.dirty, candidate.withheld) = (false, false);
+        candidate.asked.clear();
         let (leaves, takes_back) =
             (candidate.stage == Stage::Gone && candidate.contender.is_some(), candidate.takes_back);
         match candidate.keeper {
@@ -368,7 +477,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
 impl Candidate {
     fn newest(&self) -> Proclamation<Told> {
-        Proclamation { number: self.proclaimed.into(), value: (self.token, self.proclaimed) }
+        Proclamation { number: self.proclaimed.into(), value: (self.token(), self.proclaimed) }
     }
 }
 

@@ -3,10 +3,10 @@
 use stateright::Property;
 
 use crate::candidate::Candidate;
-use crate::exploration;
-use crate::onlooker::Onlooker;
+use crate::office::{Announcement, World};
 use crate::run::Step;
-use crate::world::{Announcement, Breach, Mutant, Setup, Witness, World};
+use crate::setup::{Breach, Setup, Witness};
+use crate::world::exploration;
 
 pub(crate) const SOUND: &str = "only leaders announce themselves, one at a time";
 pub(crate) const OWN: &str = "nobody takes another's announcement along";
@@ -26,11 +26,7 @@ impl exploration::Setup for Setup {
     type Witness = Witness;
 
     fn first(&self) -> World {
-        let mut world = World::new(self);
-        if self.mutant == Some(Mutant::ReadsBeforeItWatches) {
-            world.onlooker = Onlooker::new().swap_first();
-        }
-        world
+        World::new(self)
     }
 
     fn steps(&self, world: &World, steps: &mut Vec<Step>) {
@@ -53,19 +49,19 @@ impl exploration::Setup for Setup {
             Contest::always(FORWARD, |_, world| world.breach != Some(Breach::ToldALowerToken)),
             Contest::always(GENUINE, |_, world| world.breach != Some(Breach::ToldAForgery)),
             Contest::always(TRUE, |_, world| {
-                let truth = world.announcement.and_then(Announcement::read).map(|(_, told)| told);
-                !world.onlooker.is_there || world.onlooker.told == Some(truth) || goes_on(world)
+                let truth = world.announcement().and_then(Announcement::read).map(|(_, told)| told);
+                world.onlooker.as_ref().is_none_or(|it| it.told == Some(truth)) || goes_on(world)
             }),
             Contest::always(CLEAN, |_, world| {
-                let maker = world.announcement.and_then(|found| found.maker);
+                let maker = world.announcement().and_then(|found| found.maker);
                 maker.is_none_or(|maker| world.node(maker).is_some()) || goes_on(world)
             }),
             Contest::always(SHOWN, |_, world| {
                 let mut leaders =
                     world.candidates.iter().enumerate().filter(|(_, candidate)| candidate.leads());
                 let shown = leaders.all(|(party, leader)| {
-                    let (maker, value) = (Some(party), leader.proclaimed);
-                    world.announcement.is_some_and(|it| (it.maker, it.value, it.version) == (maker, value, 0))
+                    let wanted = (Some(party), leader.proclaimed, 0);
+                    world.announcement().is_some_and(|it| (it.maker, it.told.1, it.version) == wanted)
                 });
                 shown || goes_on(world)
             }),

@@ -2,102 +2,60 @@
 
 use zklock_recipe::{Footing, Instruction, Observation, Observer};
 
+use crate::office::{ANNOUNCEMENT, Announcement, Data, Told};
 use crate::run::Run;
-use crate::world::{Announcement, Breach, Change, Mutant, Told, Witness};
+use crate::setup::{Breach, Mutant, Witness};
+use crate::world::ensemble::{Answer, Ask, Ensemble, Link, Word};
+use crate::world::tree::{Path, Session};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Onlooker {
     machine: Observer<Told>,
-    pub(crate) is_there: bool,
-    pub(crate) disconnected: bool,
-    /// What its server has not heard of yet.
-    pub(crate) pending: Vec<Change>,
-    /// What its server has heard of last, for a server that has not. A rewind goes back by two changes: from one leader's
-    /// announcement to the one before.
-    pub(crate) last: Vec<Change>,
-    /// The announcement, as its server has it.
-    pub(crate) seen: Option<Announcement>,
-    /// Its watch stands on its server.
-    watches: bool,
-    pub(crate) up: Vec<Ask>,
-    pub(crate) down: Vec<Word>,
+    pub(crate) session: Session,
     /// What it was told last; `None` if nothing yet.
     pub(crate) told: Option<Option<Told>>,
     highest: i64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Ask {
-    Watch,
-    Read,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Word {
-    Read(Option<Announcement>),
-    Changed(Option<i64>),
-}
-
 impl Onlooker {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(session: Session, mutant: Option<Mutant>, ensemble: &mut Ensemble<Data>) -> Self {
         let mut machine = Observer::new();
         machine.handle(Observation::Connected);
-        Self {
-            machine,
-            is_there: true,
-            disconnected: false,
-            pending: Vec::new(),
-            last: Vec::new(),
-            seen: None,
-            watches: false,
-            up: vec![Ask::Watch, Ask::Read],
-            down: Vec::new(),
-            told: None,
-            highest: 0,
-        }
+        ensemble.send(session, looks(Footing::Unwatched, mutant));
+        Self { machine, session, told: None, highest: 0 }
     }
+}
 
-    /// A model without an observer.
-    pub(crate) fn nobody() -> Self {
-        Self { is_there: false, up: Vec::new(), ..Self::new() }
-    }
-
-    pub(crate) fn swap_first(mut self) -> Self {
-        self.up.reverse();
-        self
+fn looks(footing: Footing, mutant: Option<Mutant>) -> Vec<Ask<Data>> {
+    let path = Path::Directory(ANNOUNCEMENT);
+    let (watch, read) = (Ask::Watch(path), Ask::Get(path, false));
+    match (footing, mutant) {
+        (Footing::Unwatched, Some(Mutant::ReadsBeforeItWatches)) => vec![read, watch],
+        (Footing::Unwatched, Some(Mutant::ForgetsThatItsWatchIsLost)) => vec![read],
+        (Footing::Unwatched, _) => vec![watch, read],
+        (Footing::Watched, _) => vec![read],
     }
 }
 
 impl<W: Fn(Witness)> Run<'_, W> {
-    /// Its server hears of the next transaction.
-    pub(crate) fn replicate(&mut self) {
-        let named = self.setup.named;
-        let onlooker = &mut self.world.onlooker;
-        let change = onlooker.pending.remove(0);
-        onlooker.seen = change.after;
-        if onlooker.watches && !onlooker.disconnected {
-            let event = Word::Changed(named.then_some(change.zxid));
-            onlooker.down.extend(std::iter::repeat_n(event, change.events.into()));
-        }
-        if self.setup.faults.rewinds > 0 {
-            onlooker.last.push(change);
-            let forgotten = onlooker.last.len().saturating_sub(2);
-            onlooker.last.drain(..forgotten);
-        }
+    fn link(&mut self) -> &mut Link<Data> {
+        let session = self.onlooker().session;
+        &mut self.world.ensemble.links[session]
+    }
+
+    fn onlooker(&mut self) -> &mut Onlooker {
+        self.world.onlooker.as_mut().expect("the model has an observer")
     }
 
     /// Its server answers its next request.
     pub(crate) fn answer(&mut self) {
-        let onlooker = &mut self.world.onlooker;
-        match onlooker.up.remove(0) {
-            Ask::Watch => onlooker.watches = true,
-            Ask::Read => {
-                if !onlooker.pending.is_empty() {
-                    (self.witness)(Witness::ReadFromThePast);
-                }
-                onlooker.down.push(Word::Read(onlooker.seen));
-            }
+        let session = self.onlooker().session;
+        let behind = self.world.ensemble.is_behind();
+        if behind && matches!(self.link().up[0], Ask::Get(..)) {
+            (self.witness)(Witness::ReadFromThePast);
         }
+        self.world.ensemble.serve(session, false);
+        self.link().down.retain(|word| *word != Word::Answer(Answer::Watched));
     }
 
     /// It hears the message at this place: the first one, or the first event if that is behind answers.
@@ -106,28 +64,35 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (self.witness)(Witness::EventOvertookTheAnswer);
         }
         let takes_anything = self.setup.mutant == Some(Mutant::TakesAnythingForAnAnnouncement);
-        let event = match self.world.onlooker.down.remove(place) {
-            Word::Changed(zxid) => {
-                let looking = !self.world.onlooker.machine.is_watching();
+        let named = self.setup.named;
+        let event = match self.link().down.remove(place) {
+            Word::Event(_, _, zxid) => {
+                let looking = !self.onlooker().machine.is_watching();
                 if looking && self.setup.mutant == Some(Mutant::IgnoresChangesDuringALook) {
                     return;
                 }
-                Observation::Changed(zxid)
+                Observation::Changed(zxid.filter(|_| named))
             }
-            Word::Read(found) if takes_anything => Observation::Seen(found.map(Announcement::taken)),
-            Word::Read(found) => Observation::Seen(found.and_then(Announcement::read)),
+            Word::Answer(Answer::Got(found)) => {
+                let found = found.as_ref().and_then(Announcement::of);
+                Observation::Seen(match takes_anything {
+                    true => found.map(Announcement::taken),
+                    false => found.and_then(Announcement::read),
+                })
+            }
+            Word::Answer(_) => return,
         };
         self.observe(event);
     }
 
     fn observe(&mut self, event: Observation<Told>) {
         let (changed, looking) =
-            (matches!(event, Observation::Changed(_)), !self.world.onlooker.machine.is_watching());
+            (matches!(event, Observation::Changed(_)), !self.onlooker().machine.is_watching());
         if self.setup.mutant == Some(Mutant::TakesALowerToken) && matches!(event, Observation::Seen(_)) {
             self.forget_the_highest();
         }
         let answered = matches!(event, Observation::Seen(_));
-        let instructions = self.world.onlooker.machine.handle(event);
+        let instructions = self.onlooker().machine.handle(event);
         if changed && looking && instructions.is_empty() {
             (self.witness)(Witness::Coalesced);
         }
@@ -145,17 +110,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn look(&mut self, footing: Footing) {
-        let up = &mut self.world.onlooker.up;
-        match (footing, self.setup.mutant) {
-            (Footing::Unwatched, Some(Mutant::ReadsBeforeItWatches)) => up.extend([Ask::Read, Ask::Watch]),
-            (Footing::Unwatched, Some(Mutant::ForgetsThatItsWatchIsLost)) => up.push(Ask::Read),
-            (Footing::Unwatched, _) => up.extend([Ask::Watch, Ask::Read]),
-            (Footing::Watched, _) => up.push(Ask::Read),
-        }
+        let session = self.onlooker().session;
+        self.world.ensemble.send(session, looks(footing, self.setup.mutant));
     }
 
     fn tell(&mut self, told: Option<Told>) {
-        let onlooker = &mut self.world.onlooker;
+        let onlooker = self.onlooker();
         let before = onlooker.told.replace(told);
         match (before, told) {
             (_, None) => (self.witness)(Witness::ToldNobody),
@@ -163,10 +123,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (_, Some(_)) => (self.witness)(Witness::ToldSomebody),
         }
         let Some((token, value)) = told else { return };
-        if token < onlooker.highest {
+        let onlooker = self.onlooker();
+        let highest = onlooker.highest;
+        onlooker.highest = highest.max(token);
+        if token < highest {
             self.world.breach(Breach::ToldALowerToken);
         }
-        self.world.onlooker.highest = self.world.onlooker.highest.max(token);
         if !self.world.announced.contains(&(token, value)) {
             self.world.breach(Breach::ToldAForgery);
         }
@@ -176,17 +138,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn forget_the_highest(&mut self) {
         let mut machine = Observer::new();
         machine.handle(Observation::Connected);
-        self.world.onlooker.machine = machine;
+        self.onlooker().machine = machine;
     }
 
     /// Its connection or its session ends. Its requests and its watch go with it.
     pub(crate) fn cut(&mut self) {
         self.world.faults.outages -= 1;
-        let onlooker = &mut self.world.onlooker;
-        onlooker.disconnected = true;
-        onlooker.watches = false;
-        onlooker.up.clear();
-        onlooker.down.clear();
+        let session = self.onlooker().session;
+        self.world.ensemble.cut(session);
+        self.link().number = 0;
         self.observe(Observation::Disconnected);
     }
 
@@ -195,17 +155,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if behind {
             (self.witness)(Witness::ServerBehindWasAsked);
             self.world.faults.rewinds -= 1;
-            let onlooker = &mut self.world.onlooker;
-            let mut unheard = std::mem::take(&mut onlooker.last);
-            onlooker.seen = unheard.first().and_then(|change| change.before);
-            unheard.append(&mut onlooker.pending);
-            onlooker.pending = unheard;
+            self.world.ensemble.rewind();
         } else {
-            while !self.world.onlooker.pending.is_empty() {
-                self.replicate();
+            while self.world.ensemble.is_behind() {
+                self.world.ensemble.replicate();
             }
         }
-        self.world.onlooker.disconnected = false;
+        let session = self.onlooker().session;
+        self.world.ensemble.connect(session);
         self.observe(Observation::Connected);
     }
 }

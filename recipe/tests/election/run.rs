@@ -2,10 +2,13 @@
 
 use zklock_recipe::candidacy::Event;
 
-use crate::candidate::{Keeper, Stage};
-use crate::onlooker::Word;
-use crate::server::{Reply, Request};
-use crate::world::{Announcement, Mutant, Party, Setup, Witness, World};
+use zklock_recipe::transaction::Operation;
+
+use crate::candidate::{Candidate, Keeper, Request, Stage};
+use crate::office::{ANNOUNCEMENT, Announcement, Data, Told, World};
+use crate::setup::{Breach, Mutant, Party, Setup, Witness};
+use crate::world::ensemble::{Answer, Ask, Ensemble, Word};
+use crate::world::tree::{Name, Named, Path, Transaction};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
@@ -55,7 +58,7 @@ impl Step {
             Self::Leave(party) => {
                 world.candidates[party].leads() || world.candidates[party].stage == Stage::Queued
             }
-            Self::Expire(party) => !world.candidates[party].disconnected,
+            Self::Expire(party) => world.ensemble.links[party].connected,
             Self::ReconnectOnlooker { behind } => behind,
             Self::Enqueue(_)
             | Self::Proclaim(_)
@@ -80,11 +83,11 @@ impl World {
         let faults = self.faults;
         for (party, candidate) in self.candidates.iter().enumerate().filter(|(_, it)| !it.expired) {
             let exists = self.node(party).is_some();
+            let link = &self.ensemble.links[party];
             match candidate.stage {
                 Stage::Idle => steps.push(Step::Enqueue(party)),
                 Stage::Queued => {
-                    let first = self.queue.first().is_some_and(|(first, _)| *first == party);
-                    if first && !candidate.lapsed && !candidate.disconnected {
+                    if self.is_first(party) && !candidate.lapsed && link.connected {
                         steps.push(Step::Grant(party));
                     }
                     steps.push(Step::Leave(party));
@@ -94,7 +97,7 @@ impl World {
                     if candidate.leads() && faults.proclamations > 0 {
                         steps.push(Step::Proclaim(party));
                     }
-                    if !self.is_held(party) && !candidate.disconnected {
+                    if !self.is_held(party) && link.connected {
                         steps.push(Step::Told(party));
                     }
                 }
@@ -106,34 +109,33 @@ impl World {
                 Keeper::Pausing => steps.push(Step::Paused(party)),
                 Keeper::Waiting => {
                     steps.extend(candidate.dirty.then_some(Step::Changed(party)));
-                    steps.extend(candidate.is_stale().then_some(Step::Doubt(party)));
+                    let stale = candidate.withheld || !self.ensemble.watches(party);
+                    steps.extend((stale && !candidate.deaf).then_some(Step::Doubt(party)));
                 }
                 Keeper::Off | Keeper::Announcing | Keeper::Looking => {}
             }
             if candidate.dirty && faults.silences > 0 {
                 steps.push(Step::Withhold(party));
             }
-            if let Some(first) = candidate.up.first()
-                && !candidate.disconnected
-            {
+            if self.ensemble.can_serve(party) {
                 steps.push(Step::Serve(party));
-                let may_be_refused = match first {
+                let may_be_refused = match candidate.asked[answered(candidate, &link.down)] {
                     Request::Announce { .. } => true,
-                    Request::Look(_) => self.announcement.is_some(),
+                    Request::Look(_) => self.announcement().is_some(),
                     _ => false,
                 };
                 steps.extend((may_be_refused && faults.refusals > 0).then_some(Step::Refuse(party)));
             }
-            if !candidate.down.is_empty() {
+            if !link.down.is_empty() {
                 steps.push(Step::Hear(party));
             }
-            if faults.breaks > 0 && !candidate.disconnected && candidate.stage != Stage::Idle {
+            if faults.breaks > 0 && link.connected && candidate.stage != Stage::Idle {
                 steps.push(Step::Break(party));
             }
-            if candidate.disconnected {
+            if !link.connected {
                 steps.push(Step::Reconnect(party));
             }
-            if !candidate.strays.is_empty() {
+            if !link.strays.is_empty() {
                 steps.push(Step::ApplyStray(party));
             }
             if faults.lapses > 0 && !candidate.lapsed && candidate.stage != Stage::Idle {
@@ -149,36 +151,35 @@ impl World {
                 steps.push(Step::Touch(party));
             }
         }
-        let onlooker = &self.onlooker;
-        if !onlooker.pending.is_empty() {
-            steps.push(Step::Replicate);
-        }
-        if !onlooker.up.is_empty() && !onlooker.disconnected {
-            steps.push(Step::Answer);
-        }
-        if let Some(first) = onlooker.down.first() {
-            steps.push(Step::Listen(0));
-            let event = onlooker.down.iter().position(|word| matches!(word, Word::Changed(_)));
-            if let (Word::Read(_), Some(place)) = (first, event) {
-                steps.push(Step::Listen(place));
+        if let Some(onlooker) = &self.onlooker {
+            let link = &self.ensemble.links[onlooker.session];
+            steps.extend(self.ensemble.is_behind().then_some(Step::Replicate));
+            steps.extend(self.ensemble.can_serve(onlooker.session).then_some(Step::Answer));
+            if let Some(first) = link.down.first() {
+                steps.push(Step::Listen(0));
+                let event = link.down.iter().position(|word| matches!(word, Word::Event(..)));
+                if let (Word::Answer(_), Some(place)) = (first, event) {
+                    steps.push(Step::Listen(place));
+                }
+            }
+            if faults.outages > 0 && link.connected {
+                steps.push(Step::CutOnlooker);
+            }
+            if !link.connected {
+                steps.push(Step::ReconnectOnlooker { behind: false });
+                if faults.rewinds > 0 && self.ensemble.can_rewind() {
+                    steps.push(Step::ReconnectOnlooker { behind: true });
+                }
             }
         }
-        if faults.outages > 0 && !onlooker.disconnected {
-            steps.push(Step::CutOnlooker);
-        }
-        if onlooker.disconnected {
-            steps.push(Step::ReconnectOnlooker { behind: false });
-            if faults.rewinds > 0 && !onlooker.last.is_empty() {
-                steps.push(Step::ReconnectOnlooker { behind: true });
-            }
-        }
-        if self.announcement.is_some() && faults.deletions > 0 {
+        let announced = self.announcement().is_some();
+        if announced && faults.deletions > 0 {
             steps.push(Step::DeleteAnnouncement);
         }
-        if self.announcement.is_some() && faults.writes > 0 {
+        if announced && faults.writes > 0 {
             steps.push(Step::WriteAnnouncement);
         }
-        if self.announcement.is_none() && faults.forgeries > 0 {
+        if !announced && faults.forgeries > 0 {
             steps.push(Step::ForgeAnnouncement);
         }
     }
@@ -192,7 +193,19 @@ impl World {
 
     pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
         Run { world: self, setup, witness }.take(step);
+        for (party, candidate) in self.candidates.iter_mut().enumerate() {
+            let down = &mut self.ensemble.links[party].down;
+            // How often its watch has fired makes no difference.
+            candidate.dirty |= down.iter().any(|word| matches!(word, Word::Event(..)));
+            down.retain(|word| matches!(word, Word::Answer(_)));
+        }
     }
+}
+
+/// The number of requests whose answers are under way: the next request to be served has this index.
+fn answered(candidate: &Candidate, down: &[Word<Data>]) -> usize {
+    let answers = down.iter().filter(|word| **word != Word::Answer(Answer::Watched)).count();
+    answers.min(candidate.asked.len() - 1)
 }
 
 /// One step under way.
@@ -203,14 +216,6 @@ pub(crate) struct Run<'a, W> {
 }
 
 impl<W: Fn(Witness)> Run<'_, W> {
-    fn reply(&mut self, party: Party, reply: Reply) {
-        if self.setup.prompt {
-            self.hear(party, reply);
-        } else {
-            self.world.candidates[party].down.push(reply);
-        }
-    }
-
     fn take(&mut self, step: Step) {
         match step {
             Step::Enqueue(party) => self.enqueue(party),
@@ -219,19 +224,24 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Leave(party) => self.leave(party),
             Step::Told(party) => self.told(party),
             Step::Serve(party) => {
-                let request = self.world.candidates[party].up.remove(0);
-                let reply = self.serve(party, request);
-                self.reply(party, reply);
+                self.serve_watch(party);
+                self.carry_out(party, |ensemble| ensemble.serve(party, false));
+                self.hear_at_once(party);
             }
             Step::Refuse(party) => {
-                let request = self.world.candidates[party].up.remove(0);
-                let reply = self.refuse(party, request);
-                self.reply(party, reply);
+                self.world.faults.refusals -= 1;
+                self.serve_watch(party);
+                if matches!(self.world.ensemble.links[party].up[0], Ask::Commit(_)) {
+                    (self.witness)(Witness::Refused);
+                } else {
+                    (self.witness)(Witness::Hidden);
+                    // The watch is set, and reports nothing that the session may not read.
+                    self.world.candidates[party].withheld = true;
+                }
+                self.world.ensemble.refuse(party);
+                self.hear_at_once(party);
             }
-            Step::Hear(party) => {
-                let reply: Reply = self.world.candidates[party].down.remove(0);
-                self.hear(party, reply);
-            }
+            Step::Hear(party) => self.hear(party),
             Step::Settled(party) => self.keep_up(party, Event::Settled),
             Step::Paused(party) => self.keep_up(party, Event::Paused),
             Step::Changed(party) => {
@@ -248,37 +258,36 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Doubt(party)
                 if self.is(Mutant::TrustsALongSilence) || self.is(Mutant::ForgetsThatItsOwnWatchIsLost) =>
             {
-                let candidate = &mut self.world.candidates[party];
-                (candidate.watches, candidate.withheld) = (true, false);
+                self.world.candidates[party].deaf = true;
             }
             Step::Doubt(party) => self.keep_up(party, Event::Doubted),
             Step::Break(party) => self.break_connection(party),
-            Step::Reconnect(party) => {
-                // A quorum write opens the connection: what was sent before has taken effect, or never will.
-                let candidate = &mut self.world.candidates[party];
-                candidate.disconnected = false;
-                candidate.strays.clear();
-            }
+            Step::Reconnect(party) => self.connect(party),
             Step::ApplyStray(party) => {
                 (self.witness)(Witness::StrayApplied);
-                let request = self.world.candidates[party].strays.remove(0);
-                let _nobody_hears = self.serve(party, request);
+                self.carry_out(party, |ensemble| {
+                    ensemble.apply_stray(party);
+                });
             }
             Step::Lapse(party) => {
                 self.world.faults.lapses -= 1;
                 self.world.candidates[party].lapsed = true;
                 self.lose(party);
             }
-            Step::Expire(party) => self.expire(party),
-            Step::Replicate => self.replicate(),
+            Step::Expire(party) => {
+                (self.witness)(Witness::Expired);
+                self.world.ensemble.expire(party);
+                self.world.ensemble.links[party].number = 0;
+                self.world.candidates[party] = Candidate::expired();
+            }
+            Step::Replicate => self.world.ensemble.replicate(),
             Step::Answer => self.answer(),
             Step::Listen(place) => self.listen(place),
             Step::CutOnlooker => self.cut(),
             Step::ReconnectOnlooker { behind } => self.reconnect(behind),
             Step::Evict(party) => {
                 self.world.faults.evictions -= 1;
-                self.world.zxid += 1;
-                self.world.queue.retain(|(owner, _)| *owner != party);
+                self.world.ensemble.delete(self.world.node(party));
                 if self.world.candidates[party].stage == Stage::Queued {
                     self.displace(party);
                 }
@@ -286,27 +295,109 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Touch(party) => {
                 (self.witness)(Witness::Touched);
                 self.world.faults.touches -= 1;
-                self.world.zxid += 1;
-                self.world.touched = Some(party);
+                let node = self.world.node(party).into_iter();
+                self.operate(node.map(|node| Operation::Set(Named::of(node), None)).collect());
             }
             Step::DeleteAnnouncement => {
                 self.world.faults.deletions -= 1;
-                self.world.zxid += 1;
-                self.world.change(None, 1);
+                self.world.ensemble.delete([Path::Directory(ANNOUNCEMENT)]);
             }
             Step::WriteAnnouncement => {
                 self.world.faults.writes -= 1;
-                self.world.zxid += 1;
-                let written = |found| Announcement { value: u8::MAX, version: 1, ..found };
-                self.world.change(self.world.announcement.map(written), 1);
+                let token = self.world.announcement().map_or(0, |found| found.told.0);
+                self.operate(vec![Operation::Set(announced(token), None)]);
             }
             Step::ForgeAnnouncement => {
                 self.world.faults.forgeries -= 1;
-                self.world.zxid += 1;
-                let zxid = self.world.zxid;
-                let forged = Announcement { token: 0, value: u8::MAX, zxid, version: 0, maker: None };
-                self.world.change(Some(forged), 1);
+                self.operate(vec![Operation::Create(announced(0))]);
             }
         }
     }
+
+    /// An operator does this.
+    fn operate(&mut self, transaction: Transaction<Data>) {
+        self.world.ensemble.commit(Party::MAX, &transaction);
+    }
+
+    /// A candidate looks right behind its watch: what comes between the two fires the watch, and comes as well behind both.
+    fn serve_watch(&mut self, party: Party) {
+        if matches!(self.world.ensemble.links[party].up[0], Ask::Watch(_)) {
+            self.world.ensemble.serve(party, false);
+            self.world.ensemble.links[party].down.retain(|word| *word != Word::Answer(Answer::Watched));
+            let candidate = &mut self.world.candidates[party];
+            (candidate.dirty, candidate.withheld, candidate.deaf) = (false, false, false);
+        }
+    }
+
+    fn hear_at_once(&mut self, party: Party) {
+        while self.setup.prompt
+            && matches!(self.world.ensemble.links[party].down.first(), Some(Word::Answer(_)))
+        {
+            self.hear(party);
+        }
+    }
+
+    /// Carries something out, which may be a transaction of this candidate.
+    fn carry_out(&mut self, party: Party, step: impl FnOnce(&mut Ensemble<Data>)) {
+        let link = &self.world.ensemble.links[party];
+        let transaction = match link.up.first() {
+            Some(Ask::Commit(transaction)) if link.connected => Some(transaction.clone()),
+            Some(_) if link.connected => None,
+            _ => link.strays.first().cloned(),
+        };
+        let (before, node) = (self.world.announcement(), self.world.node(party));
+        step(&mut self.world.ensemble);
+        let Some(transaction) = transaction else { return };
+        let after = self.world.announcement();
+        let taken = before.filter(|_| after.is_none());
+        let read = transaction.iter().find_map(|operation| match operation.node().data {
+            Data::Read(zxid) => Some(zxid),
+            _ => None,
+        });
+        if transaction.iter().any(|operation| matches!(operation, Operation::Create(_))) {
+            match after.filter(|_| before != after) {
+                Some(after) => self.see_announcement(party, before, after.told),
+                None if !self.world.is_held(party) => (self.witness)(Witness::AnnouncementRefusedByTheCheck),
+                None => {}
+            }
+        } else if let Some(read) = read {
+            let Some(taken) = taken else { return };
+            let ours = taken.maker == Some(party);
+            (self.witness)(if ours { Witness::Retracted } else { Witness::RetractedAnothers });
+            if !ours && taken.zxid == read {
+                self.world.breach(Breach::TookAnothersAnnouncement);
+            }
+        } else if node.is_some() && self.world.node(party).is_none() {
+            let maker = taken.and_then(|taken| taken.maker);
+            if maker.is_some_and(|maker| maker != party && self.world.node(maker).is_some()) {
+                self.world.breach(Breach::TookAnothersAnnouncement);
+            }
+            let together = taken.is_some();
+            (self.witness)(if together { Witness::ResignedWithAnnouncement } else { Witness::ResignedBare });
+        }
+    }
+
+    fn see_announcement(&mut self, party: Party, before: Option<Announcement>, told: Told) {
+        if before.is_some_and(|before| before.maker != Some(party)) {
+            (self.witness)(Witness::LeftoverReplaced);
+        }
+        if !self.world.is_first(party) {
+            self.world.breach(Breach::AnnouncedWithoutLeading);
+        }
+        let others = self.world.candidates.iter().enumerate().filter(|(other, _)| *other != party);
+        if self.setup.faults.evictions == 0 && others.into_iter().any(|(_, other)| other.leads()) {
+            self.world.breach(Breach::TwoLeaders);
+        }
+        (self.witness)(Witness::Announced);
+        if self.world.announced.contains(&told) {
+            (self.witness)(Witness::AnnouncedAgain);
+        } else {
+            self.world.announced.push(told);
+        }
+    }
+}
+
+/// What an operator writes in place of an announcement.
+fn announced(token: i64) -> Named<Data> {
+    Named { name: Name::At(Path::Directory(ANNOUNCEMENT)), data: Data::Announced((token, u8::MAX)) }
 }

@@ -409,6 +409,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     /// Nobody waits any more for the answer to what is on its way.
     fn cut(&mut self, party: Party) {
         self.world.ensemble.cut(party);
+        self.world.ensemble.connect(party);
         // Nothing here depends on it.
         self.world.ensemble.links[party].number = 0;
     }

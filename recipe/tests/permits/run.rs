@@ -364,6 +364,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn break_connection(&mut self, party: Party) {
         self.world.faults.breaks -= 1;
         self.world.ensemble.cut(party);
+        self.world.ensemble.connect(party);
         let mutant = self.setup.mutant;
         let contender = &mut self.world.contenders[party];
         match contender.pending {
@@ -392,6 +393,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         let held = self.world.permits().any(|(_, owner, _)| owner == party);
         self.world.ensemble.expire(party);
+        // The next one begins a session of its own.
+        self.world.ensemble.connect(party);
         if held {
             self.world.vanish(self.setup);
         }

@@ -7,7 +7,7 @@
 use zklock_recipe::Own;
 use zklock_recipe::transaction::{Operation, Problem};
 
-use super::tree::{Change, Directory, Named, Node, Path, Session, Transaction, Tree};
+use super::tree::{Change, Directory, Name, Named, Node, Path, Session, Transaction, Tree};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ensemble<D> {
@@ -27,11 +27,16 @@ pub(crate) struct Follower<D> {
     pub(crate) server: Server<D>,
     /// Under way from the leader, in order.
     down: Vec<Down<D>>,
+    /// What its clients look at, by index. It hears of nothing else.
+    shows: Vec<usize>,
+    /// Its last transactions, for a server that has not heard of them; before each, what it had. So many are kept.
+    last: Vec<(Tree<D>, Down<D>)>,
+    keeps: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Down<D> {
-    Transaction(Session, Transaction<D>),
+    Transaction(Session, Transaction<D>, i64),
     /// To what was forwarded for this session.
     Answer(Session, Answer<D>),
 }
@@ -41,6 +46,8 @@ enum Down<D> {
 pub(crate) struct Link<D> {
     /// How many connections the session has lost.
     pub(crate) number: u64,
+    /// Whether there is one now.
+    pub(crate) connected: bool,
     /// Whether it leads to the follower.
     pub(crate) follows: bool,
     /// Requests under way, in order.
@@ -161,17 +168,28 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
         let leader = Server { tree, watches: Vec::new() };
         let link = |session| Link {
             number: 0,
+            connected: true,
             follows: following.contains(&session),
             up: Vec::new(),
             down: Vec::new(),
             strays: Vec::new(),
         };
-        let follower = || Follower { server: leader.clone(), down: Vec::new() };
+        let shows = (0..leader.tree.directories.len()).collect();
+        let follower =
+            || Follower { server: leader.clone(), down: Vec::new(), shows, last: Vec::new(), keeps: 0 };
         Self {
             follower: (!following.is_empty()).then(follower),
             links: (0..sessions).map(link).collect(),
             leader,
         }
+    }
+
+    /// The follower's clients look at these directories only. It keeps so many transactions for a server that is further behind.
+    pub(crate) fn showing(mut self, directories: &[usize], keeps: usize) -> Self {
+        if let Some(follower) = &mut self.follower {
+            (follower.shows, follower.keeps) = (directories.to_vec(), keeps);
+        }
+        self
     }
 
     pub(crate) fn tree(&self) -> &Tree<D> {
@@ -186,7 +204,8 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
     pub(crate) fn can_serve(&self, session: Session) -> bool {
         let awaits = |down: &Down<D>| matches!(down, Down::Answer(of, _) if *of == session);
         let waits = self.follower.as_ref().is_some_and(|follower| follower.down.iter().any(awaits));
-        !self.links[session].up.is_empty() && !waits
+        let link = &self.links[session];
+        link.connected && !link.up.is_empty() && !waits
     }
 
     /// A server has too much to do for the session's next request.
@@ -271,7 +290,15 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
         let words = self.leader.fire(&committed.changes);
         self.tell(words);
         if let Some(follower) = &mut self.follower {
-            follower.down.push(Down::Transaction(session, transaction.to_vec()));
+            let is_shown = |operation: &&Operation<Named<D>>| match operation.node().name {
+                Name::At(Path::Directory(index) | Path::Child(index, _))
+                | Name::Ephemeral(Path::Directory(index) | Path::Child(index, _))
+                | Name::Next(index, _) => follower.shows.contains(&index),
+            };
+            let shown = transaction.iter().filter(is_shown).cloned().collect::<Vec<_>>();
+            if !shown.is_empty() {
+                follower.down.push(Down::Transaction(session, shown, self.leader.tree.zxid));
+            }
         }
         Answer::Committed(committed.created)
     }
@@ -299,8 +326,11 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
     /// The follower hears what the leader sent next. The answer to a write comes with it.
     pub(crate) fn replicate(&mut self) {
         let Some(follower) = &mut self.follower else { return };
-        if let Down::Transaction(session, transaction) = &follower.down[0] {
-            let committed = follower.server.tree.commit(*session, transaction);
+        if let next @ Down::Transaction(session, transaction, zxid) = &follower.down[0] {
+            follower.last.push((follower.server.tree.clone(), next.clone()));
+            let forgotten = follower.last.len().saturating_sub(follower.keeps);
+            follower.last.drain(..forgotten);
+            let committed = follower.server.tree.commit_as(*zxid, *session, transaction);
             let Ok(committed) = committed else { unreachable!("the leader has carried it out") };
             follower.down.remove(0);
             let words = follower.server.fire(&committed.changes);
@@ -313,20 +343,53 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
         }
     }
 
-    /// The session's connection breaks, and the next one follows at once. Nothing of the old one reaches the client any more.
+    /// Whether there is a server that is further behind than the follower.
+    pub(crate) fn can_rewind(&self) -> bool {
+        self.follower.as_ref().is_some_and(|follower| !follower.last.is_empty())
+    }
+
+    /// The follower's clients are at a server from here on that has not heard of the last transactions.
+    pub(crate) fn rewind(&mut self) {
+        let Some(follower) = &mut self.follower else { return };
+        let mut unheard = Vec::new();
+        for (index, (tree, transaction)) in follower.last.drain(..).enumerate() {
+            if index == 0 {
+                follower.server.tree = tree;
+            }
+            unheard.push(transaction);
+        }
+        unheard.append(&mut follower.down);
+        follower.down = unheard;
+    }
+
+    /// The session's connection breaks. Nothing of it reaches the client any more.
     pub(crate) fn cut(&mut self, session: Session) {
         self.unwatch(session);
         if let Some(follower) = &mut self.follower {
             follower.down.retain(|down| !matches!(down, Down::Answer(of, _) if *of == session));
         }
         let link = &mut self.links[session];
-        link.number += 1;
+        (link.number, link.connected) = (link.number + 1, false);
         link.down.clear();
         let writes = link.up.drain(..).filter_map(|ask| match ask {
             Ask::Commit(transaction) => Some(transaction),
             _ => None,
         });
         link.strays.extend(writes);
+    }
+
+    /// The session has its next connection.
+    pub(crate) fn connect(&mut self, session: Session) {
+        self.links[session].connected = true;
+    }
+
+    /// Whether a watch of the session stands.
+    pub(crate) fn watches(&self, session: Session) -> bool {
+        let server = match &self.follower {
+            Some(follower) if self.links[session].follows => &follower.server,
+            _ => &self.leader,
+        };
+        server.watches.iter().any(|watch| watch.session == session)
     }
 
     /// The leader carries out what was under way on a lost connection.

@@ -127,10 +127,19 @@ impl<D: Clone> Tree<D> {
         session: Session,
         transaction: &[Operation<Named<D>>],
     ) -> Result<Committed, (usize, Problem)> {
+        let counts = transaction.iter().any(|operation| self.counts(operation));
+        self.commit_as(self.zxid + i64::from(counts), session, transaction)
+    }
+
+    /// As `commit`, with this number.
+    pub(crate) fn commit_as(
+        &mut self,
+        zxid: i64,
+        session: Session,
+        transaction: &[Operation<Named<D>>],
+    ) -> Result<Committed, (usize, Problem)> {
         let before = self.clone();
-        if transaction.iter().any(|operation| self.counts(operation)) {
-            self.zxid += 1;
-        }
+        self.zxid = zxid;
         let (mut created, mut changes) = (Vec::new(), Vec::new());
         for (index, operation) in transaction.iter().enumerate() {
             match self.apply(session, operation, &mut created) {

@@ -1,9 +1,6 @@
-//! The candidates, the servers and an observer.
+//! Who takes part in a model, what may go wrong, and what is broken on purpose.
 
-use crate::candidate::Candidate;
-use crate::onlooker::Onlooker;
-
-/// A candidate, by its index in the world.
+/// A candidate, by its index in the world. Its session has the same one.
 pub(crate) type Party = usize;
 
 /// What a model consists of, and what is broken on purpose.
@@ -155,97 +152,5 @@ pub(crate) enum Witness {
 impl From<Witness> for u8 {
     fn from(witness: Witness) -> Self {
         witness as Self
-    }
-}
-
-/// An announcement, or what stands in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Announcement {
-    pub(crate) token: i64,
-    pub(crate) value: u8,
-    pub(crate) zxid: i64,
-    pub(crate) version: u8,
-    /// Who made it; `None` if that was an operator.
-    pub(crate) maker: Option<Party>,
-}
-
-impl Announcement {
-    /// What an observer is to take it for.
-    pub(crate) fn read(self) -> Option<(Option<zklock_recipe::Stamp>, Told)> {
-        (self.version == 0 && self.maker.is_some()).then_some(self.taken())
-    }
-
-    pub(crate) fn taken(self) -> (Option<zklock_recipe::Stamp>, Told) {
-        (Some(zklock_recipe::Stamp { token: self.token, zxid: self.zxid }), (self.token, self.value))
-    }
-}
-
-/// A token, and the value that was announced with it.
-pub(crate) type Told = (i64, u8);
-
-/// One transaction, as far as the announcement goes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Change {
-    pub(crate) zxid: i64,
-    /// How many events it fires.
-    pub(crate) events: u8,
-    pub(crate) before: Option<Announcement>,
-    pub(crate) after: Option<Announcement>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct World {
-    pub(crate) zxid: i64,
-    /// The candidates' nodes, the first one first, with their tokens.
-    pub(crate) queue: Vec<(Party, i64)>,
-    /// Whose node somebody has written to.
-    pub(crate) touched: Option<Party>,
-    pub(crate) announcement: Option<Announcement>,
-    pub(crate) candidates: Vec<Candidate>,
-    pub(crate) onlooker: Onlooker,
-    /// What leaders have announced.
-    pub(crate) announced: Vec<Told>,
-    pub(crate) faults: Faults,
-    pub(crate) breach: Option<Breach>,
-}
-
-impl World {
-    pub(crate) fn new(setup: &Setup) -> Self {
-        Self {
-            zxid: 0,
-            queue: Vec::new(),
-            touched: None,
-            announcement: None,
-            candidates: vec![Candidate::default(); setup.candidates],
-            onlooker: if setup.observed { Onlooker::new() } else { Onlooker::nobody() },
-            announced: Vec::new(),
-            faults: setup.faults,
-            breach: None,
-        }
-    }
-
-    pub(crate) fn node(&self, party: Party) -> Option<i64> {
-        self.queue.iter().find(|(owner, _)| *owner == party).map(|(_, token)| *token)
-    }
-
-    /// Whether the candidate's node is there as the candidate has made it.
-    pub(crate) fn is_held(&self, party: Party) -> bool {
-        self.node(party).is_some() && self.touched != Some(party)
-    }
-
-    /// Changes the announcement, in a transaction that has begun.
-    pub(crate) fn change(&mut self, after: Option<Announcement>, events: u8) {
-        let before = std::mem::replace(&mut self.announcement, after);
-        let change = Change { zxid: self.zxid, events, before, after };
-        if self.onlooker.is_there {
-            self.onlooker.pending.push(change);
-        }
-        for candidate in &mut self.candidates {
-            candidate.dirty |= candidate.watches;
-        }
-    }
-
-    pub(crate) fn breach(&mut self, breach: Breach) {
-        self.breach = self.breach.or(Some(breach));
     }
 }
