@@ -14,13 +14,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 use zklock_recipe::Footing;
-use zklock_recipe::candidacy::{Candidacy, Command, Event, Proclamation, Seen};
+use zklock_recipe::candidacy::{self, Candidacy, Command, Event, Proclamation, Seen};
 
 use super::error::{AnnounceError, ProclaimError};
 use crate::backoff::Tries;
 use crate::contender::{Course, Next, Performed, Procedure};
 use crate::guard::hold::Hold;
-use crate::guard::operation::{NodeOptions, Operation, Task};
+use crate::guard::operation::{NodeOptions, Operation};
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::node::LeaderData;
 use crate::observe::sight::{self, Standing, sight, stale};
@@ -216,9 +216,9 @@ impl Keeper {
     fn announce(&self, value: &LeaderData, replace: bool) -> impl Future<Output = Heard> + Send + use<> {
         let (hold, path) = (self.hold.clone(), self.path.clone());
         let options = NodeOptions::new().acl(self.settings.acl.clone()).ephemeral();
-        let delete = Operation { path: path.clone(), task: Task::Delete { version: None } };
-        let create = Operation { path: path.clone(), task: Task::Create { data: value.encode(), options } };
-        let operations = replace.then_some(delete).into_iter().chain([create]).collect();
+        let name = |()| (path.clone(), value.encode());
+        let operations = candidacy::announcement(replace).into_iter();
+        let operations = operations.map(|it| Operation::of(it.map(name), &options)).collect();
         let pause = self.session().pause_after(self.tries);
         async move {
             pause.await;

@@ -1,6 +1,7 @@
 //! The operations of a transaction.
 
 use zklock_recipe::Kind;
+use zklock_recipe::transaction as recipe;
 
 use crate::acl::Acl;
 use crate::path::check_node;
@@ -85,6 +86,19 @@ impl NodeOptions {
 }
 
 impl Operation {
+    /// An operation of the recipe on the node at a path. What it writes are these data, and what it creates has these options.
+    pub(crate) fn of(operation: recipe::Operation<(String, Vec<u8>)>, options: &NodeOptions) -> Self {
+        let (path, task) = match operation {
+            recipe::Operation::Check((path, _), version) => (path, Task::Check { version }),
+            recipe::Operation::Create((path, data)) => {
+                (path, Task::Create { data, options: options.clone() })
+            }
+            recipe::Operation::Set((path, data), version) => (path, Task::Set { data, version }),
+            recipe::Operation::Delete((path, _), version) => (path, Task::Delete { version }),
+        };
+        Self { path, task }
+    }
+
     /// Checks the operation of a holder of this lock; `Err` says what is wrong with it.
     pub(super) fn validate(&self, settings: &Settings) -> Result<(), String> {
         let lock = &settings.path;

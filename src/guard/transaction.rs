@@ -98,12 +98,8 @@ impl<'guard> Transaction<'guard> {
         operation: recipe::Operation<(String, Vec<u8>)>,
         options: &NodeOptions,
     ) -> Self {
-        match operation {
-            recipe::Operation::Check((path, _), version) => self.check(path, version),
-            recipe::Operation::Create((path, data)) => self.create_with(path, data, options.clone()),
-            recipe::Operation::Set((path, data), version) => self.set(path, data, version),
-            recipe::Operation::Delete((path, _), version) => self.delete(path, version),
-        }
+        let Operation { path, task } = Operation::of(operation, options);
+        self.and(path, task)
     }
 
     fn and(mut self, path: impl Into<String>, task: Task) -> Self {
