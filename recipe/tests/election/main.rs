@@ -11,6 +11,8 @@
 
 #[path = "../world/exploration.rs"]
 mod exploration;
+#[path = "../world/present.rs"]
+mod present;
 
 mod candidate;
 mod contest;
