@@ -64,7 +64,7 @@ LAYERS = {
         "settings",
         "fence node",
         "path",
-        "acl backoff clock joint",
+        "acl clock joint",
     ]
 }
 

@@ -184,7 +184,6 @@
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
 
 mod acl;
-mod backoff;
 mod clock;
 mod contender;
 mod election;

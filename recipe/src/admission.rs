@@ -42,7 +42,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::contender::{Kind, Own};
-use crate::event::{Refusal, SessionEnd};
+use crate::event::Refusal;
+use crate::lease::SessionEnd;
 use crate::machine::{Arrival, Patience, Takeover};
 use crate::permits::{Misfit, Ruling, Stock, Wish, rule};
 use crate::transaction::{Operation, Problem, UNTOUCHED};

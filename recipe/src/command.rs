@@ -1,39 +1,57 @@
 //! The commands of a contender: the outputs of [`Machine`](super::Machine).
 
 use crate::contender::{Own, Place, Sequence};
-use crate::event::{Look, Refusal, SessionEnd};
+use crate::event::{Look, Refusal};
 use crate::foreign::Stranger;
+use crate::lease::{SessionEnd, Term};
 
-/// One output of the machine. `Grant`, `Lose` and `End` go to the caller. Every other command is a request, and one
-/// event answers it. The [group](crate::Group) of the contender sends some requests for all its members.
+/// One output of the machine. `Together` and `Alone` are requests, and one event answers each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// Create our node and look at the queue, in one round trip.
-    Enter(Look),
-    /// Create the lock's directory, with its ancestors.
-    CreateDirectory,
-    /// Find our node, if it exists: the reply to a create, a release or a deletion was lost.
-    Recover,
-    /// List the directory's children.
-    List,
-    /// Watch the predecessor's node, for its end.
-    WatchPredecessor(Place),
-    /// Wait for the takeover delay: a predecessor vanished, and may have work in flight.
-    Delay,
-    /// Make sure that the lease is valid and that our node exists.
-    Confirm,
+    /// One request does this for the whole [group](crate::Group), once each member has asked for it.
+    Together(Together),
+    /// A request of this contender.
+    Alone(Alone),
     /// The contender holds the lock: give the guard to the caller.
-    Grant(Own),
+    Grant(Own, Term),
     /// The guard is lost: tell the holder, and then give up.
     Lose,
-    /// Watch our own node.
-    WatchOwn(Place),
-    /// Write to our own node and delete it, in one transaction. A writer's release grants the lock to its successors.
-    Release(Place),
-    /// Delete our own node.
-    Delete(Place),
+    /// Nobody can tell which node is ours. It would keep the lock from everybody for as long as the session lives.
+    EndSession(Refusal),
     /// The contender has ended, and gives no further command.
     End(End),
+}
+
+/// What the contenders of one acquisition do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Together {
+    /// Create our nodes and look at the queues, in one round trip.
+    Enter(Look),
+    /// Create the locks' directories, with their ancestors.
+    CreateDirectory,
+    /// Make sure that the lease is valid and that our nodes exist.
+    Confirm,
+}
+
+/// What a contender does by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Alone {
+    /// Find our node, if it exists: the reply to its create was lost.
+    Find,
+    /// Find out whether our node exists: the reply to its release or its deletion was lost, or somebody has touched it.
+    Recover(Own),
+    /// List the directory's children.
+    List,
+    /// Watch the predecessor's node, for its end. The second node is ours.
+    WatchPredecessor(Place, Own),
+    /// Wait for the takeover delay: a predecessor vanished, and may have work in flight.
+    Delay,
+    /// Watch our own node.
+    WatchOwn(Own),
+    /// Write to our own node and delete it, in one transaction. A writer's release grants the lock to its successors.
+    Release(Own),
+    /// Delete our own node.
+    Delete(Own),
 }
 
 /// Why a contender ended.

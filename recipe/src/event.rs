@@ -5,6 +5,7 @@ use core::fmt;
 
 use crate::contender::Own;
 use crate::foreign::Stranger;
+use crate::lease::{SessionEnd, Term};
 
 /// The read that follows the create at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,19 +56,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// How a session ended. Its nodes are gone, or will be soon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SessionEnd {
-    /// ZooKeeper expired the session.
-    Expired,
-    /// Its owner closed the session.
-    Closed,
-    /// ZooKeeper rejected the session's credentials.
-    AuthFailed,
-}
-
-/// One input of the machine. A reply always belongs to the machine's last request: the driver drops later replies to
-/// earlier ones.
+/// One input of the machine. A reply always belongs to the machine's last request: later replies to earlier ones
+/// are dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The caller wants the lock. The contender looks at the queue in this way.
@@ -86,7 +76,7 @@ pub enum Event {
     /// Reply to `Enter`, `CreateDirectory`, `Confirm` or `Release`: it was not sent, or had no effect, because of another
     /// member of the contender's group. Or the caller gave up before `Enter` was sent.
     Withheld,
-    /// Reply to `Recover`: our node, if it exists.
+    /// Reply to `Find` or `Recover`: our node, if it exists.
     Recovered(Option<Own>),
     /// Reply to `List`: the children's names, none of which is a contender of another client.
     Listed(Vec<String>),
@@ -97,8 +87,8 @@ pub enum Event {
     PredecessorWatched(bool),
     /// Reply to `Delay`: the takeover delay is over.
     Delayed,
-    /// Reply to `Confirm`: the lease is valid at this instant.
-    Confirmed,
+    /// Reply to `Confirm`: our nodes exist, and the lease is valid at this instant, in this term.
+    Confirmed(Term),
     /// Reply to `Delete`: the node is gone, no matter who deleted it.
     Deleted,
     /// Reply to `Release`: whether our transaction found the node and so removed it.

@@ -7,9 +7,9 @@
 //! whatever order they name their queues.
 //!
 //! ```text
-//!   caller  --- All(Begin) -->  +-------+  --- All(Enter) ----------->  one transaction for all
-//!   driver  --- Entered([..]) > | Group |  --- One(1, WatchPredecessor) -->  a request of one member
-//!           --- One(1, ..) -->  +-------+  --- Grant, Lose, End ----->  caller
+//!   caller   --- All(Begin) -->  +-------+  --- All(Enter) ----------->  one transaction for all
+//!   replies  --- Entered([..]) > | Group |  --- One(1, WatchPredecessor) -->  a request of one member
+//!            --- One(1, ..) -->  +-------+  --- Grant, Lose, End ----->  caller
 //! ```
 //!
 //! # Invariants
@@ -28,9 +28,10 @@
 
 use alloc::vec::Vec;
 
-use crate::command::{Command, End};
+use crate::command::{Alone, Command, End, Together};
 use crate::contender::Own;
-use crate::event::{Event, Sight};
+use crate::event::{Event, Refusal, Sight};
+use crate::lease::Term;
 use crate::machine::Machine;
 
 /// The contenders of one acquisition.
@@ -54,7 +55,7 @@ struct Member {
 /// A command that one member has given, and that waits for the others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Parked {
-    command: Command,
+    command: Together,
     /// Whether the member watches its own node meanwhile, or has asked to.
     watches: bool,
 }
@@ -89,15 +90,18 @@ pub enum Input {
 /// One output of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// Send one request for all members: `Enter`, `CreateDirectory`, `Confirm`, or `Release`, whose place is the first
-    /// member's.
-    All(Command),
+    /// Send one request for all members.
+    All(Together),
+    /// Release all nodes in one transaction.
+    ReleaseAll(Vec<Own>),
     /// Send a request for one member.
-    One(usize, Command),
+    One(usize, Alone),
     /// The group holds its locks: give the guard to the caller.
-    Grant(Vec<Own>),
+    Grant(Vec<Own>, Term),
     /// The guard is lost: tell the holder, and then give up.
     Lose,
+    /// End the session, because nobody can tell which node is this member's.
+    EndSession(usize, Refusal),
     /// The group has ended, and gives no further output. The number is that of the member whose end it is.
     End(usize, End),
 }
@@ -112,6 +116,11 @@ impl Group {
     /// Returns a member's own node, once it is known and until it is gone.
     pub fn own(&self, member: usize) -> Option<Own> {
         self.members.get(member)?.machine.own()
+    }
+
+    /// Returns the nodes that are known and not gone, in the order of the members.
+    pub fn nodes(&self) -> impl Iterator<Item = Own> {
+        self.members.iter().filter_map(|member| member.machine.own())
     }
 
     /// Returns true once the group has nothing more to do.
@@ -175,12 +184,12 @@ impl Group {
     /// Gives one member an event, and returns the command that follows.
     fn one(&mut self, index: usize, event: Event) -> Option<(usize, Command)> {
         let member = self.members.get_mut(index)?;
-        let waits = member.parked.as_ref().is_some_and(|parked| parked.command == Command::Confirm);
+        let waits = member.parked.as_ref().is_some_and(|parked| parked.command == Together::Confirm);
         let event = match event {
             // The member is first in its queue and watches its own node. A node that was only written to still exists,
             // so the member looks again.
             Event::OwnTouched | Event::WatchLost | Event::Unanswered if waits => {
-                return Some((index, Command::WatchOwn(member.machine.own()?.place)));
+                return Some((index, Command::Alone(Alone::WatchOwn(member.machine.own()?))));
             }
             Event::OwnWatched(false) if waits => Event::OwnTouched,
             // The node exists, or the server refuses the watch.
@@ -208,7 +217,7 @@ impl Group {
 
     /// Makes each member search again that did not find its node, though another one did. Returns the commands that follow.
     fn search_again(&mut self) -> Vec<(usize, Command)> {
-        if !matches!(self.phase, Phase::Contending) || !self.knows_a_node() {
+        if !matches!(self.phase, Phase::Contending) || self.nodes().next().is_none() {
             return Vec::new();
         }
         let members = self.members.iter_mut().enumerate();
@@ -220,16 +229,13 @@ impl Group {
         commands.collect()
     }
 
-    fn knows_a_node(&self) -> bool {
-        self.members.iter().any(|member| member.machine.own().is_some())
-    }
-
     /// Whether the group can no longer be granted: a member leaves, or somebody has deleted the node of one.
     fn is_broken(&mut self) -> bool {
         if !matches!(self.phase, Phase::Contending | Phase::Confirming) {
             return false;
         }
-        let missing = self.members.iter().position(Member::is_entering).filter(|_| self.knows_a_node());
+        let missing = self.members.iter().position(Member::is_entering);
+        let missing = missing.filter(|_| self.nodes().next().is_some());
         if let Some(missing) = missing {
             self.ends(missing, End::NodeDeleted);
         }
@@ -249,40 +255,44 @@ impl Group {
 
     /// Takes in the members' commands: parks some, and passes the others on.
     fn take_in(&mut self, commands: Vec<(usize, Command)>, outputs: &mut Vec<Output>) {
-        let is_release = |(_, command): &(usize, Command)| matches!(command, Command::Release(_));
-        let together = commands.len() == self.members.len() && commands.iter().all(is_release);
-        let mut granted = Vec::new();
+        let released = |(_, command): &(usize, Command)| match command {
+            Command::Alone(Alone::Release(own)) => Some(*own),
+            _ => None,
+        };
+        let released = commands.iter().filter_map(released).collect::<Vec<_>>();
+        if released.len() == self.members.len() {
+            return outputs.push(Output::ReleaseAll(released));
+        }
+        let mut granted = None::<(Vec<Own>, Term)>;
         for (index, command) in commands {
             match command {
-                Command::Enter(_) | Command::CreateDirectory | Command::Confirm => {
+                Command::Together(command) => {
                     self.members[index].parked = Some(Parked { command, watches: false });
                 }
-                Command::Grant(own) => granted.push(own),
+                Command::Alone(request) => outputs.push(Output::One(index, request)),
+                Command::Grant(own, term) => granted.get_or_insert((Vec::new(), term)).0.push(own),
                 Command::Lose if self.phase == Phase::Held => {
                     self.phase = Phase::Lost;
                     outputs.push(Output::Lose);
                 }
                 Command::Lose => {}
                 Command::End(end) => self.ends(index, end),
-                Command::Release(_) if together && index > 0 => {}
-                Command::Release(_) if together => outputs.push(Output::All(command)),
-                request => outputs.push(Output::One(index, request)),
+                Command::EndSession(refusal) => outputs.push(Output::EndSession(index, refusal)),
             }
         }
-        if !granted.is_empty() {
+        if let Some((nodes, term)) = granted {
             self.phase = Phase::Held;
-            outputs.push(Output::Grant(granted));
+            outputs.push(Output::Grant(nodes, term));
         }
     }
 
     /// Sends a command that every member has given. Otherwise, members that are first in their queues begin to watch
     /// their own nodes.
     fn send_parked(&mut self, outputs: &mut Vec<Output>) {
-        let parked = self.members.iter().filter_map(|member| Some(&member.parked.as_ref()?.command));
-        let parked = parked.collect::<Vec<_>>();
-        let Some(command) = parked.first().map(|command| Command::clone(command)) else { return };
-        if parked.len() == self.members.len() && parked.iter().all(|other| **other == command) {
-            self.phase = if command == Command::Confirm { Phase::Confirming } else { Phase::Contending };
+        let mut parked = self.members.iter().map(|member| Some(member.parked.as_ref()?.command));
+        let Some(command) = parked.clone().flatten().next() else { return };
+        if parked.all(|other| other == Some(command)) {
+            self.phase = if command == Together::Confirm { Phase::Confirming } else { Phase::Contending };
             self.members.iter_mut().for_each(|member| member.parked = None);
             outputs.push(Output::All(command));
             return;
@@ -292,7 +302,7 @@ impl Group {
             if let (Some(parked), Some(own)) = (&mut member.parked, member.machine.own())
                 && !core::mem::replace(&mut parked.watches, true)
             {
-                outputs.push(Output::One(index, Command::WatchOwn(own.place)));
+                outputs.push(Output::One(index, Alone::WatchOwn(own)));
             }
         }
     }
@@ -301,7 +311,7 @@ impl Group {
 impl Member {
     /// Whether the member waits for a create. If another member's node exists by then, it has searched for its own in vain.
     fn is_entering(&self) -> bool {
-        self.parked.as_ref().is_some_and(|parked| matches!(parked.command, Command::Enter(_)))
+        self.parked.as_ref().is_some_and(|parked| matches!(parked.command, Together::Enter(_)))
     }
 }
 

@@ -65,7 +65,16 @@ mod moment;
 pub use lengths::{DEFAULT_DRIFT_PPM, Lengths, Reckoning};
 pub use moment::Moment;
 
-use crate::event::SessionEnd;
+/// How a session ended. Its nodes are gone, or will be soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SessionEnd {
+    /// ZooKeeper expired the session.
+    Expired,
+    /// Its owner closed the session.
+    Closed,
+    /// ZooKeeper rejected the session's credentials.
+    AuthFailed,
+}
 
 /// Why a lease is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +89,22 @@ pub enum Lapse {
 /// valid again revives no guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Term(u64);
+
+#[cfg(test)]
+impl Term {
+    pub(crate) const FIRST: Self = Self(0);
+}
+
+/// How a session stands at one instant, as far as an acquisition has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// The number of its connection, if it has one.
+    pub connection: Option<u64>,
+    /// The lease's present term, or why the lease is not valid.
+    pub term: Result<Term, Lapse>,
+    /// Whether the lease is [ample](Lease::is_ample) for the holder's stop margin.
+    pub is_ample: bool,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Touch {
@@ -105,6 +130,16 @@ enum Connection {
         since: Moment,
         floor: Duration,
     },
+}
+
+impl Present {
+    /// Returns how the session ended, if it has.
+    pub fn end(&self) -> Option<SessionEnd> {
+        match self.term {
+            Err(Lapse::Ended(end)) => Some(end),
+            Ok(_) | Err(Lapse::Unconfirmed) => None,
+        }
+    }
 }
 
 /// The lease of one ZooKeeper session.
@@ -335,6 +370,12 @@ impl Lease {
     /// margin begins.
     pub fn is_ample(&self, stop_margin: Duration, now: Moment) -> bool {
         self.remaining(now) >= self.lengths.ample(stop_margin)
+    }
+
+    /// Returns how the session stands, for a holder with this stop margin.
+    pub fn present(&self, stop_margin: Duration, now: Moment) -> Present {
+        let is_ample = self.is_ample(stop_margin, now);
+        Present { connection: self.connection(), term: self.term(now), is_ample }
     }
 
     /// Returns the present term, or why the lease is not valid.

@@ -3,7 +3,8 @@
 //! does no I/O and asks no clock. Use `zklock`. This crate has no stable API: it changes as zklock needs it.
 //!
 //! One contender is one [`Machine`]. The contenders of one acquisition are a [`Group`]: a lock has one, and a multi-lock
-//! has one in each of its queues. Events go in, and commands come out. A session has one [`Lease`]; `lease.rs` argues why
+//! has one in each of its queues. Events go in, and commands come out. The [`Acquisition`](acquisition::Acquisition) stands
+//! between them and the connections of a session. A session has one [`Lease`]; `lease.rs` argues why
 //! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission). A
 //! slot that runs once has two: the [`Claim`](claim::Claim), and the [`Ending`](ending::Ending) of its run. A leader has its
 //! [`Candidacy`](candidacy::Candidacy), which announces it. The announcement goes with the leader's node: it is the node's
@@ -11,11 +12,11 @@
 //!
 //! ```text
 //!            events                                commands
-//!   caller ----------> +---------+ --------------------------------> group, driver ---> ZooKeeper
-//!                      | Machine |  Enter List WatchPredecessor ...                   |
-//!   replies ---------> +---------+  Grant End                                         |
-//!      ^                                                                              |
-//!      +------------------------- group, driver <-------------------------------------+
+//!   caller ----------> +---------+ ---------------------------------> group, acquisition ---> ZooKeeper
+//!                      | Machine |  Enter List WatchPredecessor ...                         |
+//!   replies ---------> +---------+  Grant End                                               |
+//!      ^                                                                                    |
+//!      +------------------------- group, acquisition <--------------------------------------+
 //!
 //!   Begin            +------ Unanswered ----> Recovering
 //!     |              |                            |
@@ -58,7 +59,7 @@
 //!    again. Lower contenders include contenders of other clients: a look that shows a live one, lower or higher,
 //!    gives `Foreign` instead of a listing, and ends the acquisition. So does a look that shows that the path has another
 //!    [kind](PathKind). *Lease*: only `Confirmed` leads to `Held`, and
-//!    the driver sends `Confirmed` only while the lease is valid.
+//!    the acquisition says `Confirmed` only while the lease is valid.
 //! 2. One transaction that writes to a contender's node and deletes it is that contender's release. Only the command
 //!    `Release` does both. The machine gives it only in `Confirming`, in the states of a held lock, and to repeat it:
 //!    that is, only if no contender blocks it. A write alone grants nobody, no matter who wrote. A write and a deletion in a
@@ -86,6 +87,7 @@
 
 extern crate alloc;
 
+pub mod acquisition;
 pub mod admission;
 pub mod candidacy;
 pub mod claim;
@@ -103,15 +105,17 @@ mod path_kind;
 mod permits;
 mod stage;
 pub mod transaction;
+mod tries;
 
-pub use command::{Command, End};
+pub use command::{Alone, Command, End, Together};
 pub use contender::{Ahead, Kind, LAST_SEQUENCE, Others, Own, Place, Sequence, Standing, standing};
-pub use event::{Event, Look, Refusal, SessionEnd, Sight};
+pub use event::{Event, Look, Refusal, Sight};
 pub use foreign::{Child, Foreign, ForeignClient, Stranger, session};
 pub use group::{Group, Input, Output};
-pub use lease::{DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Moment, Reckoning, Term};
+pub use lease::{DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Moment, Present, Reckoning, SessionEnd, Term};
 pub use machine::{Arrival, Machine, Patience, Takeover};
 pub use observer::{Footing, Instruction, Observation, Observer, Stamp};
 pub use path_kind::{OtherKind, PathKind, Signs};
 pub use permits::{Misfit, Ruling, Stock, Wish, rule};
 pub use stage::{Allowance, Half, HoldNumber, Left, Stage, Step, Ticket, Turned};
+pub use tries::Tries;

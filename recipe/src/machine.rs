@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeSet, string::String, vec::Vec};
 
-use crate::command::{Command, End};
+use crate::command::{Alone, Command, End, Together};
 use crate::contender::{Ahead, Kind, Others, Own, Place, Sequence, Standing, standing};
 use crate::event::{Event, Look, Sight};
 
@@ -57,7 +57,7 @@ enum State {
     Entering(Look),
     /// `CreateDirectory` is out.
     CreatingDirectory(Look),
-    /// `Recover` is out, because an earlier `Enter` was not answered.
+    /// `Find` is out, because an earlier `Enter` was not answered.
     Recovering,
     /// `List` is out. Each of these readers must be in the listing: the contender has seen them, and not their end.
     Looking(Own, Arrival, Vec<Sequence>),
@@ -163,7 +163,7 @@ impl Machine {
             (Entering(_), Event::Entered { own, sight }) => Some(self.admitted(own, sight, self.arrival)),
             (Entering(look), Event::NoDirectory) => Some(create_directory(*look)),
             // The create may have taken effect. A second one now could leave two nodes.
-            (Entering(_), Event::Unanswered) => Some((Recovering, Some(Command::Recover))),
+            (Entering(_), Event::Unanswered) => Some(find(Recovering)),
             (Entering(_), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
             (Entering(_), Event::Foreign(foreign)) => Some(ended(End::Foreign(foreign))),
             // The create may still take effect. Only its reply shows which node to delete.
@@ -178,8 +178,7 @@ impl Machine {
                 Some(self.admitted(own, Sight::Nothing, Arrival::Queued))
             }
             (Recovering, Event::Recovered(None)) => Some(enter(Look::Count)),
-            (Recovering, Event::Unanswered) => Some((Recovering, Some(Command::Recover))),
-            (Recovering, Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
+            (Recovering, Event::Unanswered) => Some(find(Recovering)),
             (Recovering, Event::GiveUp) => Some((RecoveringInVain, None)),
 
             (Looking(own, arrival, seen), Event::Listed(children)) => {
@@ -216,7 +215,7 @@ impl Machine {
                 Some(leave(*own, End::GivenUp))
             }
 
-            (Confirming(own), Event::Confirmed) => Some((Held(*own), Some(Command::Grant(*own)))),
+            (Confirming(own), Event::Confirmed(term)) => Some((Held(*own), Some(Command::Grant(*own, term)))),
             (Confirming(own), Event::Unanswered | Event::Withheld) => Some(confirm(*own)),
             (Confirming(own), Event::Refused(refusal)) => Some(leave(*own, End::Refused(refusal))),
             (Watching(..) | Confirming(_), Event::OwnTouched) => Some(ended(End::NodeDeleted)),
@@ -234,7 +233,7 @@ impl Machine {
             // A node that was written to still exists, and its successor waits for its end. A node that was deleted may
             // have left its name to another contender. So we look first.
             (Lost(own), Event::Release | Event::GiveUp | Event::Forfeit) => {
-                Some((LeaveUnknown(*own, End::NodeDeleted), Some(Command::Recover)))
+                Some(recover(*own, LeaveUnknown(*own, End::NodeDeleted)))
             }
             (Held(own) | Guarding(own) | Guarded(own), Event::Release | Event::GiveUp) => Some(release(*own)),
             // We leave by a plain deletion, so our successor takes us as vanished.
@@ -245,16 +244,17 @@ impl Machine {
             (Releasing(own), Event::Withheld) => Some(release(*own)),
             // If the release took effect, another contender may have our node's name by now. So we look before we
             // write.
-            (Releasing(own), Event::Unanswered) => Some((ReleaseUnknown(*own), Some(Command::Recover))),
+            (Releasing(own), Event::Unanswered) => Some(recover(*own, ReleaseUnknown(*own))),
             // Even if we may not write to the node, we may be able to delete it. The successor then lists.
             (Releasing(own), Event::Refused(_)) => Some(leave(*own, End::Released)),
+            (ReleaseUnknown(own), Event::Unanswered) => Some(recover(*own, ReleaseUnknown(*own))),
             (ReleaseUnknown(own), Event::Recovered(Some(_))) => Some(release(*own)),
             // The earlier transaction removed the node: the session lives, so only an operator could have removed it
             // otherwise.
             (ReleaseUnknown(_), Event::Recovered(None)) => Some(ended(End::Released)),
 
             (EnteringInVain, Event::Entered { own, .. }) => Some(leave(own, End::GivenUp)),
-            (EnteringInVain, Event::Unanswered) => Some((RecoveringInVain, Some(Command::Recover))),
+            (EnteringInVain | RecoveringInVain, Event::Unanswered) => Some(find(RecoveringInVain)),
             (EnteringInVain, Event::NoDirectory | Event::Refused(_) | Event::Foreign(_)) => {
                 Some(ended(End::GivenUp))
             }
@@ -264,22 +264,20 @@ impl Machine {
             }
             (RecoveringInVain, Event::Recovered(Some(own))) => Some(leave(own, End::GivenUp)),
             (RecoveringInVain, Event::Recovered(None)) => Some(ended(End::GivenUp)),
-            (RecoveringInVain, Event::Unanswered) => Some((RecoveringInVain, Some(Command::Recover))),
-            (RecoveringInVain, Event::Refused(_)) => Some(ended(End::GivenUp)),
 
             (Leaving(_, end), Event::Deleted) => Some(ended(end.clone())),
-            (Leaving(own, end), Event::Unanswered) => {
-                Some((LeaveUnknown(*own, end.clone()), Some(Command::Recover)))
+            (Leaving(own, end) | LeaveUnknown(own, end), Event::Unanswered) => {
+                Some(recover(*own, LeaveUnknown(*own, end.clone())))
             }
             (LeaveUnknown(own, end), Event::Recovered(Some(_))) => Some(leave(*own, end.clone())),
             (LeaveUnknown(_, end), Event::Recovered(None)) => Some(ended(end.clone())),
-            (ReleaseUnknown(_) | LeaveUnknown(..), Event::Unanswered) => {
-                Some((self.state.clone(), Some(Command::Recover)))
-            }
             // The node may stay until the session ends, so the caller must learn of the refusal.
-            (Leaving(..) | ReleaseUnknown(_) | LeaveUnknown(..), Event::Refused(refusal)) => {
-                Some(ended(End::Refused(refusal)))
-            }
+            (Leaving(..), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
+            // The end of the session answers this.
+            (
+                Recovering | RecoveringInVain | ReleaseUnknown(_) | LeaveUnknown(..),
+                Event::Refused(refusal),
+            ) => Some((self.state.clone(), Some(Command::EndSession(refusal)))),
 
             _ => None,
         }
@@ -392,11 +390,19 @@ fn are_there(readers: &[Sequence], children: &[String]) -> bool {
 }
 
 fn enter(look: Look) -> (State, Option<Command>) {
-    (State::Entering(look), Some(Command::Enter(look)))
+    (State::Entering(look), Some(Command::Together(Together::Enter(look))))
 }
 
 fn create_directory(look: Look) -> (State, Option<Command>) {
-    (State::CreatingDirectory(look), Some(Command::CreateDirectory))
+    (State::CreatingDirectory(look), Some(Command::Together(Together::CreateDirectory)))
+}
+
+fn find(state: State) -> (State, Option<Command>) {
+    (state, Some(Command::Alone(Alone::Find)))
+}
+
+fn recover(own: Own, state: State) -> (State, Option<Command>) {
+    (state, Some(Command::Alone(Alone::Recover(own))))
 }
 
 fn look(own: Own, arrival: Arrival) -> (State, Option<Command>) {
@@ -404,12 +410,12 @@ fn look(own: Own, arrival: Arrival) -> (State, Option<Command>) {
 }
 
 fn look_for(own: Own, arrival: Arrival, readers: Vec<Sequence>) -> (State, Option<Command>) {
-    (State::Looking(own, arrival, readers), Some(Command::List))
+    (State::Looking(own, arrival, readers), Some(Command::Alone(Alone::List)))
 }
 
 fn watch(own: Own, ahead: Ahead, arrival: Arrival) -> (State, Option<Command>) {
     let nearest = ahead.nearest;
-    (State::Watching(own, ahead, arrival), Some(Command::WatchPredecessor(nearest)))
+    (State::Watching(own, ahead, arrival), Some(Command::Alone(Alone::WatchPredecessor(nearest, own))))
 }
 
 fn wait(own: Own, mut ahead: Ahead, mut arrival: Arrival) -> (State, Option<Command>) {
@@ -425,15 +431,15 @@ fn wait(own: Own, mut ahead: Ahead, mut arrival: Arrival) -> (State, Option<Comm
 }
 
 fn delay(own: Own) -> (State, Option<Command>) {
-    (State::Delaying(own), Some(Command::Delay))
+    (State::Delaying(own), Some(Command::Alone(Alone::Delay)))
 }
 
 fn confirm(own: Own) -> (State, Option<Command>) {
-    (State::Confirming(own), Some(Command::Confirm))
+    (State::Confirming(own), Some(Command::Together(Together::Confirm)))
 }
 
 fn guard(own: Own) -> (State, Option<Command>) {
-    (State::Guarding(own), Some(Command::WatchOwn(own.place)))
+    (State::Guarding(own), Some(Command::Alone(Alone::WatchOwn(own))))
 }
 
 fn lose(own: Own) -> (State, Option<Command>) {
@@ -441,11 +447,11 @@ fn lose(own: Own) -> (State, Option<Command>) {
 }
 
 fn release(own: Own) -> (State, Option<Command>) {
-    (State::Releasing(own), Some(Command::Release(own.place)))
+    (State::Releasing(own), Some(Command::Alone(Alone::Release(own))))
 }
 
 fn leave(own: Own, end: End) -> (State, Option<Command>) {
-    (State::Leaving(own, end), Some(Command::Delete(own.place)))
+    (State::Leaving(own, end), Some(Command::Alone(Alone::Delete(own))))
 }
 
 fn ended(end: End) -> (State, Option<Command>) {

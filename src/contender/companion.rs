@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use zklock_recipe::Tries;
 use zklock_recipe::companion::{Command, Event};
 
 use super::procedure::{Course, Next, Performed, Procedure};
-use crate::backoff::Tries;
 use crate::requests::{self, Companion};
-use crate::zk::{Answer, Wire, ZkSession};
+use crate::zk::{Answer, Sent, Wire, ZkSession};
 
 /// Takes it back in the session's background, unless it has gone or is being taken back. If the session ends first, it goes with
 /// the session.
@@ -71,16 +71,13 @@ impl TakingBack {
                 }
             }
         };
-        let answer = self.session.requester().request_where(connection, request);
-        let pause = self.session.pause_after(self.tries);
-        async move {
-            pause.await;
-            match answer.await {
-                Answer::Given(event, sent) => Heard { event: Some(event), connection: Some(sent.connection) },
-                Answer::Lost => Heard { event: Some(Event::Unanswered), connection: None },
-                Answer::Over(_) => Heard { event: None, connection: None },
+        let heard = |answer| match answer {
+            Answer::Given(event, Sent { connection, .. }) => {
+                Heard { event: Some(event), connection: Some(connection) }
             }
-        }
-        .boxed()
+            Answer::Lost => Heard { event: Some(Event::Unanswered), connection: None },
+            Answer::Over(_) => Heard { event: None, connection: None },
+        };
+        self.session.ask(self.tries, connection, request).map(heard).boxed()
     }
 }

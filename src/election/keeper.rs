@@ -13,11 +13,10 @@ use futures::future::{Either, pending, select};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
-use zklock_recipe::Footing;
 use zklock_recipe::candidacy::{self, Candidacy, Command, Event, Proclamation, Seen};
+use zklock_recipe::{Footing, Tries};
 
 use super::error::{AnnounceError, ProclaimError};
-use crate::backoff::Tries;
 use crate::contender::{Course, Next, Performed, Procedure};
 use crate::guard::hold::Hold;
 use crate::guard::operation::{NodeOptions, Operation};

@@ -13,11 +13,8 @@ use super::transaction_error::ConditionProblem;
 use crate::requests::{confirm_version, failure};
 
 /// Asks a quorum whether the holder's nodes exist and nobody has written to them.
-pub(super) async fn confirm(client: &Client, nodes: &[(String, Own)]) -> Event {
-    match confirm_version(client, nodes, UNTOUCHED).await {
-        Ok(()) => Event::Confirmed,
-        Err((_, event)) => event,
-    }
+pub(super) async fn confirm(client: &Client, nodes: &[(String, Own)]) -> Result<(), Event> {
+    confirm_version(client, nodes, UNTOUCHED).await.map_err(|(_, event)| event)
 }
 
 /// The outcome of a transaction.

@@ -12,12 +12,13 @@ use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 use tokio::sync::watch;
 use tracing::{debug, warn};
-use zklock_recipe::{End, Event, Lapse, Moment, Own, Term};
+use zklock_recipe::acquisition::{Certainty, Input};
+use zklock_recipe::{End, Lapse, Moment, Own, Term};
 
 use super::lost::{Lost, LostReason};
 use crate::clock;
 use crate::contender::{Driver, Outcome};
-use crate::requests::{Certainty, OwnNode};
+use crate::requests::OwnNode;
 use crate::zk::{Holder, Holding, SharedLease, ZkSession};
 
 /// A lock that is held. Its guards and the session's background task share it.
@@ -63,7 +64,7 @@ impl Held {
         let settled = driver.is_settled();
         if settled {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
-            driver.handle(Event::Settled);
+            driver.handle(Input::Settled);
         }
         let (session, stop_margin) = (driver.session().clone(), driver.stop_margin());
         let nodes = driver.locks().cloned().zip(nodes).collect::<Vec<_>>();
@@ -299,7 +300,7 @@ impl Holder for Held {
     }
 
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
-        self.driver.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.handle(Event::Settled);
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.handle(Input::Settled);
         Some(self.watch())
     }
 

@@ -19,7 +19,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use zklock_recipe::{End, Event, Kind, Own, Term};
+use zklock_recipe::acquisition::Input;
+use zklock_recipe::{End, Kind, Own, Term};
 
 use held::{Held, lost_reason};
 use hold::Hold;
@@ -469,7 +470,7 @@ impl<K> Guard<K> {
             Ended::Over => return Err(self.turn.lost_for(LostReason::NodeDeleted).into()),
         };
         let held = &self.turn.held;
-        let outcome = match driver.handle(Event::Release) {
+        let outcome = match driver.handle(Input::Release) {
             Some(outcome) => outcome,
             None => {
                 let lapse = pin!(held.lapse());

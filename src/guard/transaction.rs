@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, select};
+use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::transaction as recipe;
 
 use super::fenced::{self, Verdict};
@@ -16,7 +17,6 @@ use super::lost::LostReason;
 use super::operation::{Applied, NodeOptions, Operation, Task};
 use super::transaction_error::TransactionError;
 use super::turn::Turn;
-use crate::requests::Certainty;
 use crate::zk::Answer;
 
 /// A ZooKeeper transaction under a lock. It begins with a check of the holder's own node, and ZooKeeper commits it

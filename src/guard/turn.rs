@@ -10,12 +10,11 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use zklock_recipe::Event;
+use zklock_recipe::{Event, Tries};
 
 use super::fenced;
 use super::held::{Held, path_of};
 use super::lost::{Lost, LostReason};
-use crate::backoff::Tries;
 use crate::clock;
 use crate::contender::Driver;
 use crate::fence::{FencingToken, Sequencer};
@@ -229,7 +228,7 @@ impl Turn {
                 .requester()
                 .request(move |wire| async move { fenced::confirm(&wire.client, &nodes).await });
             match request.await {
-                Answer::Given(Event::Confirmed, sent) => {
+                Answer::Given(Ok(()), sent) => {
                     let held = &self.held;
                     held.shared_lease().confirmed(sent);
                     let mut driver = held.driver.lock().unwrap_or_else(PoisonError::into_inner);
@@ -238,8 +237,8 @@ impl Turn {
                     held.saw(sent.connection);
                     return self.check();
                 }
-                Answer::Given(Event::OwnTouched, _) => return Err(self.held.touched()),
-                Answer::Given(Event::SessionOver(end), _) | Answer::Over(end) => {
+                Answer::Given(Err(Event::OwnTouched), _) => return Err(self.held.touched()),
+                Answer::Given(Err(Event::SessionOver(end)), _) | Answer::Over(end) => {
                     return Err(self.lost_for(end.into()));
                 }
                 Answer::Given(..) | Answer::Lost => {}

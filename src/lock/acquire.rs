@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::warn;
-use zklock_recipe::{Arrival, End, Event, Look, Patience, Stranger};
+use zklock_recipe::acquisition::Input;
+use zklock_recipe::{Arrival, End, Look, Patience, Stranger};
 
 use super::error::AcquireError;
 use crate::contender::{Attended, Driver, Outcome, attend};
@@ -109,10 +110,10 @@ impl Acquirer {
                 self.succession.requeue();
             }
             let mut driver = Driver::new(session.clone(), &self.entries, patience, arrival);
-            driver.handle(Event::Begin(self.look()));
+            driver.handle(Input::Begin(self.look()));
             match Attended::new(&session, driver).await {
                 Some((driver, Outcome::Granted(nodes, term))) => {
-                    let arrival = if driver.has_waited() { Arrival::Queued } else { arrival };
+                    let arrival = driver.arrival();
                     return Ok((Guard::new(driver, nodes, term), arrival));
                 }
                 // Nobody polled it, or its session is over. Without a guard nothing is lost.

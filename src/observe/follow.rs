@@ -9,11 +9,10 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
-use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal};
+use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Tries};
 
 use super::sight::{self, Heard, Standing, sight};
 use super::subject::Subject;
-use crate::backoff::Tries;
 use crate::zk::{Bystander, Line, Sent};
 
 /// What the observer's task knows.

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use tracing::warn;
-use zklock_recipe::Refusal;
 use zklock_recipe::claim::{self as recipe, Command, Event, Outcome, Target};
+use zklock_recipe::{Refusal, Tries};
 
 use super::ending::Run;
 use super::error::ClaimError;
@@ -13,7 +13,6 @@ use super::forgotten::Forgotten;
 use super::record::{Record, RecordData, RecordState};
 use super::slot::Slot;
 use super::turn::Turn;
-use crate::backoff::Tries;
 use crate::contender::{Course, Next, Performed, Procedure};
 use crate::fence::FencingToken;
 use crate::guard::Guard;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use futures::FutureExt;
 use zklock_recipe::claim::RunEnd;
 use zklock_recipe::ending::{self as recipe, Command, Event, Outcome};
-use zklock_recipe::{Event as Reply, Refusal};
+use zklock_recipe::{Event as Reply, Refusal, Tries};
 
 use super::error::TurnError;
 use super::record::{Record, RecordData};
-use crate::backoff::Tries;
 use crate::contender::{Course, Next, Performed, Procedure};
 use crate::guard::Guard;
 use crate::guard::lost::Lost;

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 use tracing::warn;
-use zklock_recipe::Event;
+use zklock_recipe::{Event, Tries};
 
 use claim::{Begins, Claim, Ledger};
 use error::{ClaimError, InvalidOnce, RunError};
@@ -26,7 +26,6 @@ use record::Record;
 use slot::{Slot, slot_at, whole_seconds};
 use turn::Turn;
 
-use crate::backoff::Tries;
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::lock::acquire::Wait;

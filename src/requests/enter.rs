@@ -29,6 +29,16 @@ pub(crate) async fn enter(client: Arc<Client>, entries: Vec<Entry>, data: Vec<u8
             let refused = Event::Refused(Refusal::EphemeralParent);
             Input::Failed(index, other.map_or(refused, |other| Event::Foreign(Stranger::Kind(other))))
         }
+        Input::Entered(nodes) => {
+            for (entry, (_, sight)) in entries.iter().zip(&nodes) {
+                match sight {
+                    Sight::Children(children) => entry.lock.hints.saw_queue(children.len()),
+                    Sight::Count(count) => entry.lock.hints.saw_queue(*count),
+                    Sight::Foreign(_) | Sight::Nothing => {}
+                }
+            }
+            Input::Entered(nodes)
+        }
         input => input,
     }
 }

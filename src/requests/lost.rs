@@ -12,11 +12,12 @@ use futures::FutureExt;
 use futures::future::{join, try_join_all};
 use tracing::warn;
 use uuid::Uuid;
+use zklock_recipe::acquisition::{Certainty, Search};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Own, Place, Refusal};
 use zookeeper_client::Client;
 
-use super::own::{Certainty, check, delete};
+use super::own::{check, delete};
 use super::read::{READ_CHUNK, Seen, is_there, read_paths};
 use super::reply::{Reply, failure};
 use crate::joint::{Joint, WeakJoint};
@@ -30,9 +31,9 @@ pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) 
     let path = lock.path.contender(own.place);
     match join(check(&client, "/"), is_there(&client, &path, own)).await {
         // If the root does not exist, as a chroot may not, a quorum has still answered.
-        (Event::Confirmed | Event::OwnTouched, Ok(there)) => Event::Recovered(there.then_some(own)),
-        (Event::Confirmed | Event::OwnTouched, Err(failure)) => failure,
-        (unknown, _) => unknown,
+        (Ok(()) | Err(Event::OwnTouched), Ok(there)) => Event::Recovered(there.then_some(own)),
+        (Ok(()) | Err(Event::OwnTouched), Err(failure)) => failure,
+        (Err(unknown), _) => unknown,
     }
     .into()
 }
@@ -127,15 +128,6 @@ impl Found {
 /// The result of a search.
 type Searched = Result<Arc<Found>, Event>;
 
-/// Which search shows a lost create.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
-    /// One that begins from now on: the create was sent on this very connection.
-    After,
-    /// Any on this connection, also one under way: the create was sent on an earlier connection.
-    Present,
-}
-
 /// What the contenders of one session know of their nodes, and the search for others.
 #[derive(Default)]
 pub(crate) struct Searches {
@@ -208,8 +200,8 @@ impl Searches {
         let listing = async { client.list_ephemerals("/").await };
         let (checked, listed) = join(check(&client, "/"), listing).await;
         let mut paths = match checked {
-            Event::Confirmed | Event::OwnTouched => listed.map_err(failure)?,
-            unknown => return Err(unknown),
+            Ok(()) | Err(Event::OwnTouched) => listed.map_err(failure)?,
+            Err(unknown) => return Err(unknown),
         };
         paths.retain(|path| is_contender(path));
         // A contender may leave before its node was read, and after that.

@@ -29,9 +29,9 @@ pub(crate) use directory::{create_directories, create_directory};
 pub(crate) use enter::enter;
 pub(crate) use foreign::foreigners;
 pub(crate) use holder::{holder, watch_holder};
-pub(crate) use lost::{Known, LostCreate, Search, Searches, Swept, find, recover, sweep};
+pub(crate) use lost::{Known, LostCreate, Searches, Swept, find, recover, sweep};
 pub(crate) use own::{
-    Certainty, OwnNode, answered, check_version, confirm, confirm_version, delete, heartbeat, release, sync,
+    OwnNode, answered, check_version, confirm, confirm_version, delete, heartbeat, release, release_one, sync,
 };
 pub(crate) use pool::{
     PoolWatched, Stocked, admit, create_pool, look_at_pool, permits, set_stock, settle, unmet, watch_pool,

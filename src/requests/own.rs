@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::{join, join_all};
+use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::{Event, Input, Own, companion};
 use zookeeper_client::{Client, Error, MultiWriteError};
 
@@ -29,25 +30,6 @@ async fn still_ours(
     }
 }
 
-/// How sure a contender is that the node of its node's name is its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Certainty {
-    /// The contender has seen its node on the present connection, which has this number.
-    Seen(u64),
-    /// The contender must look at the node first.
-    Unsure,
-}
-
-impl Certainty {
-    /// The one connection on which a request that names the node may go out; `None` if it may go out on any.
-    pub(crate) fn connection(self) -> Option<u64> {
-        match self {
-            Self::Seen(connection) => Some(connection),
-            Self::Unsure => None,
-        }
-    }
-}
-
 /// A contender's node: the lock in whose queue it is, and the node.
 pub(crate) type OwnNode = (Arc<Settings>, Own);
 
@@ -59,30 +41,53 @@ pub(crate) async fn release(
     companion: Option<Arc<Companion>>,
     certainty: Certainty,
 ) -> Input {
-    let looks = nodes.iter().map(async |(lock, own)| {
-        let path = lock.path.contender(own.place);
-        still_ours(&client, &path, *own, certainty, Event::Released(false)).await
-    });
-    for (index, look) in join_all(looks).await.into_iter().enumerate() {
-        if let Err(event) = look {
-            return failed(index, event);
-        }
-    }
     let released = match nodes.as_slice() {
-        [(lock, own)] => {
-            let path = lock.path.contender(own.place);
-            remove(&client, &path, companion, Farewell::Release).await.map_err(|error| (0, error))
-        }
-        nodes => release_all(&client, nodes).await,
+        [node] => release_node(&client, node, companion, certainty).await.map_err(|event| (0, event)),
+        nodes => release_nodes(&client, nodes, certainty).await,
     };
     match released {
         Ok(()) => Input::All(Event::Released(true)),
-        Err((index, Error::NoNode)) => failed(index, Event::Released(false)),
-        Err((index, error)) => failed(index, failure(error)),
+        Err((index, event)) => failed(index, event),
     }
 }
 
+/// As [`release`], for one of several nodes, none of which has a companion.
+pub(crate) async fn release_one(client: Arc<Client>, node: OwnNode, certainty: Certainty) -> Reply {
+    let released = release_node(&client, &node, None, certainty).await;
+    released.map_or_else(|event| event, |()| Event::Released(true)).into()
+}
+
+async fn release_node(
+    client: &Client,
+    (lock, own): &OwnNode,
+    companion: Option<Arc<Companion>>,
+    certainty: Certainty,
+) -> Result<(), Event> {
+    let path = lock.path.contender(own.place);
+    still_ours(client, &path, *own, certainty, Event::Released(false)).await?;
+    remove(client, &path, companion, Farewell::Release).await.map_err(unreleased)
+}
+
 /// Releases several nodes, none of which has a companion. `Err` says which node was in the way, and why.
+async fn release_nodes(
+    client: &Client,
+    nodes: &[OwnNode],
+    certainty: Certainty,
+) -> Result<(), (usize, Event)> {
+    let looks = nodes.iter().map(async |(lock, own)| {
+        let path = lock.path.contender(own.place);
+        still_ours(client, &path, *own, certainty, Event::Released(false)).await
+    });
+    for (index, look) in join_all(looks).await.into_iter().enumerate() {
+        look.map_err(|event| (index, event))?;
+    }
+    release_all(client, nodes).await.map_err(|(index, error)| (index, unreleased(error)))
+}
+
+fn unreleased(error: Error) -> Event {
+    if error == Error::NoNode { Event::Released(false) } else { failure(error) }
+}
+
 async fn release_all(client: &Client, nodes: &[OwnNode]) -> Result<(), (usize, Error)> {
     let mut transaction = client.new_multi_writer();
     for (index, (lock, own)) in nodes.iter().enumerate() {
@@ -181,16 +186,13 @@ pub(crate) async fn answered(client: &Client) {
 
 /// Sends a transaction that a quorum must acknowledge. Returns whether one did. The root need not exist, as a chroot may not.
 pub(crate) async fn heartbeat(client: Arc<Client>) -> bool {
-    matches!(check(&client, "/").await, Event::Confirmed | Event::OwnTouched)
+    matches!(check(&client, "/").await, Ok(()) | Err(Event::OwnTouched))
 }
 
 /// Asks a quorum whether our nodes exist, in any version.
-pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Input {
+pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<(), Input> {
     let nodes = nodes.iter().map(|(lock, own)| (lock.path.contender(own.place), *own)).collect::<Vec<_>>();
-    match confirm_version(&client, &nodes, ANY_VERSION).await {
-        Ok(()) => Input::All(Event::Confirmed),
-        Err((index, event)) => failed(index, event),
-    }
+    confirm_version(&client, &nodes, ANY_VERSION).await.map_err(|(index, event)| failed(index, event))
 }
 
 /// Asks a quorum whether these nodes of ours exist with this version. `Err` says what is wrong, and with which of them.
@@ -241,16 +243,13 @@ async fn check_all(client: &Client, paths: &[&str], version: i32) -> Result<(), 
 
 /// Sends a transaction that checks one node. It changes nothing, but it is a write, so only a quorum can acknowledge
 /// it.
-pub(super) async fn check(client: &Client, node: &str) -> Event {
+pub(super) async fn check(client: &Client, node: &str) -> Result<(), Event> {
     check_version(client, node, ANY_VERSION).await
 }
 
 /// As [`check`], and also checks that the node has this version.
-pub(crate) async fn check_version(client: &Client, node: &str, version: i32) -> Event {
-    match check_all(client, &[node], version).await {
-        Ok(()) => Event::Confirmed,
-        Err((_, event)) => event,
-    }
+pub(crate) async fn check_version(client: &Client, node: &str, version: i32) -> Result<(), Event> {
+    check_all(client, &[node], version).await.map_err(|(_, event)| event)
 }
 
 /// Leaves the queue by a plain deletion of our node. The companion of a holder that does so, because its guard was lost, goes

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use uuid::Uuid;
+use zklock_recipe::acquisition::Search;
 use zklock_recipe::admission::{self, Seen, Settlement, Standing, Target};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Kind, OtherKind, Own, Place, Stock};
@@ -15,7 +16,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
 
 use super::directory::create_directory;
-use super::lost::{Search, Searches, find};
+use super::lost::{Searches, find};
 use super::own::OwnNode;
 use super::path_kind::other_kind;
 use super::read::{Node, READ_CHUNK, is, is_hidden, read};

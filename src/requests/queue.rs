@@ -14,7 +14,10 @@ use crate::settings::Settings;
 pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
     match client.list_children(lock.path.as_str()).await {
         Ok(children) => match stranger(&client, &lock, &children).await {
-            Ok(None) => Event::Listed(children),
+            Ok(None) => {
+                lock.hints.saw_queue(children.len());
+                Event::Listed(children)
+            }
             Ok(Some(stranger)) => Event::Foreign(stranger),
             Err(error) => failure(error),
         },

@@ -12,14 +12,14 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Either, pending, select};
 use tracing::warn;
 use uuid::Uuid;
+use zklock_recipe::acquisition;
 use zklock_recipe::admission::{Admission, Command, Event, Outcome, Seen};
 use zklock_recipe::{
-    self as recipe, Arrival, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Takeover, Wish,
+    self as recipe, Arrival, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Takeover, Tries, Wish,
 };
 
 use super::error::SemaphoreError;
 use super::statement::Statement;
-use crate::backoff::Tries;
 use crate::contender::{self, Course, Driver, Next, Performed, Procedure};
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
@@ -84,7 +84,7 @@ impl Permit {
     /// Resolves once the permit is granted, or has ended.
     async fn begun(&mut self) -> contender::Outcome {
         let Some(driver) = &mut self.0 else { return contender::Outcome::Lost };
-        match driver.handle(recipe::Event::Begin(Look::Count)) {
+        match driver.handle(acquisition::Input::Begin(Look::Count)) {
             Some(outcome) => outcome,
             None => poll_fn(|cx| driver.poll(cx)).await,
         }
@@ -225,19 +225,12 @@ impl Admitting {
     where
         F: Future<Output = Heard> + Send + 'static,
     {
-        let pause = self.session.pause_after(self.tries);
-        let answer = self.session.requester().request_where(connection, request);
-        async move {
-            if let Some(end) = pause.await {
-                return Event::SessionOver(end).into();
-            }
-            match answer.await {
-                Answer::Given(heard, _) => heard,
-                Answer::Lost => Event::Unanswered.into(),
-                Answer::Over(end) => Event::SessionOver(end).into(),
-            }
-        }
-        .boxed()
+        let heard = |answer| match answer {
+            Answer::Given(heard, _) => heard,
+            Answer::Lost => Event::Unanswered.into(),
+            Answer::Over(end) => Event::SessionOver(end).into(),
+        };
+        self.session.ask(self.tries, connection, request).map(heard).boxed()
     }
 
     fn look(&mut self) -> BoxFuture<'static, Heard> {

@@ -4,12 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::{Event, Kind, Patience, Place, Stock, Wish};
+use zklock_recipe::{Event, Kind, Patience, Place, Stock, Tries, Wish};
 
 use super::admission::admit;
 use super::error::SemaphoreError;
 use super::statement::Statement;
-use crate::backoff::Tries;
 use crate::guard::Guard;
 use crate::lock::acquire::{Acquirer, Wait};
 use crate::lock::contender::Contender;

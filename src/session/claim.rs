@@ -26,12 +26,12 @@ pub(super) async fn verify_sequencer(
         Err(waited) => return Err(SequencerError::Unanswered { sequencer, waited }),
     };
     Err(match answer {
-        Answer::Given(Event::Confirmed, _) => return Ok(()),
-        Answer::Given(Event::OwnTouched, _) => SequencerError::Outdated { sequencer },
-        Answer::Given(Event::Refused(Refusal::NotAuthorized), _) => {
+        Answer::Given(Ok(()), _) => return Ok(()),
+        Answer::Given(Err(Event::OwnTouched), _) => SequencerError::Outdated { sequencer },
+        Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _) => {
             SequencerError::NotAuthorized { sequencer }
         }
-        Answer::Given(Event::Refused(refusal), _) => {
+        Answer::Given(Err(Event::Refused(refusal)), _) => {
             SequencerError::Refused { sequencer, cause: refusal.to_string() }
         }
         _ if succession.event().state.is_final() => SequencerError::SessionOver { sequencer },
@@ -43,20 +43,20 @@ pub(super) async fn verify_sequencer(
 /// and version only. The read that follows distinguishes the node from an earlier or later one of the same name. A
 /// server handles the requests of one session in order, and a session never moves to a server that knows less than the
 /// session has seen. So the read is not older than the check.
-async fn look(client: Arc<Client>, sequencer: Sequencer) -> Event {
+async fn look(client: Arc<Client>, sequencer: Sequencer) -> Result<(), Event> {
     // This never fails: "/" is a valid path.
     let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
     let node = sequencer.node();
     let read = async { root.get_data(&node).await };
     match join(check_version(&root, &node, UNTOUCHED), read).await {
-        (Event::Confirmed, Ok((_, stat))) => {
+        (Ok(()), Ok((_, stat))) => {
             let stands = stat.czxid == sequencer.token().zxid()
                 && stat.ephemeral_owner == sequencer.session()
                 && stat.version == UNTOUCHED;
-            if stands { Event::Confirmed } else { Event::OwnTouched }
+            stands.then_some(()).ok_or(Event::OwnTouched)
         }
-        (Event::Confirmed, Err(Error::NoNode)) => Event::OwnTouched,
-        (Event::Confirmed, Err(error)) => failure(error),
+        (Ok(()), Err(Error::NoNode)) => Err(Event::OwnTouched),
+        (Ok(()), Err(error)) => Err(failure(error)),
         (unconfirmed, _) => unconfirmed,
     }
 }

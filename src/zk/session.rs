@@ -10,19 +10,19 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Sleep;
 use uuid::Uuid;
-use zklock_recipe::{Lease, Lengths, SessionEnd};
+use zklock_recipe::{Lease, Lengths, SessionEnd, Tries};
 
 use super::background::{self, Background};
 use super::confirmation::Confirmation;
+use super::connection::Wire;
 use super::connections::{Closing, Connections};
 use super::dialer::{Dialer, Established};
 use super::entrance::Entrance;
 use super::guards::{self, Guards, Holder};
 use super::late_creates::{self, LateCreates};
-use super::link::{Link, Requester};
+use super::link::{Answer, Link, Requester};
 use super::polled::{self, Looked, Polled};
 use super::shared_lease::SharedLease;
-use crate::backoff::Tries;
 use crate::clock;
 use crate::requests::Searches;
 use crate::settings::Settings;
@@ -206,6 +206,28 @@ impl ZkSession {
     pub(crate) async fn repeat(&self, tries: &mut Tries) {
         tries.failed();
         self.pause_after(*tries).await;
+    }
+
+    /// Makes a request after the pause that these tries call for. If a connection is given, it goes out on the one with this
+    /// number only.
+    pub(crate) fn ask<T, F, R>(
+        &self,
+        tries: Tries,
+        connection: Option<u64>,
+        request: R,
+    ) -> impl Future<Output = Answer<T>> + Send + 'static + use<T, F, R>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+        R: FnOnce(Wire) -> F + Send + 'static,
+    {
+        let (pause, answer) = (self.pause_after(tries), self.requester.request_where(connection, request));
+        async move {
+            match pause.await {
+                Some(end) => Answer::Over(end),
+                None => answer.await,
+            }
+        }
     }
 
     /// Pauses before the next request after these tries, as [`pause`](Self::pause) does.

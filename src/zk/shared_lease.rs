@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use zklock_recipe::{Lapse, Lease, Lengths, Moment, SessionEnd, Term};
+use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, SessionEnd, Term};
 
 use crate::clock;
 
@@ -166,15 +166,15 @@ impl SharedLease {
         self.lease.borrow().lengths()
     }
 
+    /// How the session stands, for a holder with this stop margin.
+    pub(crate) fn present(&self, stop_margin: Duration) -> Present {
+        self.lease.borrow().present(stop_margin, clock::now())
+    }
+
     /// Whether the lease lasts until two heartbeats have had a chance to extend it, one of them before this margin
     /// begins.
     pub(crate) fn is_ample(&self, stop_margin: Duration) -> bool {
         self.lease.borrow().is_ample(stop_margin, clock::now())
-    }
-
-    /// The lease's present term, or why the lease is not valid.
-    pub(crate) fn term(&self) -> Result<Term, Lapse> {
-        self.lease.borrow().term(clock::now())
     }
 
     /// Whether a term still lasts.

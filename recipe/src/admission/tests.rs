@@ -4,7 +4,7 @@ use alloc::string::ToString;
 
 use super::*;
 use crate::contender::{Place, Sequence};
-use crate::event::SessionEnd;
+use crate::lease::SessionEnd;
 
 const STOCK: Stock = Stock::Permits(2);
 const KIND: Kind = Kind::Permit(1);

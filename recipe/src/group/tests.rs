@@ -3,13 +3,12 @@
 use alloc::vec;
 
 use super::Input::*;
-use super::Output as O;
-use super::*;
-use crate::command::Command as C;
+use super::{Alone as A, Command as C, Output as O, Together as T, *};
 use crate::contender::{Place, Sequence};
 use crate::event::Event as E;
-use crate::event::{Look, Refusal, SessionEnd};
+use crate::event::Look;
 use crate::foreign::Stranger;
+use crate::lease::SessionEnd;
 use crate::machine::{Arrival, Patience, Takeover};
 use crate::path_kind::{OtherKind, PathKind};
 
@@ -52,27 +51,31 @@ fn behind(own: Own) -> (Own, Sight) {
 }
 
 fn watch_own(member: usize, own: Own) -> Output {
-    O::One(member, C::WatchOwn(own.place))
+    O::One(member, A::WatchOwn(own))
 }
 
-fn watch_ahead(member: usize) -> Output {
-    O::One(member, C::WatchPredecessor(AHEAD))
+fn watch_ahead(member: usize, own: Own) -> Output {
+    O::One(member, A::WatchPredecessor(AHEAD, own))
 }
 
 fn delete(member: usize, own: Own) -> Output {
-    O::One(member, C::Delete(own.place))
+    O::One(member, A::Delete(own))
 }
 
 fn release(member: usize, own: Own) -> Output {
-    O::One(member, C::Release(own.place))
+    O::One(member, A::Release(own))
 }
 
-fn recover(member: usize) -> Output {
-    O::One(member, C::Recover)
+fn recover(member: usize, own: Own) -> Output {
+    O::One(member, A::Recover(own))
+}
+
+fn find(member: usize) -> Output {
+    O::One(member, A::Find)
 }
 
 fn enter() -> Output {
-    O::All(C::Enter(Look::List))
+    O::All(T::Enter(Look::List))
 }
 
 /// `Enter` is out for both.
@@ -92,7 +95,7 @@ fn confirming() -> Group {
 }
 
 fn held() -> Group {
-    after(confirming(), vec![All(E::Confirmed)])
+    after(confirming(), vec![All(E::Confirmed(Term::FIRST))])
 }
 
 /// `Release` is out for both.
@@ -109,13 +112,13 @@ fn a_group_enters_is_confirmed_and_is_released_in_one_request_each() {
     let mut group = pair();
     assert_eq!(group.handle(begin()), [enter()]);
     assert_eq!(group.own(0), None);
-    assert_eq!(group.handle(Entered(vec![alone(FIRST), alone(SECOND)])), [O::All(C::Confirm)]);
+    assert_eq!(group.handle(Entered(vec![alone(FIRST), alone(SECOND)])), [O::All(T::Confirm)]);
     assert_eq!((group.own(0), group.own(1), group.own(2)), (Some(FIRST), Some(SECOND), None));
-    assert_eq!(group.handle(All(E::Confirmed)), [O::Grant(vec![FIRST, SECOND])]);
+    assert_eq!(group.handle(All(E::Confirmed(Term::FIRST))), [O::Grant(vec![FIRST, SECOND], Term::FIRST)]);
     assert_eq!(group.handle(All(E::Settled)), [watch_own(0, FIRST), watch_own(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::OwnWatched(true))), []);
     assert_eq!(group.handle(One(0, E::OwnWatched(true))), []);
-    assert_eq!(group.handle(All(E::Release)), [O::All(C::Release(FIRST.place))]);
+    assert_eq!(group.handle(All(E::Release)), [O::ReleaseAll(vec![FIRST, SECOND])]);
     assert!(!group.is_ended());
     assert_eq!(group.handle(All(E::Released(true))), [O::End(0, End::Released)]);
     assert!(group.is_ended());
@@ -127,12 +130,12 @@ fn a_group_enters_is_confirmed_and_is_released_in_one_request_each() {
 fn a_member_that_is_first_waits_for_the_others() {
     let mut group = entering();
     let entered = Entered(vec![behind(FIRST), behind(SECOND)]);
-    assert_eq!(group.handle(entered), [watch_ahead(0), watch_ahead(1)]);
+    assert_eq!(group.handle(entered), [watch_ahead(0, FIRST), watch_ahead(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::PredecessorWatched(true))), []);
     assert_eq!(group.handle(One(1, E::PredecessorReleased)), [watch_own(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::OwnWatched(true))), []);
     assert_eq!(group.handle(One(0, E::PredecessorWatched(true))), []);
-    assert_eq!(group.handle(One(0, E::PredecessorReleased)), [O::All(C::Confirm)]);
+    assert_eq!(group.handle(One(0, E::PredecessorReleased)), [O::All(T::Confirm)]);
 }
 
 #[test]
@@ -140,23 +143,23 @@ fn a_member_that_lists_or_waits_out_a_delay_does_so_alone() {
     let delayed = |_| Machine::new(Patience::Wait, Takeover::Delayed, Arrival::New);
     let mut group = after(Group::new([0, 1].map(delayed)), vec![begin()]);
     let entered = Entered(vec![(FIRST, Sight::Nothing), alone(SECOND)]);
-    assert_eq!(group.handle(entered), [O::One(0, C::List), watch_own(1, SECOND)]);
+    assert_eq!(group.handle(entered), [O::One(0, A::List), watch_own(1, SECOND)]);
     let listed = One(0, E::Listed(vec![FIRST.place.name()]));
-    assert_eq!(group.handle(listed), [O::One(0, C::Delay)]);
-    assert_eq!(group.handle(One(0, E::Delayed)), [O::All(C::Confirm)]);
+    assert_eq!(group.handle(listed), [O::One(0, A::Delay)]);
+    assert_eq!(group.handle(One(0, E::Delayed)), [O::All(T::Confirm)]);
 }
 
 #[test]
 fn directories_are_created_for_all_and_then_all_enter_again() {
     let mut group = entering();
-    assert_eq!(group.handle(All(E::NoDirectory)), [O::All(C::CreateDirectory)]);
-    assert_eq!(group.handle(All(E::Unanswered)), [O::All(C::CreateDirectory)]);
+    assert_eq!(group.handle(All(E::NoDirectory)), [O::All(T::CreateDirectory)]);
+    assert_eq!(group.handle(All(E::Unanswered)), [O::All(T::CreateDirectory)]);
     assert_eq!(group.handle(All(E::DirectoryReady)), [enter()]);
 }
 
 #[test]
 fn a_lease_that_lapsed_has_all_confirmed_again() {
-    assert_eq!(confirming().handle(All(E::Unanswered)), [O::All(C::Confirm)]);
+    assert_eq!(confirming().handle(All(E::Unanswered)), [O::All(T::Confirm)]);
 }
 
 #[test]
@@ -170,9 +173,9 @@ fn an_own_watch_is_asked_for_once_and_again_whenever_it_says_nothing() {
     // The confirmation will show whether the node exists.
     assert_eq!(group.handle(One(0, E::Refused(REFUSAL))), []);
     // Other members' news change nothing for it.
-    assert_eq!(group.handle(One(1, E::WatchLost)), [watch_ahead(1)]);
+    assert_eq!(group.handle(One(1, E::WatchLost)), [watch_ahead(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::PredecessorWatched(true))), []);
-    assert_eq!(group.handle(One(1, E::PredecessorReleased)), [O::All(C::Confirm)]);
+    assert_eq!(group.handle(One(1, E::PredecessorReleased)), [O::All(T::Confirm)]);
 }
 
 /// The request for all has taken the place of the watch, and shows more.
@@ -181,7 +184,10 @@ fn news_of_own_nodes_are_passed_over_while_all_are_confirmed() {
     for event in [E::OwnTouched, E::OwnWatched(true), E::OwnWatched(false), E::WatchLost] {
         let mut group = confirming();
         assert_eq!(group.handle(One(0, event)), []);
-        assert_eq!(group.handle(All(E::Confirmed)), [O::Grant(vec![FIRST, SECOND])]);
+        assert_eq!(
+            group.handle(All(E::Confirmed(Term::FIRST))),
+            [O::Grant(vec![FIRST, SECOND], Term::FIRST)]
+        );
     }
 }
 
@@ -190,10 +196,10 @@ fn a_member_that_is_alone_in_its_group_does_not_watch_its_node_before_the_grant(
     let delayed = Machine::new(Patience::Wait, Takeover::AtOnce, Arrival::New);
     let mut group = Group::new([delayed]);
     assert_eq!(group.handle(begin()), [enter()]);
-    assert_eq!(group.handle(Entered(vec![behind(SECOND)])), [watch_ahead(0)]);
+    assert_eq!(group.handle(Entered(vec![behind(SECOND)])), [watch_ahead(0, SECOND)]);
     assert_eq!(group.handle(One(0, E::PredecessorWatched(true))), []);
-    assert_eq!(group.handle(One(0, E::PredecessorReleased)), [O::All(C::Confirm)]);
-    assert_eq!(group.handle(All(E::Confirmed)), [O::Grant(vec![SECOND])]);
+    assert_eq!(group.handle(One(0, E::PredecessorReleased)), [O::All(T::Confirm)]);
+    assert_eq!(group.handle(All(E::Confirmed(Term::FIRST))), [O::Grant(vec![SECOND], Term::FIRST)]);
 }
 
 /// A guard of several locks is lost once.
@@ -203,7 +209,7 @@ fn a_guard_is_lost_with_its_first_node() {
     let mut group = after(held(), guarded);
     assert_eq!(group.handle(One(1, E::OwnTouched)), [O::Lose]);
     assert_eq!(group.handle(One(0, E::OwnTouched)), []);
-    assert_eq!(group.handle(All(E::Forfeit)), [recover(0), recover(1)]);
+    assert_eq!(group.handle(All(E::Forfeit)), [recover(0, FIRST), recover(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::Recovered(None))), []);
     assert_eq!(group.handle(One(0, E::Recovered(Some(FIRST)))), [delete(0, FIRST)]);
     assert_eq!(group.handle(One(0, E::Deleted)), [O::End(1, End::NodeDeleted)]);

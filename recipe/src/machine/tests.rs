@@ -2,10 +2,11 @@
 
 use super::Arrival::*;
 use super::State::*;
-use super::{Command as C, Event as E, *};
+use super::{Alone as A, Command as C, Event as E, Together as T, *};
 use crate::contender::LAST_SEQUENCE;
-use crate::event::{Refusal, SessionEnd};
+use crate::event::Refusal;
 use crate::foreign::{Foreign, ForeignClient, Stranger};
+use crate::lease::{SessionEnd, Term};
 
 mod behind_readers;
 mod exclusive;
@@ -52,7 +53,11 @@ fn entered(sight: Sight) -> Event {
 }
 
 fn watch_for(nearest: Place) -> Option<Command> {
-    Some(C::WatchPredecessor(nearest))
+    watched_by(OWN, nearest)
+}
+
+fn watched_by(own: Own, nearest: Place) -> Option<Command> {
+    Some(C::Alone(A::WatchPredecessor(nearest, own)))
 }
 
 fn after(path: &[Event], events: &[Event]) -> Vec<Event> {

@@ -1,19 +1,23 @@
 //! A candidate: the production machines of its contender, its announcement and its companion, and what performs their commands.
 //! When it is granted is abstracted: it is, once its node is the first and its lease is valid.
 
+use zklock_recipe::acquisition::{Acquisition, Command, Input, Joint, Single};
 use zklock_recipe::candidacy::{self, Candidacy, Proclamation, Seen};
 use zklock_recipe::companion::{self, Companion};
-use zklock_recipe::{
-    Arrival, Command, End, Event, Footing, Kind, Look, Machine, Own, Patience, Sight, Takeover,
-};
-
 use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
+use zklock_recipe::{
+    Arrival, End, Event, Footing, Input as Heard, Kind, Look, Own, Patience, Sight, Takeover,
+};
 
 use crate::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
 use crate::run::Run;
 use crate::setup::{Breach, Mutant, Party, Witness};
 use crate::world::ensemble::{Answer, Ask, Word};
+use crate::world::present::present;
 use crate::world::tree::{Name, Named, Path, Transaction};
+
+/// The number of every connection.
+const CONNECTION: u64 = 0;
 
 /// A request of a candidate. The servers answer them in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +51,7 @@ pub(crate) struct Candidate {
     pub(crate) expired: bool,
     /// Its last proclamation: the number, which is the value, too.
     pub(crate) proclaimed: u8,
-    pub(crate) contender: Option<Machine>,
+    pub(crate) contender: Option<Acquisition>,
     pub(crate) companion: Option<Companion>,
     pub(crate) candidacy: Option<Candidacy<Told>>,
     /// What its candidacy waits for.
@@ -135,42 +139,49 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let candidate = self.candidate(party);
         (candidate.stage, candidate.own) = (Stage::Queued, Some(own));
         candidate.companion = takes_anothers.then(|| Companion::new(session(party), own.czxid));
-        candidate.contender = Some(Machine::new(Patience::Wait, Takeover::AtOnce, Arrival::New));
-        self.contend(party, Event::Begin(Look::List));
+        candidate.contender = Some(Acquisition::new(Patience::Wait, Arrival::New, [Takeover::AtOnce]));
+        self.contend(party, Input::Begin(Look::List));
         // It asks who is before it, and is answered once that is nobody.
-        self.contend(party, Event::Entered { own, sight: Sight::Nothing });
+        self.contend(party, Input::Reply(Heard::Entered(vec![(own, Sight::Nothing)]), CONNECTION));
     }
 
     pub(crate) fn grant(&mut self, party: Party) {
         let own = self.candidate(party).own.into_iter();
         let own = own.map(|own| own.place.name()).collect();
-        self.contend(party, Event::Listed(own));
-        self.contend(party, Event::Confirmed);
+        self.inform(party, Event::Listed(own));
     }
 
     /// An operator has deleted the node of a candidate that waits.
     pub(crate) fn displace(&mut self, party: Party) {
         self.candidate(party).stage = Stage::Gone;
-        self.contend(party, Event::Listed(vec![]));
+        self.inform(party, Event::Listed(vec![]));
     }
 
-    /// Gives the contender's machine an event, and performs what follows.
-    fn contend(&mut self, party: Party, event: Event) {
-        let Some(machine) = &mut self.candidate(party).contender else { return };
-        match machine.handle(event) {
-            Some(Command::Grant(own)) => self.lead(party, own.czxid),
-            Some(Command::Release(_)) => self.remove(party, true),
-            Some(Command::Delete(_)) => self.remove(party, false),
-            Some(Command::Recover) => self.post(party, Request::Recover),
-            Some(Command::End(end)) => {
-                self.candidate(party).contender = None;
-                let trusts = self.is(Mutant::TakesAMissingNodeForAResignation) && end == End::Released;
-                if !trusts {
-                    self.accompany(party, companion::Event::Left);
+    /// Tells the contender of a reply.
+    fn inform(&mut self, party: Party, event: Event) {
+        self.contend(party, Input::Reply(Heard::One(0, event), CONNECTION));
+    }
+
+    /// Tells the contender something, and performs what follows. Its own node is another model's subject, so it is always sure of that
+    /// here.
+    fn contend(&mut self, party: Party, input: Input) {
+        let Some(acquisition) = &mut self.candidate(party).contender else { return };
+        for command in acquisition.handle(input, present(Some(CONNECTION), true)) {
+            match command {
+                Command::Grant(owns, _) => self.lead(party, owns[0].czxid),
+                Command::All(Joint::Release(..), _) => self.remove(party, true),
+                Command::One(_, Single::Delete(..), _) => self.remove(party, false),
+                Command::One(_, Single::Recover(_), _) => self.post(party, Request::Recover),
+                Command::End(_, end) => {
+                    self.candidate(party).contender = None;
+                    let trusts = self.is(Mutant::TakesAMissingNodeForAResignation) && end == End::Released;
+                    if !trusts {
+                        self.accompany(party, companion::Event::Left);
+                    }
                 }
+                Command::All(Joint::Enter(_), _) | Command::One(_, Single::List, _) => {}
+                command => unreachable!("{command:?}"),
             }
-            Some(Command::Enter(_) | Command::List | Command::Confirm) | None => {}
-            command => unreachable!("{command:?}"),
         }
     }
 
@@ -205,14 +216,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
     /// Begins to leave: it resigns, or drops its lost guard, or waits no longer.
     pub(crate) fn leave(&mut self, party: Party) {
         let candidate = self.candidate(party);
-        let event = match candidate.stage {
-            Stage::Queued => Event::GiveUp,
-            Stage::Holding if !candidate.lapsed => Event::Release,
-            _ => Event::Forfeit,
+        let input = match candidate.stage {
+            Stage::Queued => Input::GiveUp,
+            Stage::Holding if !candidate.lapsed => Input::Release,
+            _ => Input::Forfeit,
         };
         candidate.stage = Stage::Gone;
         self.lose(party);
-        self.contend(party, event);
+        self.contend(party, input);
     }
 
     /// The holder hears that its node is gone, or that somebody has written to it.
@@ -414,7 +425,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 if !is_there(&answer) {
                     (self.witness)(Witness::ReleaseFoundDone);
                 }
-                self.contend(party, Event::Recovered(own.filter(|_| is_there(&answer))));
+                self.inform(party, Event::Recovered(own.filter(|_| is_there(&answer))));
             }
             (Request::Read, Answer::Got(found)) => {
                 let found = found.as_ref().and_then(Announcement::of);
@@ -448,7 +459,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if removed && along {
             self.accompany(party, companion::Event::WentAlong);
         }
-        self.contend(party, if release { Event::Released(removed) } else { Event::Deleted });
+        match release {
+            true => self.contend(party, Input::Reply(Heard::All(Event::Released(removed)), CONNECTION)),
+            false => self.inform(party, Event::Deleted),
+        }
     }
 
     pub(crate) fn break_connection(&mut self, party: Party) {
@@ -467,7 +481,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         if leaves {
             (self.witness)(Witness::ReleaseUnanswered);
-            self.contend(party, Event::Unanswered);
+            self.contend(party, Input::Reply(Heard::All(Event::Unanswered), CONNECTION));
         }
         if takes_back {
             self.accompany(party, companion::Event::Unanswered);

@@ -1,10 +1,10 @@
 //! What must not be: each fault that a machine can have, each rule of the world without which the protocol would fail, and
 //! the ways that were found so, frozen.
 
-use zklock_recipe::Look;
+use zklock_recipe::{Look, Takeover};
 
 use crate::contest::{
-    GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, replay, replay_timed, valid_guards,
+    GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, SEEN, replay, replay_timed, valid_guards,
 };
 use crate::exploration::refute;
 use crate::findings::Breach;
@@ -27,6 +27,9 @@ fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
     let ending = Faults { lapses: 1, expiries: 1, ..Faults::default() };
     let deletions = Faults { deletions: 1, ..Faults::default() };
     let writes = Faults { writes: 1, ..Faults::default() };
+    // An operator deletes the node of a waiter, which does not watch it.
+    let unseen = || with(Faults { breaks: 1, ..deletions }, patient(waiters(2)));
+    let delayed = || Setup { takeover: Takeover::Delayed, ..with(deletions, patient(waiters(2))) };
     vec![
         (Mutant::TrustsDeletions, closing(), ONE_HOLDER),
         (Mutant::TrustsAbsence, closing(), ONE_HOLDER),
@@ -51,6 +54,17 @@ fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
             ONE_HOLDER,
         ),
         (Mutant::PassesForeignContendersOver, mixed(Make::Foreign, Faults::default()), ONE_KIND),
+        (Mutant::TakesAnOldConnectionForThePresentOne, unseen(), SEEN),
+        (Mutant::ConfirmsUnseenNodes, unseen(), SEEN),
+        (Mutant::ConfirmsALapsedLease, with(Faults { breaks: 1, ..ending }, patient(waiters(2))), ONE_HOLDER),
+        (Mutant::RemembersThroughARelease, delayed(), SEEN),
+        (
+            Mutant::RemembersThroughADelay,
+            Setup { faults: Faults { closings: 1, ..deletions }, ..delayed() },
+            SEEN,
+        ),
+        (Mutant::SharesAnOldSearch, crate::searching(), NO_ORPHAN),
+        (Mutant::LeavesAnUnclearNode, with(Faults { breaks: 1, ..writes }, waiters(1)), NO_ORPHAN),
     ]
 }
 
@@ -176,7 +190,7 @@ fn repeats_its_removal(removal: &[Step]) {
     let looking = [&before[..], &[Step::Apply(0), Step::Deliver(0)]].concat();
     let world = replay(&setup(), &looking);
     assert_eq!(world.breach, None);
-    assert!(world.contenders[0].group.is_ended());
+    assert!(world.contenders[0].acquisition.is_ended());
     assert_eq!((valid_guards(&world), world.server.nodes().count()), (1, 1));
 }
 

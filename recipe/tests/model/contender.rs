@@ -1,14 +1,13 @@
 //! Contenders: what they know, and what their callers do.
 //!
-//! Contenders run the production [`Group`], whose members sit in one queue each. The rest follows the rules of the
-//! driver: see `driver.rs`.
+//! Contenders run the production [`Acquisition`], whose members sit in one queue each. `driver.rs` performs what it asks for.
 
 use std::collections::BTreeSet;
 
-use zklock_recipe::{Arrival, Event, Group, Input, Kind, Machine, Own, Patience, Place, Takeover, Term};
+use zklock_recipe::acquisition::{Acquisition, Input};
+use zklock_recipe::{Arrival, Kind, Own, Patience, Place, Takeover, Term};
 
 use crate::findings::Witness;
-use crate::requests::Certainty;
 use crate::run::Run;
 use crate::server::{Party, Target};
 use crate::setup::{Actor, Seat};
@@ -16,14 +15,17 @@ use crate::setup::{Actor, Seat};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contender {
     pub(crate) session: usize,
-    pub(crate) group: Group,
+    pub(crate) acquisition: Acquisition,
     pub(crate) patience: Patience,
     pub(crate) caller: Caller,
     pub(crate) settled: bool,
     /// Nobody polls it.
     pub(crate) neglected: bool,
-    /// How sure it is that the nodes of its nodes' names are its nodes.
-    pub(crate) certainty: Certainty,
+    /// It has heard that one of its nodes is gone, or not as it was. Only models note it in which directories are uprooted.
+    pub(crate) told: bool,
+    /// One of its nodes was gone when something happened after which it has to look at them again: a connection came, a
+    /// predecessor released the lock, a delay was over. Only models note it in which an operator deletes nodes.
+    pub(crate) blind: bool,
     /// What is under way for all members.
     pub(crate) joint: Option<Pending>,
     /// Of each member of the group.
@@ -67,20 +69,22 @@ pub(crate) enum Pending {
     /// An `Enter` whose create is answered already.
     Created(Vec<Own>),
     Delay,
+    /// The lease, which is to come back by itself.
     Lease,
 }
 
 impl Contender {
     pub(crate) fn new(actor: &Actor, takeover: Takeover) -> Self {
-        let machine = |_: &Seat| Machine::new(actor.patience, takeover, Arrival::New);
+        let takeovers = actor.seats.iter().map(|_| takeover);
         Self {
             session: actor.session,
-            group: Group::new(actor.seats.iter().map(machine)),
+            acquisition: Acquisition::new(actor.patience, Arrival::New, takeovers),
             patience: actor.patience,
             caller: Caller::Idle,
             settled: false,
             neglected: false,
-            certainty: Certainty::Seen,
+            told: false,
+            blind: false,
             joint: None,
             seats: actor.seats.iter().map(|seat| Seated::new(*seat)).collect(),
             term: None,
@@ -101,10 +105,15 @@ impl Contender {
         self.seats.iter().position(|seated| seated.seat.queue == queue)
     }
 
+    /// How many of its nodes it knows.
+    pub(crate) fn known(&self) -> usize {
+        self.places().filter(|(_, own)| own.is_some()).count()
+    }
+
     /// The queues of the contender, with its nodes in them as far as it knows them.
     pub(crate) fn places(&self) -> impl Iterator<Item = (usize, Option<Own>)> {
         let seats = self.seats.iter().enumerate();
-        seats.map(|(seat, seated)| (seated.seat.queue, self.group.own(seat)))
+        seats.map(|(seat, seated)| (seated.seat.queue, self.acquisition.own(seat)))
     }
 }
 
@@ -135,7 +144,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             _ if contender.watches() => Witness::GiveUpWhileWaiting,
             _ => Witness::GiveUpWhileEntering,
         });
-        self.handle(party, Input::All(Event::GiveUp));
+        self.handle(party, Input::GiveUp);
     }
 
     /// The caller polls again, and hears that the lease has come back meanwhile.
@@ -158,13 +167,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
     /// The lease is there that the contender waited for.
     pub(crate) fn renewed(&mut self, party: Party) {
         (self.witness)(Witness::GrantAfterLapse);
-        self.handle(party, Input::All(Event::Unanswered));
+        self.handle(party, Input::LeaseConfirmed);
     }
 
     pub(crate) fn let_go(&mut self, party: Party) {
         let contender = &mut self.world.contenders[party];
         let valid = contender.holds();
         contender.caller = Caller::Gone;
-        self.handle(party, Input::All(if valid { Event::Release } else { Event::Forfeit }));
+        self.handle(party, if valid { Input::Release } else { Input::Forfeit });
     }
 }

@@ -22,6 +22,7 @@ pub(crate) const DELAYED: &str = "nobody in front of whom a guard has vanished i
 pub(crate) const IN_VAIN: &str = "nobody waits whom nobody blocks";
 pub(crate) const FIRST_IS_TOLD: &str = "a member that is first and without its node is told";
 pub(crate) const NOT_ANOTHERS: &str = "nobody removes another's node";
+pub(crate) const SEEN: &str = "nobody is granted who should have looked, and would have found a node gone";
 pub(crate) const CAUSED: &str = "every end has its cause";
 pub(crate) const GRANTED: &str = "every waiter whose session lives is granted in the end";
 
@@ -51,7 +52,9 @@ impl exploration::Setup for Setup {
                 let mut ours = world.server.nodes().filter(|node| node.make == Make::Ours);
                 ours.all(|node| {
                     let creator = &world.contenders[node.creator];
-                    !creator.group.is_ended() || world.sessions[creator.session].over
+                    let session = &world.sessions[creator.session];
+                    let is_late = session.late.iter().any(|(party, _)| *party == node.creator);
+                    !creator.acquisition.is_ended() || session.over || is_late
                 })
             }),
             Contest::always(ONE_KIND, |_, world| {
@@ -75,8 +78,9 @@ impl exploration::Setup for Setup {
                 if contest.setup.clock.is_some_and(|clock| clock.end == world.leader_time()) {
                     return true;
                 }
-                let is_over =
-                    |contender: &Contender| contender.caller == Caller::Idle || contender.group.is_ended();
+                let is_over = |contender: &Contender| {
+                    contender.caller == Caller::Idle || contender.acquisition.is_ended()
+                };
                 world.server.nodes().next().is_none() && world.contenders.iter().all(is_over)
                     || !world.is_quiet(&contest.setup)
             }),
@@ -88,14 +92,14 @@ impl exploration::Setup for Setup {
             }),
             Contest::sometimes("a guard is held", |_, world| valid_guards(world) > 0),
             Contest::sometimes("it is all over", |_, world| {
-                world.contenders.iter().all(|contender| contender.group.is_ended())
+                world.contenders.iter().all(|contender| contender.acquisition.is_ended())
             }),
         ];
         // Whoever may give up is granted or gives up, so this would say nothing; and time ends.
         if !self.giving_up && self.clock.is_none() {
             properties.push(Property::eventually(GRANTED, |_: &Contest, world: &World| {
                 let done = |contender: &Contender| {
-                    contender.group.is_ended() || world.sessions[contender.session].over
+                    contender.acquisition.is_ended() || world.sessions[contender.session].over
                 };
                 world.contenders.iter().all(done) && world.foreigners.iter().all(Foreigner::is_gone)
             }));
@@ -115,6 +119,9 @@ impl exploration::Setup for Setup {
                         !settled(contender) || has_its_nodes(world, party, |_| true)
                     })
             }));
+        }
+        if faults.deletions + faults.uproots > 0 {
+            properties.push(Contest::always(SEEN, |_, world| world.breach != Some(Breach::Blind)));
         }
         if self.is_of_a_family() {
             properties.push(Contest::always(UNASKED, |_, world| world.breach != Some(Breach::ReaderAsks)));

@@ -8,7 +8,8 @@
 //!
 //! A contender that has not waited for anybody yet owes nothing: no delay covers it.
 
-use zklock_recipe::{Event, Input, Kind, Place};
+use zklock_recipe::acquisition::Input;
+use zklock_recipe::{Event, Input as Heard, Kind, Place};
 
 use crate::findings::{Breach, Witness};
 use crate::requests::Change;
@@ -29,13 +30,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
-    /// A contender hears something.
-    pub(crate) fn see_input(&mut self, party: Party, input: &Input) {
-        let Input::One(seat, event) = input else { return };
-        let seated = &mut self.world.contenders[party].seats[*seat];
-        match event {
-            Event::PredecessorWatched(true) => seated.waited = self.setup.notes_delays(),
-            Event::Delayed => seated.owes.clear(),
+    /// A contender hears something: that it waits, or that its delay is over.
+    pub(crate) fn see_wait(&mut self, party: Party, input: &Input) {
+        let seats = &mut self.world.contenders[party].seats;
+        match input {
+            Input::Reply(Heard::One(seat, Event::PredecessorWatched(true)), _) => {
+                seats[*seat].waited = self.setup.notes_delays();
+            }
+            Input::Delayed(seat) => seats[*seat].owes.clear(),
             _ => {}
         }
     }

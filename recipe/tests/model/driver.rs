@@ -1,115 +1,121 @@
-//! The driver of a group: a reply belongs to the last request, a new request drops the reply to an earlier one, a deletion
-//! drops the watch. A request for all members takes the place of every earlier one; a request for one member takes the
-//! place of its earlier one, and of one for all.
+//! Performs what an acquisition asks for, and tells it what the network brings. A reply belongs to the last request, a new
+//! request drops the reply to an earlier one, a deletion drops the watch. A request for all members takes the place of every
+//! earlier one; a request for one member takes the place of its earlier one, and of one for all.
 
-use zklock_recipe::{Command, End, Event, Input, Kind, Output, Own, Patience, SessionEnd, Sight};
+use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Search, Single};
+use zklock_recipe::{Arrival, End, Event, Input as Heard, Kind, Own, Patience, Refusal, SessionEnd, Sight};
 
 use crate::contender::{Caller, Contender, Pending, Seated};
 use crate::findings::{Breach, Witness};
 use crate::foreigner::Foreigner;
-use crate::requests::{Address, Certainty, Change, Message, Request, Sent};
+use crate::requests::{Address, Change, Message, Request, Sent, Trust};
 use crate::run::Run;
 use crate::server::{Party, Target, exclude_each_other};
-use crate::session::{Assurance, at};
+use crate::session::{Assurance, Number, at};
 use crate::setup::{Clock, Flaw};
 
 impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn handle(&mut self, party: Party, input: Input) {
-        let mut next = Some(input);
-        while let Some(input) = next.take() {
-            let cause = input.clone();
-            self.see_input(party, &cause);
-            let contender = &mut self.world.contenders[party];
-            let before = contender.nodes();
-            let outputs = match self.setup.mutant {
-                Some(mutant) => mutant.handle(contender, input),
-                None => contender.group.handle(input),
-            };
-            // Somebody else has deleted one of its nodes, or has written to it.
-            if outputs.contains(&Output::Lose) || contender.nodes() < before && !removes(&cause) {
-                contender.certainty = Certainty::Unsure;
+        self.see_wait(party, &input);
+        self.see_news(party, &input);
+        let contender = &mut self.world.contenders[party];
+        let present = self.world.sessions[contender.session].present(self.world.now);
+        let cause = input.clone();
+        let commands = match self.setup.mutant {
+            Some(mutant) => mutant.handle(contender, input, present),
+            None => contender.acquisition.handle(input, present),
+        };
+        self.see_commands(party, &cause, &commands);
+        for command in commands {
+            self.perform(party, command);
+        }
+    }
+
+    fn perform(&mut self, party: Party, command: Command) {
+        match command {
+            Command::All(joint, _) => self.send(Address { party, seat: None }, joint),
+            Command::One(seat, single, _) => self.send_for(Address { party, seat: Some(seat) }, seat, single),
+            Command::ExpectLate(seat) => self.expect_late(party, seat),
+            Command::EndSession(..) => {
+                (self.witness)(Witness::SessionGivenUp);
+                let session = self.world.contenders[party].session;
+                self.disconnect(session);
+                self.over(session, SessionEnd::Closed);
             }
-            self.see_readers(party, &cause, &outputs);
-            for output in outputs {
-                match output {
-                    Output::All(Command::Confirm) => {
-                        self.witness_confirm(party, &cause);
-                        next = self.confirm(party);
-                    }
-                    Output::All(command) => self.send_for_all(party, command),
-                    Output::One(seat, command) => self.send_for_one(party, seat, command),
-                    Output::Grant(owns) => self.grant(party, &owns),
-                    Output::Lose => self.lose(party),
-                    Output::End(seat, end) => self.end(party, seat, end),
-                }
+            Command::Grant(owns, _) => self.grant(party, &owns),
+            Command::Lose => self.lose(party),
+            Command::End(seat, end) => self.end(party, seat, end),
+        }
+    }
+
+    fn send(&mut self, address: Address, joint: Joint) {
+        let session = self.world.contenders[address.party].session;
+        match joint {
+            Joint::Enter(look) => self.request(address, Request::Create(look, Vec::new())),
+            Joint::CreateDirectories => self.request(address, Request::CreateDirectory),
+            // A lease that is given comes back by itself.
+            Joint::ConfirmLease if matches!(self.world.sessions[session].assurance, Assurance::Given(_)) => {
+                self.supersede(address);
+                self.world.contenders[address.party].joint = Some(Pending::Lease);
+            }
+            Joint::ConfirmLease => self.request(address, Request::ConfirmLease),
+            Joint::ConfirmNodes(owns) => {
+                (self.witness)(Witness::NodesAsked);
+                self.request(address, Request::Confirm(owns));
+            }
+            Joint::Release(owns, certainty) => {
+                self.request_where(address, certainty, |trust| Request::Release(owns, trust));
             }
         }
     }
 
-    fn send_for_all(&mut self, party: Party, command: Command) {
-        let address = Address { party, seat: None };
-        match command {
-            Command::Enter(look) => self.request(address, Request::Create(look, Vec::new())),
-            Command::CreateDirectory => self.request(address, Request::CreateDirectory),
-            Command::Release(_) => {
-                let places = self.world.contenders[party].places().filter_map(|(_, own)| Some(own?.place));
-                let places = places.collect();
-                let certainty = self.world.contenders[party].certainty;
-                self.request(address, Request::Release(places, certainty));
-            }
-            command => unreachable!("{command:?} for all"),
-        }
-    }
-
-    fn send_for_one(&mut self, party: Party, seat: usize, command: Command) {
-        let address = Address { party, seat: Some(seat) };
-        let certainty = self.world.contenders[party].certainty;
-        match command {
-            Command::Recover => self.search(address, seat),
-            Command::List => self.request(address, Request::List),
-            Command::WatchPredecessor(place) => {
+    fn send_for(&mut self, address: Address, seat: usize, single: Single) {
+        match single {
+            Single::Find(search) => self.search(address, seat, search),
+            Single::Recover(own) => self.request(address, Request::Recover(Some(own))),
+            Single::List => self.request(address, Request::List),
+            Single::WatchPredecessor(place, _) => {
                 self.request(address, Request::Watch(Target::Predecessor, place));
             }
-            Command::WatchOwn(place) => self.request(address, Request::Watch(Target::Own, place)),
-            Command::Release(place) => self.request(address, Request::Release(vec![place], certainty)),
-            Command::Delete(place) => {
-                self.world.contenders[party].seats[seat].watch = None;
-                self.request(address, Request::Delete(place, certainty));
+            Single::WatchOwn(own) => self.request(address, Request::WatchOwn(own)),
+            Single::Release(own, certainty) => {
+                self.request_where(address, certainty, |trust| Request::Release(vec![own], trust));
             }
-            Command::Delay => {
+            Single::Delete(own, certainty) => {
+                self.world.contenders[address.party].seats[seat].watch = None;
+                self.request_where(address, certainty, |trust| Request::Delete(own, trust));
+            }
+            Single::Delay => {
                 (self.witness)(Witness::TakeoverDelayed);
                 self.supersede(address);
-                let seated = &mut self.world.contenders[party].seats[seat];
+                let seated = &mut self.world.contenders[address.party].seats[seat];
                 seated.pending = Some(Pending::Delay);
                 seated.asked = self.world.now;
             }
-            command => unreachable!("{command:?} for one"),
         }
     }
 
-    /// At once while the lease is valid.
-    fn confirm(&mut self, party: Party) -> Option<Input> {
-        let address = Address { party, seat: None };
-        self.supersede(address);
-        let contender = &mut self.world.contenders[party];
-        let assurance = &self.world.sessions[contender.session].assurance;
-        if assurance.is_valid(self.world.now) {
-            return Some(Input::All(Event::Confirmed));
+    /// Only where a create can come late is it of interest that one may.
+    fn expect_late(&mut self, party: Party, seat: usize) {
+        if self.setup.flaw == Some(Flaw::CreatesComeLate) {
+            let late = (party, self.world.queue(party, seat));
+            self.world.sessions[self.world.contenders[party].session].late.push(late);
         }
-        let places = contender.places().filter_map(|(_, own)| Some(own?.place)).collect::<Vec<_>>();
-        match assurance {
-            Assurance::Kept(_) if !places.is_empty() => self.request(address, Request::Confirm(places)),
-            _ => contender.joint = Some(Pending::Lease),
-        }
-        None
     }
 
-    /// A quorum has acknowledged what the contender asked last, or what its session sent then.
-    fn confirmed(&mut self, session: usize, sent: u8) {
+    /// The session deletes a node that a late create has made.
+    pub(crate) fn sweep(&mut self, session: usize) {
+        if let Some((queue, place)) = self.world.late_node(session) {
+            (self.witness)(Witness::LateCreateSwept);
+            self.remove(vec![(queue, place)], Change::Deleted);
+        }
+    }
+
+    /// A quorum has acknowledged what was sent then on this connection.
+    fn confirmed(&mut self, session: usize, connection: u64, sent: u8) {
         let now = self.world.now;
         let (flaw, witness) = (self.setup.flaw, self.witness);
         self.world.sessions[session].assurance.hears(|lease| {
-            let Some(connection) = lease.connection() else { return };
             let before = lease.remaining(at(now));
             lease.confirmed(connection, at(sent), at(now));
             if flaw == Some(Flaw::WritesConfirmAlone) {
@@ -124,51 +130,85 @@ impl<W: Fn(Witness)> Run<'_, W> {
         });
     }
 
-    /// As the driver does: an answer that leaves the lease invalid has to be asked for again.
-    fn weigh(&mut self, party: Party, input: Input) -> Input {
-        let Contender { session, ref seats, .. } = self.world.contenders[party];
-        let asked = seats.first().map_or(0, |seated| seated.asked);
+    /// What a contender hears of its own nodes.
+    fn see_news(&mut self, party: Party, input: &Input) {
+        let contender = &mut self.world.contenders[party];
+        let waits = contender.caller == Caller::Waiting;
         match input {
-            Input::Entered(_) => self.confirmed(session, asked),
-            Input::All(Event::Confirmed) => {
-                self.confirmed(session, asked);
-                if !self.world.sessions[session].assurance.is_valid(self.world.now) {
-                    return Input::All(Event::Unanswered);
-                }
+            Input::Reply(Heard::One(_, Event::OwnWatched(true)), _) if waits => {
+                (self.witness)(Witness::FirstAmongWaiting);
+            }
+            Input::Reply(Heard::One(_, Event::OwnWatched(false)), _) if waits => {
+                (self.witness)(Witness::ToldBeforeTheGrant);
             }
             _ => {}
         }
-        input
+        let told = matches!(
+            input,
+            Input::Watch(_, Event::OwnTouched)
+                | Input::Reply(Heard::One(_, Event::OwnWatched(false) | Event::Released(false)), _)
+                | Input::Reply(Heard::Failed(_, Event::OwnTouched | Event::Released(false)), _)
+        );
+        contender.told |= told && self.setup.faults.uproots > 0;
+    }
+
+    /// Notes that a contender has to look at its nodes from here on, if one of them is gone.
+    pub(crate) fn note_blind(&mut self, party: Party) {
+        let contender = &self.world.contenders[party];
+        let gone = |(queue, own): (usize, Option<Own>)| {
+            own.is_some_and(|own| self.world.server.queues[queue].nodes.iter().all(|node| node.own != own))
+        };
+        let meddled = self.setup.faults.deletions + self.setup.faults.uproots > 0;
+        if meddled && contender.caller == Caller::Waiting && contender.places().any(gone) {
+            self.world.contenders[party].blind = true;
+        }
+    }
+
+    fn see_commands(&mut self, party: Party, cause: &Input, commands: &[Command]) {
+        let confirms = |command: &Command| {
+            matches!(
+                command,
+                Command::Grant(..) | Command::All(Joint::ConfirmLease | Joint::ConfirmNodes(_), _)
+            )
+        };
+        if commands.iter().any(confirms) {
+            self.witness_confirm(party, cause);
+        }
+        let grants = commands.iter().any(|command| matches!(command, Command::Grant(..)));
+        if grants && self.world.contenders[party].blind && !matches!(cause, Input::NodesConfirmed(_)) {
+            self.world.breach.get_or_insert(Breach::Blind);
+        }
+        self.see_readers(party, cause, commands);
     }
 
     fn witness_confirm(&self, party: Party, cause: &Input) {
         match cause {
-            Input::One(seat, Event::PredecessorReleased) => {
+            Input::Watch(seat, Event::PredecessorReleased) => {
                 (self.witness)(match self.world.contenders[party].seats[*seat].seat.kind {
                     Kind::Shared => Witness::ReaderGrantedByRelease,
                     _ => Witness::GrantByRelease,
                 });
             }
-            Input::Entered(nodes) => (self.witness)(match nodes.first() {
+            Input::Reply(Heard::Entered(nodes), _) => (self.witness)(match nodes.first() {
                 Some((_, Sight::Count(_))) => Witness::GrantByCount,
                 _ => Witness::GrantByListing,
             }),
-            Input::One(_, Event::Listed(_)) => (self.witness)(Witness::GrantByListing),
+            Input::Reply(Heard::One(_, Event::Listed(_)), _) => (self.witness)(Witness::GrantByListing),
             _ => {}
         }
     }
 
     /// The writer's release grants each reader behind it without a request, and no end of a writer has readers list.
-    fn see_readers(&mut self, party: Party, cause: &Input, outputs: &[Output]) {
-        let Input::One(seat, event) = cause else { return };
+    fn see_readers(&mut self, party: Party, cause: &Input, commands: &[Command]) {
+        let (Input::Watch(seat, event) | Input::Reply(Heard::One(seat, event), _)) = cause else { return };
         if self.world.contenders[party].seats[*seat].seat.kind == Kind::Exclusive {
             return;
         }
-        let asks = |output: &&Output| matches!(output, Output::One(member, command) if member == seat && !matches!(command, Command::WatchOwn(_)));
-        let lists = |output: &Output| matches!(output, Output::One(_, Command::List));
+        let asks = |command: &Command| matches!(command, Command::One(member, single, _) if member == seat && !matches!(single, Single::WatchOwn(_)));
+        let lists = |command: &Command| matches!(command, Command::One(_, Single::List, _));
         let breach = match event {
-            Event::PredecessorReleased => outputs.iter().find(asks).is_some(),
-            Event::PredecessorDeleted | Event::PredecessorWatched(_) => outputs.iter().any(lists),
+            Event::PredecessorReleased => commands.iter().any(asks),
+            Event::PredecessorDeleted | Event::PredecessorWatched(_) => commands.iter().any(lists),
             _ => false,
         };
         if breach {
@@ -177,6 +217,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn request(&mut self, address: Address, request: Request) {
+        self.request_where(address, Certainty::Unsure, |_| request);
+    }
+
+    /// Sends a request; if the contender is certain of its nodes, on the connection on which it is, or else not at all.
+    fn request_where(
+        &mut self,
+        address: Address,
+        certainty: Certainty,
+        request: impl FnOnce(Trust) -> Request,
+    ) {
         self.supersede(address);
         let now = self.world.now;
         let contender = &mut self.world.contenders[address.party];
@@ -185,22 +235,31 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Some(seat) => contender.seats[seat].pending = Some(Pending::Request),
         }
         contender.addressed(address).for_each(|seated| seated.asked = now);
-        self.world.sessions[contender.session].up.push(Sent { address, request, awaited: true });
+        let request = request(match certainty {
+            Certainty::Unsure => Trust::Unsure,
+            Certainty::Seen(_) if contender.told => Trust::Told,
+            Certainty::Seen(_) => Trust::Certain,
+        });
+        let session = &mut self.world.sessions[contender.session];
+        if certainty == Certainty::Unsure || certainty.connection() == session.connection() {
+            session.up.push(Sent { address, request, awaited: true });
+        } else {
+            session.answer(address, Message::Failed);
+        }
     }
 
     /// Looks for the own node. A contender whose create was lost with its connection shares a search of its session that
     /// was answered, and that nobody has taken in yet.
-    fn search(&mut self, address: Address, seat: usize) {
-        let Contender { session, ref group, .. } = self.world.contenders[address.party];
-        let shares = self.lost || self.setup.flaw == Some(Flaw::SearchesAreOld);
+    fn search(&mut self, address: Address, seat: usize, search: Search) {
+        let session = self.world.contenders[address.party].session;
         let queue = self.world.queue(address.party, seat);
-        let shared = self.world.sessions[session].down.iter().find_map(|(to, message)| match message {
-            Message::Found(_, before) if shares && group.own(seat).is_none() => {
+        let shared = self.world.sessions[session].down.iter().find_map(|(to, message, _)| match message {
+            Message::Found(_, before) if search == Search::Present => {
                 before.filter(|_| to.seat.is_some_and(|seat| self.world.queue(to.party, seat) == queue))
             }
             _ => None,
         });
-        let Some(before) = shared else { return self.request(address, Request::Recover) };
+        let Some(before) = shared else { return self.request(address, Request::Recover(None)) };
         (self.witness)(Witness::SearchShared);
         self.supersede(address);
         let node = self.world.server_of(session).queues[queue].node_of(address.party);
@@ -210,7 +269,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             false => Message::Found(found, shared),
         };
         self.world.contenders[address.party].seats[seat].pending = Some(Pending::Request);
-        self.world.sessions[session].down.push((address, answer));
+        self.world.sessions[session].answer(address, answer);
     }
 
     /// Drops the reply to whatever was asked before.
@@ -223,7 +282,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             other.party == address.party
                 && (address.seat.is_none() || other.seat.is_none() || other.seat == address.seat)
         };
-        session.down.retain(|(to, message)| {
+        session.down.retain(|(to, message, _)| {
             !takes_the_place_of(*to) || message.is_heartbeat() || message.is_of_a_watch()
         });
         let superseded = |sent: &&mut Sent| {
@@ -233,7 +292,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             sent.awaited = false;
             if matches!(
                 sent.request,
-                Request::Create(..) | Request::Look(..) | Request::Recover | Request::Release(..)
+                Request::Create(..) | Request::Look(..) | Request::Recover(_) | Request::Release(..)
             ) {
                 self.world.breach.get_or_insert(Breach::SupersededWrite);
             }
@@ -241,6 +300,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn grant(&mut self, party: Party, owns: &[Own]) {
+        self.supersede(Address { party, seat: None });
         if self.world.contenders[party].caller != Caller::Waiting {
             self.world.breach.get_or_insert(Breach::GrantToNobody);
         }
@@ -317,78 +377,80 @@ impl<W: Fn(Witness)> Run<'_, W> {
         contender.caller = Caller::Gone;
         contender.settled = false;
         contender.neglected = false;
-        contender.certainty = Certainty::Seen;
+        // Its owner drops it.
+        contender.acquisition = Acquisition::new(contender.patience, Arrival::New, []);
+        contender.told = false;
+        contender.blind = false;
         contender.term = None;
         for seated in &mut contender.seats {
             *seated = Seated::new(seated.seat);
         }
         let session = &mut self.world.sessions[contender.session];
-        session.down.retain(|(to, message)| to.party != party || message.is_heartbeat());
+        session.down.retain(|(to, message, _)| to.party != party || message.is_heartbeat());
     }
 
     pub(crate) fn deliver(&mut self, party: Party) {
         let contender = &mut self.world.contenders[party];
-        let session = &mut self.world.sessions[contender.session];
-        let Some(index) = session.down.iter().position(|(to, _)| to.party == party) else { return };
-        let (address, message) = session.down.remove(index);
-        let (now, index) = (self.world.now, contender.session);
-        let seat = address.seat.unwrap_or_default();
-        let event = match message {
+        let (index, now) = (contender.session, self.world.now);
+        let session = &mut self.world.sessions[index];
+        let Some(position) = session.down.iter().position(|(to, ..)| to.party == party) else { return };
+        let (address, message, Number(connection)) = session.down.remove(position);
+        let (seat, asked) =
+            (address.seat.unwrap_or_default(), contender.seats.first().map_or(0, |seated| seated.asked));
+        let created = match &message {
+            // They come by themselves.
+            Message::Synced(_) | Message::Beaten(_) | Message::WatchLost | Message::Changed(..) => None,
+            _ => contender.answered(address),
+        };
+        let input = match message {
             Message::Synced(sent) => {
-                session.assurance.hears(|lease| {
-                    if let Some(connection) = lease.connection() {
-                        lease.synced(connection, at(sent), at(now));
-                    }
-                });
+                session.assurance.hears(|lease| lease.synced(connection, at(sent), at(now)));
                 if self.world.contenders_of(index).any(|party| self.world.contenders[party].holds()) {
                     self.beat(index, Request::Beat(now));
                 }
                 return;
             }
-            Message::Beaten(sent) => return self.confirmed(index, sent),
+            Message::Beaten(sent) => return self.confirmed(index, connection, sent),
             Message::Created(owns) => {
                 contender.joint = Some(Pending::Created(owns));
                 return;
             }
-            Message::Saw(sights) => {
-                if let Some(Pending::Created(owns)) = contender.joint.take() {
-                    self.hear(party, Input::Entered(owns.into_iter().zip(sights).collect()));
+            Message::Saw(sights) => match created {
+                Some(Pending::Created(owns)) => {
+                    self.confirmed(index, connection, asked);
+                    Input::Reply(Heard::Entered(owns.into_iter().zip(sights).collect()), connection)
                 }
-                return;
-            }
-            Message::Failed => {
-                if let Some(Pending::Created(owns)) = contender.joint.take_if(|_| address.seat.is_none()) {
+                _ => return,
+            },
+            Message::Failed => match created {
+                Some(Pending::Created(owns)) => {
+                    self.confirmed(index, connection, asked);
                     let unseen = owns.into_iter().map(|own| (own, Sight::Nothing));
-                    return self.hear(party, Input::Entered(unseen.collect()));
+                    Input::Reply(Heard::Entered(unseen.collect()), connection)
                 }
-                contender.answered(address);
-                self.lost = true;
-                Event::Unanswered
-            }
+                _ => Input::Lost(address.seat),
+            },
             Message::Unclear => {
-                (self.witness)(Witness::SessionGivenUp);
-                self.disconnect(index);
-                return self.over(index, SessionEnd::Closed);
+                address.reply(Event::Refused(Refusal::Other("somebody has written to it".into())), connection)
             }
-            Message::Found(found, _) => {
-                contender.answered(address);
-                Event::Recovered(found)
+            Message::Found(found, _) => address.reply(Event::Recovered(found), connection),
+            Message::Reply(event) => address.reply(event, connection),
+            Message::NodesConfirmed => {
+                self.confirmed(index, connection, asked);
+                Input::NodesConfirmed(connection)
             }
-            Message::Reply(event) => {
-                contender.answered(address);
-                event
+            Message::LeaseConfirmed => {
+                self.confirmed(index, connection, asked);
+                Input::LeaseConfirmed
             }
-            Message::FailedAt(seat, event) => {
-                contender.answered(address);
-                return self.hear(party, Input::Failed(seat, event));
-            }
+            Message::FailedAt(seat, event) => Input::Reply(Heard::Failed(seat, event), connection),
             Message::Watched(target, place) => {
-                contender.answered(address);
                 contender.seats[seat].watch = Some((target, place));
-                match target {
+                let event = match target {
                     Target::Own => Event::OwnWatched(true),
                     Target::Predecessor | Target::Children => Event::PredecessorWatched(true),
-                }
+                };
+                address.reply(event, connection)
             }
             Message::WatchLost => {
                 let Some((target, place)) = contender.seats[seat].watch.take() else { return };
@@ -396,7 +458,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 if target == Target::Predecessor && self.world.server.queues[queue].node(place).is_none() {
                     (self.witness)(Witness::PredecessorVanishedWhileDisconnected);
                 }
-                Event::WatchLost
+                Input::Watch(seat, Event::WatchLost)
             }
             Message::Changed(target, place, change) => {
                 // The watch may have been dropped while this was under way.
@@ -420,50 +482,25 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 if change == Change::Released {
                     self.see_release(party, seat, place);
                 }
-                event
+                Input::Watch(seat, event)
             }
         };
-        self.hear(party, address.input(event));
-    }
-
-    fn hear(&mut self, party: Party, input: Input) {
-        let input = self.weigh(party, input);
-        if self.world.contenders[party].caller == Caller::Waiting {
-            match input {
-                Input::One(_, Event::OwnWatched(true)) => (self.witness)(Witness::FirstAmongWaiting),
-                Input::One(_, Event::OwnWatched(false)) => (self.witness)(Witness::ToldBeforeTheGrant),
-                _ => {}
-            }
-        }
         self.handle(party, input);
     }
 }
 
-/// Whether a contender hears that its own request has removed a node, or that its session is over.
-fn removes(input: &Input) -> bool {
-    matches!(
-        input,
-        Input::All(Event::Released(true) | Event::SessionOver(_))
-            | Input::One(_, Event::Released(true) | Event::Deleted)
-    )
-}
-
 impl Contender {
-    /// How many of its nodes it knows.
-    fn nodes(&self) -> usize {
-        self.places().filter(|(_, own)| own.is_some()).count()
-    }
-
     /// Every member, or the one that is meant.
     fn addressed(&mut self, address: Address) -> impl Iterator<Item = &mut Seated> {
         let meant = move |seat: usize| address.seat.is_none_or(|it| it == seat);
         self.seats.iter_mut().enumerate().filter(move |(seat, _)| meant(*seat)).map(|(_, seated)| seated)
     }
 
-    fn answered(&mut self, address: Address) {
+    /// What was under way is answered.
+    fn answered(&mut self, address: Address) -> Option<Pending> {
         match address.seat {
-            None => self.joint = None,
-            Some(seat) => self.seats[seat].pending = None,
+            None => self.joint.take(),
+            Some(seat) => self.seats[seat].pending.take(),
         }
     }
 }

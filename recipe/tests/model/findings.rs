@@ -14,6 +14,7 @@ pub(crate) enum Breach {
     OutOfTurn,
     ReaderAsks,
     Undelayed,
+    Blind,
 }
 
 /// What has happened in some state of a model: so that a rule which holds also had occasion to fail.
@@ -79,6 +80,10 @@ pub(crate) enum Witness {
     LookFindsNone,
     /// A member of a group was told that its own node was gone while another one waited.
     ToldBeforeTheGrant,
+    /// A contender asked a quorum for its nodes before its grant, because it had not seen them on its connection.
+    NodesAsked,
+    /// A create took effect after its contender had looked for its node, and the session deleted that node.
+    LateCreateSwept,
 }
 
 impl From<Witness> for u8 {

@@ -147,7 +147,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
             }
             Down::Answer(session, answer) => {
-                self.world.sessions[session].down.extend(answer);
+                let session = &mut self.world.sessions[session];
+                answer.into_iter().for_each(|(address, message)| session.answer(address, message));
             }
             Down::Revalidated(session) => self.revalidated(session),
             Down::Ping => {

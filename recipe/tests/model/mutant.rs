@@ -1,14 +1,16 @@
-//! The group with a fault: it breaks one rule of the recipe. A model that does not notice is not worth much.
+//! The acquisition with a fault: it breaks one rule of the recipe. A model that does not notice is not worth much.
 //!
-//! A fault is seeded where the group meets the world, in what it hears or in what it asks for, so the production code
+//! A fault is seeded where the acquisition meets the world, in what it hears or in what it asks for, so the production code
 //! is the same with and without it.
 
-use zklock_recipe::{Command, Event, Group, Input, Kind, Output, Own, Place, Refusal, Sight};
+use zklock_recipe::acquisition::{Certainty, Command, Input, Joint, Search, Single};
+use zklock_recipe::{Event, Input as Heard, Kind, Own, Place, Present, Refusal, Sight};
 
 use crate::contender::Contender;
+use crate::present::TERM;
 use crate::requests::Change;
 
-/// Which rule a machine or a group breaks.
+/// Which rule a machine, a group or an acquisition breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
     /// It takes the lock when its predecessor's node is gone, however that went, without another look.
@@ -69,11 +71,31 @@ pub(crate) enum Mutant {
     SearchesOnce,
     /// When one member finds that somebody has deleted its node, the others go on waiting.
     IgnoresItsDeletedNode,
+    /// It takes the connection on which it has seen its nodes for the present one.
+    TakesAnOldConnectionForThePresentOne,
+    /// It is granted though it has not seen its nodes on the present connection.
+    ConfirmsUnseenNodes,
+    /// It is granted when a quorum has answered, though the lease is over.
+    ConfirmsALapsedLease,
+    /// With a takeover delay, it trusts its last look at its node when its predecessor releases the lock.
+    RemembersThroughARelease,
+    /// It trusts its last look at its node when the takeover delay is over.
+    RemembersThroughADelay,
+    /// It trusts its last look at its nodes when its guard is lost.
+    RemembersThroughALoss,
+    /// It trusts its last look at its nodes when one of them is found gone.
+    RemembersThroughAnEnd,
+    /// It looks for the node of a create that the server did not answer clearly in what was found before.
+    SharesAnOldSearch,
+    /// It forgets a create whose node it has not found.
+    ForgetsALateCreate,
+    /// It ends when nobody can tell which node is its own.
+    LeavesAnUnclearNode,
 }
 
 impl Mutant {
     /// All of them.
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 39] = [
         Self::TrustsDeletions,
         Self::TrustsAbsence,
         Self::Miscounts,
@@ -103,101 +125,156 @@ impl Mutant {
         Self::TrustsOneMembersSearch,
         Self::SearchesOnce,
         Self::IgnoresItsDeletedNode,
+        Self::TakesAnOldConnectionForThePresentOne,
+        Self::ConfirmsUnseenNodes,
+        Self::ConfirmsALapsedLease,
+        Self::RemembersThroughARelease,
+        Self::RemembersThroughADelay,
+        Self::RemembersThroughALoss,
+        Self::RemembersThroughAnEnd,
+        Self::SharesAnOldSearch,
+        Self::ForgetsALateCreate,
+        Self::LeavesAnUnclearNode,
     ];
 
-    /// What a group with this fault does about an input. [`AdoptsAnothersNode`](Self::AdoptsAnothersNode) and
+    /// What an acquisition with this fault does about an input. [`AdoptsAnothersNode`](Self::AdoptsAnothersNode) and
     /// [`PassesForeignContendersOver`](Self::PassesForeignContendersOver) are in what is found for it,
     /// [`EnqueuesOneByOne`](Self::EnqueuesOneByOne) is in how it creates, and
     /// [`NamesNodesBlindly`](Self::NamesNodesBlindly) in how it removes; what a watch shows is
     /// [`takes_for_a_release`](Self::takes_for_a_release)'s.
-    pub(crate) fn handle(self, contender: &mut Contender, input: Input) -> Vec<Output> {
+    pub(crate) fn handle(self, contender: &mut Contender, input: Input, present: Present) -> Vec<Command> {
         let cause = input.clone();
-        if let Input::One(
-            seat,
-            Event::PredecessorReleased | Event::PredecessorDeleted | Event::PredecessorWatched(false),
-        ) = input
+        if let Input::Watch(seat, Event::PredecessorReleased | Event::PredecessorDeleted)
+        | Input::Reply(Heard::One(seat, Event::PredecessorWatched(false)), _) = input
             && let Some(writer) = contender.seats[seat].detour.take()
+            && let Some(own) = contender.acquisition.own(seat)
         {
-            return vec![Output::One(seat, Command::WatchPredecessor(writer))];
+            return vec![watch(seat, writer, own)];
         }
-        let input = self.hears(contender, input);
-        let outputs = contender.group.handle(input);
-        let group = &mut contender.group;
-        if outputs.is_empty() {
-            return self.on_nothing(group, &cause);
+        let present = self.sees_present(contender, &input, present);
+        let input = self.hears(contender, input, present);
+        let (seen, known) = (contender.acquisition.seen(), contender.known());
+        let mut commands = contender.acquisition.handle(input, present);
+        if self == Self::RemembersThroughALoss && commands.contains(&Command::Lose) {
+            seen.into_iter().for_each(|connection| contender.acquisition.saw(connection));
         }
-        let each = outputs.into_iter().map(|output| self.on_output(contender, &cause, output));
+        if self == Self::RemembersThroughAnEnd && contender.known() < known {
+            commands.iter_mut().for_each(|command| trust(command, seen));
+        }
+        if commands.is_empty() {
+            return self.on_nothing(contender, &cause, present);
+        }
+        let each = commands.into_iter().map(|command| self.on_command(contender, &cause, command, present));
         each.collect::<Vec<_>>().concat()
     }
 
-    fn on_nothing(self, group: &mut Group, cause: &Input) -> Vec<Output> {
+    /// How it takes its session to stand.
+    fn sees_present(self, contender: &Contender, input: &Input, present: Present) -> Present {
+        match (self, input) {
+            (Self::ForgetsTheLease, _) | (Self::ConfirmsALapsedLease, Input::NodesConfirmed(_)) => {
+                Present { term: Ok(*TERM), is_ample: true, ..present }
+            }
+            (Self::TakesAnOldConnectionForThePresentOne, _) => {
+                Present { connection: contender.acquisition.seen().or(present.connection), ..present }
+            }
+            _ => present,
+        }
+    }
+
+    fn on_nothing(self, contender: &mut Contender, cause: &Input, present: Present) -> Vec<Command> {
+        let mut hears = |input| contender.acquisition.handle(input, present);
         match (self, cause) {
             // The reply to a deletion that was none.
-            (Self::LeavesLikeAHolder, Input::One(seat, Event::Released(_))) => {
-                group.handle(Input::One(*seat, Event::Deleted))
+            (Self::LeavesLikeAHolder, Input::Reply(Heard::One(seat, Event::Released(_)), connection)) => {
+                hears(Input::Reply(Heard::One(*seat, Event::Deleted), *connection))
             }
             // A refused create leaves nothing to remove.
-            (Self::ForgetsItsCreate, Input::All(Event::GiveUp)) => {
-                group.handle(Input::All(Event::Refused(Refusal::NotAuthorized)))
+            (Self::ForgetsItsCreate, Input::GiveUp) => {
+                hears(Input::Reply(Heard::All(Event::Refused(Refusal::NotAuthorized)), 0))
             }
             _ => Vec::new(),
         }
     }
 
-    fn on_output(self, contender: &mut Contender, cause: &Input, output: Output) -> Vec<Output> {
-        let group = &mut contender.group;
-        match (self, output) {
-            (Self::WatchesTheFirst, Output::One(seat, Command::WatchPredecessor(_))) => {
-                vec![Output::One(seat, Command::WatchPredecessor(Place::exclusive(0)))]
+    fn on_command(
+        self,
+        contender: &mut Contender,
+        cause: &Input,
+        command: Command,
+        present: Present,
+    ) -> Vec<Command> {
+        let connection = present.connection.unwrap_or_default();
+        let acquisition = &mut contender.acquisition;
+        let own = |seat| acquisition.own(seat);
+        let answer = |seat, event| vec![Input::Reply(Heard::One(seat, event), connection)];
+        let inputs = match (self, &command) {
+            (Self::WatchesTheFirst, Command::One(seat, Single::WatchPredecessor(_, own), _)) => {
+                return vec![watch(*seat, Place::exclusive(0), *own)];
             }
-            (Self::ReaderWaitsForReaders, Output::One(seat, Command::WatchPredecessor(writer)))
-                if contender.seats[seat].seat.kind == Kind::Shared =>
+            (Self::ReaderWaitsForReaders, Command::One(seat, Single::WatchPredecessor(writer, own), _))
+                if own.place.kind == Kind::Shared =>
             {
-                let own = group.own(seat).map(|own| own.place);
-                let lower = |place: &Place| own.is_some_and(|own| place.sequence < own.sequence);
+                let lower = |place: &Place| place.sequence < own.place.sequence;
                 let nearest =
-                    listed(cause, seat).iter().filter_map(|name| Place::parse(name)).filter(lower).max();
-                let reader = nearest.filter(|place| *place > writer);
-                contender.seats[seat].detour = reader.map(|_| writer);
-                vec![Output::One(seat, Command::WatchPredecessor(reader.unwrap_or(writer)))]
+                    listed(cause, *seat).iter().filter_map(|name| Place::parse(name)).filter(lower).max();
+                let reader = nearest.filter(|place| place > writer);
+                contender.seats[*seat].detour = reader.map(|_| *writer);
+                return vec![watch(*seat, reader.unwrap_or(*writer), *own)];
             }
-            (Self::LeavesLikeAHolder, Output::One(seat, Command::Delete(place))) => {
-                vec![Output::One(seat, Command::Release(place))]
+            (Self::LeavesLikeAHolder, Command::One(seat, Single::Delete(own, certainty), tries)) => {
+                return vec![Command::One(*seat, Single::Release(*own, *certainty), *tries)];
             }
-            (Self::ForgetsTheLease, Output::All(Command::Confirm)) => {
-                group.handle(Input::All(Event::Confirmed))
+            (Self::SharesAnOldSearch, Command::One(seat, Single::Find(_), tries)) => {
+                return vec![Command::One(*seat, Single::Find(Search::Present), *tries)];
             }
-            (Self::CreatesAgain, Output::One(seat, Command::Recover)) if group.own(seat).is_none() => {
-                group.handle(Input::One(seat, Event::Recovered(None)))
+            (Self::ForgetsALateCreate, Command::ExpectLate(_))
+            | (Self::LeavesAnUnclearNode, Command::EndSession(..)) => Vec::new(),
+            (Self::CreatesAgain, Command::One(seat, Single::Find(_), _)) => {
+                answer(*seat, Event::Recovered(None))
             }
-            (Self::SearchesOnce, Output::One(seat, Command::Recover))
-                if matches!(cause, Input::One(_, Event::Recovered(_))) && group.own(seat).is_none() =>
+            (Self::SearchesOnce, Command::One(seat, Single::Find(_), _))
+                if matches!(cause, Input::Reply(Heard::One(_, Event::Recovered(_)), _)) =>
             {
-                group.handle(Input::One(seat, Event::Recovered(None)))
+                answer(*seat, Event::Recovered(None))
             }
-            (Self::RemovesAgain, Output::One(seat, Command::Recover)) if group.own(seat).is_some() => {
-                let own = group.own(seat);
-                group.handle(Input::One(seat, Event::Recovered(own)))
+            (Self::RemovesAgain, Command::One(seat, Single::Recover(own), _)) => {
+                answer(*seat, Event::Recovered(Some(*own)))
             }
-            (Self::TrustsItsRemoval, Output::One(seat, Command::Recover)) if group.own(seat).is_some() => {
-                group.handle(Input::One(seat, Event::Recovered(None)))
+            (Self::TrustsItsRemoval, Command::One(seat, Single::Recover(_), _)) => {
+                answer(*seat, Event::Recovered(None))
             }
-            (Self::TakesReadersForHolders, Output::One(seat, Command::List))
-                if matches!(cause, Input::One(_, Event::PredecessorReleased)) =>
+            (Self::TakesReadersForHolders, Command::One(seat, Single::List, _))
+                if matches!(cause, Input::Watch(_, Event::PredecessorReleased)) =>
             {
-                let own = group.own(seat).map(|own| own.place.name());
-                group.handle(Input::One(seat, Event::Listed(own.into_iter().collect())))
+                answer(*seat, Event::Listed(own(*seat).map(|own| own.place.name()).into_iter().collect()))
             }
-            (Self::ReaderJoinsAtOnce, Output::One(seat, Command::Delay))
-                if contender.seats[seat].seat.kind == Kind::Shared
-                    && matches!(cause, Input::Entered(_) | Input::One(_, Event::Listed(_))) =>
+            (Self::ReaderJoinsAtOnce, Command::One(seat, Single::Delay, _))
+                if own(*seat).is_some_and(|own| own.place.kind == Kind::Shared)
+                    && matches!(
+                        cause,
+                        Input::Reply(Heard::Entered(_) | Heard::One(_, Event::Listed(_)), _)
+                    ) =>
             {
-                group.handle(Input::One(seat, Event::Delayed))
+                vec![Input::Delayed(*seat)]
             }
-            (Self::TakesAllWithTheFirst, Output::One(_, Command::WatchOwn(_))) => {
-                group.handle(Input::All(Event::Confirmed))
+            (Self::TakesAllWithTheFirst, Command::One(_, Single::WatchOwn(_), _)) => {
+                vec![Input::NodesConfirmed(connection)]
             }
-            (_, output) => vec![output],
+            (mutant, Command::All(Joint::ConfirmNodes(_), _)) if mutant.trusts_its_sight(cause) => {
+                vec![Input::NodesConfirmed(connection)]
+            }
+            _ => return vec![command],
+        };
+        inputs.into_iter().flat_map(|input| acquisition.handle(input, present)).collect()
+    }
+
+    /// Whether it is granted after this without another look at its nodes.
+    fn trusts_its_sight(self, cause: &Input) -> bool {
+        match self {
+            Self::ConfirmsUnseenNodes => true,
+            Self::RemembersThroughARelease => matches!(cause, Input::Watch(_, Event::PredecessorReleased)),
+            Self::RemembersThroughADelay => matches!(cause, Input::Delayed(_)),
+            _ => false,
         }
     }
 
@@ -210,57 +287,74 @@ impl Mutant {
         }
     }
 
-    fn hears(self, contender: &mut Contender, input: Input) -> Input {
+    fn hears(self, contender: &mut Contender, input: Input, present: Present) -> Input {
         let kind = |seat: usize| contender.seats[seat].seat.kind;
         match (self, input) {
-            (Self::TrustsDeletions, Input::One(seat, Event::PredecessorDeleted)) => {
-                Input::One(seat, Event::PredecessorReleased)
+            (Self::TrustsDeletions, Input::Watch(seat, Event::PredecessorDeleted)) => {
+                Input::Watch(seat, Event::PredecessorReleased)
             }
-            (Self::ReaderTrustsDeletions, Input::One(seat, Event::PredecessorDeleted))
+            (Self::ReaderTrustsDeletions, Input::Watch(seat, Event::PredecessorDeleted))
                 if kind(seat) == Kind::Shared =>
             {
-                Input::One(seat, Event::PredecessorReleased)
+                Input::Watch(seat, Event::PredecessorReleased)
             }
-            (Self::ReaderLooksOn, Input::One(seat, Event::PredecessorReleased))
+            (Self::ReaderLooksOn, Input::Watch(seat, Event::PredecessorReleased))
                 if kind(seat) == Kind::Shared =>
             {
-                Input::One(seat, Event::PredecessorDeleted)
+                Input::Watch(seat, Event::PredecessorDeleted)
             }
-            (Self::TrustsAbsence, Input::One(seat, Event::PredecessorWatched(false))) => {
-                contender.group.handle(Input::One(seat, Event::PredecessorWatched(true)));
-                Input::One(seat, Event::PredecessorReleased)
+            (Self::IgnoresItsLoss, Input::Watch(seat, Event::OwnTouched)) => {
+                Input::Reply(Heard::One(seat, Event::OwnWatched(true)), 0)
             }
-            (Self::Miscounts, Input::Entered(nodes)) => {
+            (mutant, Input::Reply(heard, connection)) => {
+                let mut watched = |seat| {
+                    let heard = Heard::One(seat, Event::PredecessorWatched(true));
+                    contender.acquisition.handle(Input::Reply(heard, connection), present);
+                    Input::Watch(seat, Event::PredecessorReleased)
+                };
+                match heard {
+                    Heard::One(seat, Event::PredecessorWatched(false)) if mutant == Self::TrustsAbsence => {
+                        watched(seat)
+                    }
+                    heard => Input::Reply(mutant.reads(contender, heard), connection),
+                }
+            }
+            (_, input) => input,
+        }
+    }
+
+    /// What it takes a reply for.
+    fn reads(self, contender: &Contender, heard: Heard) -> Heard {
+        match (self, heard) {
+            (Self::Miscounts, Heard::Entered(nodes)) => {
                 let miscounted = |(own, sight): (Own, Sight)| match sight {
                     Sight::Count(2) => (own, Sight::Count(1)),
                     sight => (own, sight),
                 };
-                Input::Entered(nodes.into_iter().map(miscounted).collect())
+                Heard::Entered(nodes.into_iter().map(miscounted).collect())
             }
-            (Self::IgnoresItsLoss, Input::One(seat, Event::OwnTouched | Event::OwnWatched(false))) => {
-                Input::One(seat, Event::OwnWatched(true))
+            (
+                Self::IgnoresItsLoss | Self::IgnoresItsDeletedNode,
+                Heard::One(seat, Event::OwnWatched(false)),
+            ) => Heard::One(seat, Event::OwnWatched(true)),
+            (Self::LeavesOthersBehind, Heard::Failed(_, event @ Event::Released(false))) => Heard::All(event),
+            (Self::TrustsOneMembersSearch, Heard::One(_, Event::Recovered(None))) => {
+                Heard::All(Event::Recovered(None))
             }
-            (Self::IgnoresItsDeletedNode, Input::One(seat, Event::OwnWatched(false))) => {
-                Input::One(seat, Event::OwnWatched(true))
+            (mutant, Heard::One(seat, Event::Listed(children))) => {
+                let own = contender.acquisition.own(seat).map(|own| own.place);
+                Heard::One(seat, Event::Listed(mutant.sees(children, own)))
             }
-            (Self::LeavesOthersBehind, Input::Failed(_, event @ Event::Released(false))) => Input::All(event),
-            (Self::TrustsOneMembersSearch, Input::One(_, Event::Recovered(None))) => {
-                Input::All(Event::Recovered(None))
-            }
-            (mutant, Input::One(seat, Event::Listed(children))) => {
-                let own = contender.group.own(seat).map(|own| own.place);
-                Input::One(seat, Event::Listed(mutant.sees(children, own)))
-            }
-            (mutant, Input::Entered(nodes)) => {
+            (mutant, Heard::Entered(nodes)) => {
                 let seen = |(own, sight): (Own, Sight)| match sight {
                     Sight::Children(children) => {
                         (own, Sight::Children(mutant.sees(children, Some(own.place))))
                     }
                     sight => (own, sight),
                 };
-                Input::Entered(nodes.into_iter().map(seen).collect())
+                Heard::Entered(nodes.into_iter().map(seen).collect())
             }
-            (_, input) => input,
+            (_, heard) => heard,
         }
     }
 
@@ -282,11 +376,22 @@ impl Mutant {
     }
 }
 
+fn watch(seat: usize, predecessor: Place, own: Own) -> Command {
+    Command::One(seat, Single::WatchPredecessor(predecessor, own), Default::default())
+}
+
+/// Makes a command name a node without a look, if the nodes were seen on this connection.
+fn trust(command: &mut Command, seen: Option<u64>) {
+    if let Command::One(_, Single::Release(_, certainty) | Single::Delete(_, certainty), _) = command {
+        *certainty = seen.map_or(*certainty, Certainty::Seen);
+    }
+}
+
 /// The listing that a member has just seen.
 fn listed(cause: &Input, seat: usize) -> &[String] {
     match cause {
-        Input::One(_, Event::Listed(children)) => children,
-        Input::Entered(nodes) => match nodes.get(seat) {
+        Input::Reply(Heard::One(_, Event::Listed(children)), _) => children,
+        Input::Reply(Heard::Entered(nodes), _) => match nodes.get(seat) {
             Some((_, Sight::Children(children))) => children,
             _ => &[],
         },

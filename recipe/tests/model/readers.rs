@@ -81,7 +81,7 @@ fn a_reader_and_a_writer_try() {
 fn the_connection_of_a_reader_or_a_writer_breaks() {
     explore(
         with(breaks(), patient(one_writer())),
-        198_633,
+        246_741,
         &[
             ReaderGrantedByRelease,
             GrantBesideAnother,
@@ -97,7 +97,7 @@ fn the_connection_of_a_reader_or_a_writer_breaks() {
 fn readers_delay_their_takeover() {
     explore(
         delayed(with(sessions_end(), patient(of(vec![waits(0), reads(1)])))),
-        3_088,
+        3_404,
         &[TakeoverDelayed, ReaderGrantedByRelease, GuardLost],
     );
 }
@@ -113,7 +113,7 @@ fn in_turns() -> Setup {
 #[test]
 fn readers_vanish_and_writers_give_up_in_turns() {
     let occurrences = [GuardVanished, TakeoverDelayed, GiveUpWhileWaiting, GrantBesideAnother];
-    explore(in_turns(), 31_144, &occurrences);
+    explore(in_turns(), 52_786, &occurrences);
     refute(mutated(Mutant::ForgetsEarlyReaders, in_turns()), DELAYED);
 }
 
@@ -129,7 +129,7 @@ fn anybody_writes_to_the_nodes_of_a_reader_and_a_writer() {
     let setup = Setup { settling: true, ..of(vec![waits(0), reads(1)]) };
     explore(
         with(Faults { writes: 1, ..breaks() }, setup),
-        107_224,
+        133_252,
         &[HolderTold, DeletedAfterAWrite, ReaderGrantedByRelease],
     );
 }
@@ -186,7 +186,7 @@ fn a_reader_vanishes_before_a_writer(end: u8) -> Setup {
 #[test]
 fn a_reader_vanishes_that_was_in_front_of_a_writer_that_gave_up() {
     let setup = a_reader_vanishes_before_a_writer(8);
-    explore(setup, 49_720, &[TakeoverDelayed, GuardLost, ServedAfterItsEnd]);
+    explore(setup, 50_484, &[TakeoverDelayed, GuardLost, ServedAfterItsEnd]);
 }
 
 #[cfg(not(debug_assertions))]

@@ -1,6 +1,9 @@
 //! What goes over the network, and how the server answers it.
 
-use zklock_recipe::{Event, Foreign, ForeignClient, Input, Look, Own, Place, Sequence, Sight, Stranger};
+use zklock_recipe::acquisition::Input;
+use zklock_recipe::{
+    Event, Foreign, ForeignClient, Input as Heard, Look, Own, Place, Sequence, Sight, Stranger, Takeover,
+};
 
 use crate::findings::{Breach, Witness};
 use crate::follower::{Down, Effect, Up};
@@ -17,12 +20,11 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// The event as the group is told of it.
-    pub(crate) fn input(self, event: Event) -> Input {
-        match self.seat {
-            None => Input::All(event),
-            Some(seat) => Input::One(seat, event),
-        }
+    /// A reply with this event, on this connection.
+    pub(crate) fn reply(self, event: Event, connection: u64) -> Input {
+        let heard =
+            self.seat.map_or_else(|| Heard::All(event.clone()), |seat| Heard::One(seat, event.clone()));
+        Input::Reply(heard, connection)
     }
 }
 
@@ -41,11 +43,14 @@ pub(crate) enum Request {
     /// The read of one queue behind a create, with what those of other queues have shown.
     Look(Look, Vec<Sight>),
     CreateDirectory,
-    Recover,
+    /// Looks for this node, or for one that the last create may have made.
+    Recover(Option<Own>),
     /// The read behind the write that a recovery begins with.
-    Find,
+    Find(Option<Own>),
+    /// Asks the quorum anything.
+    ConfirmLease,
     /// Asks the quorum whether all these nodes of ours are there.
-    Confirm(Vec<Place>),
+    Confirm(Vec<Own>),
     /// A heartbeat, sent then.
     Sync(u8),
     /// The second half of a heartbeat, sent then.
@@ -53,26 +58,37 @@ pub(crate) enum Request {
     List,
     /// Reads a node, and watches its data.
     Watch(Target, Place),
+    WatchOwn(Own),
     /// The second watch on a predecessor, sent right behind the first.
     WatchChildren(Place),
     /// Of one member or of all, in one transaction.
-    Release(Vec<Place>, Certainty),
-    Delete(Place, Certainty),
+    Release(Vec<Own>, Trust),
+    Delete(Own, Trust),
 }
 
-/// How sure a contender is that the node of its node's name is its node.
+/// How far a contender trusts that the nodes of its nodes' names are its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Certainty {
-    /// Nobody has told it of anybody who touched its nodes.
-    Seen,
-    /// It looks at the node first. Here nothing comes between the look and what follows.
+pub(crate) enum Trust {
+    /// It has seen them on the connection on which it names them.
+    Certain,
+    /// As that, though it has been told that one is gone, or not as it was.
+    Told,
+    /// It looks at them first. Here nothing comes between the look and what follows.
     Unsure,
 }
 
 impl Request {
     /// Whether the leader has to answer.
     fn is_forwarded(&self) -> bool {
-        !matches!(self, Self::Look(..) | Self::Find | Self::List | Self::Watch(..) | Self::WatchChildren(_))
+        !matches!(
+            self,
+            Self::Look(..)
+                | Self::Find(_)
+                | Self::List
+                | Self::Watch(..)
+                | Self::WatchOwn(_)
+                | Self::WatchChildren(_)
+        )
     }
 
     /// Whether it is the session's, and no contender's.
@@ -88,6 +104,8 @@ pub(crate) enum Message {
     /// To the second half.
     Saw(Vec<Sight>),
     Reply(Event),
+    LeaseConfirmed,
+    NodesConfirmed,
     /// To a request for all, which had no effect because of this member.
     FailedAt(usize, Event),
     /// To a search for a lost node. Others of the session may share it on its connection: the last creation before it.
@@ -138,7 +156,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.faults.doubts -= 1;
         self.apply(session);
         let session = &mut self.world.sessions[session];
-        if let Some((_, answer @ Message::Created(_))) = session.down.last_mut() {
+        if let Some((_, answer @ Message::Created(_), _)) = session.down.last_mut() {
             *answer = Message::Reply(Event::Unanswered);
             session.up.remove(0);
         }
@@ -170,7 +188,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn is_forwarded(&self, request: &Request) -> bool {
-        let local = *request == Request::Recover && self.setup.flaw == Some(Flaw::RecoveryIsLocal);
+        let local = matches!(request, Request::Recover(_)) && self.setup.flaw == Some(Flaw::RecoveryIsLocal);
         request.is_forwarded() && !local
     }
 
@@ -211,17 +229,19 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
                 Message::Reply(Event::DirectoryReady)
             }
-            Request::Recover if forwarded && self.world.sessions[session].follows => {
+            Request::Recover(own) if forwarded && self.world.sessions[session].follows => {
                 if awaited {
-                    let find = Sent { address, request: Request::Find, awaited };
+                    let find = Sent { address, request: Request::Find(own), awaited };
                     self.world.sessions[session].up.insert(0, find);
                 }
                 return self.answer_write(session, None);
             }
-            Request::Recover | Request::Find if self.is_unclear(session, address) => Message::Unclear,
-            Request::Recover | Request::Find => {
-                let found = self.recover(session, address);
-                match self.world.contenders[party].group.own(address.seat.unwrap_or_default()) {
+            Request::Recover(None) | Request::Find(None) if self.is_unclear(session, address) => {
+                Message::Unclear
+            }
+            Request::Recover(own) | Request::Find(own) => {
+                let found = self.recover(session, address, own);
+                match own {
                     Some(_) => Message::Reply(Event::Recovered(found)),
                     None => {
                         let shared = self.world.contenders_of(session).count() > 1;
@@ -229,10 +249,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     }
                 }
             }
-            Request::Confirm(places) => match self.missing(address, &places) {
+            Request::Confirm(owns) => match self.missing(address, &owns) {
                 Some(seat) => Message::FailedAt(seat, Event::OwnTouched),
-                None => Message::Reply(Event::Confirmed),
+                None => Message::NodesConfirmed,
             },
+            Request::ConfirmLease => Message::LeaseConfirmed,
             Request::Sync(sent) => Message::Synced(sent),
             Request::Beat(sent) => Message::Beaten(sent),
             Request::List => match &self.world.server_of(session).queues[queue] {
@@ -240,13 +261,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 _ => Message::Reply(self.children(session, queue).map_or_else(Event::Foreign, Event::Listed)),
             },
             // A watch nobody awaits is removed again; that it was there for a while changes nothing.
-            Request::Watch(..) | Request::WatchChildren(_) if !awaited => return,
-            Request::Watch(Target::Own, place) => {
+            Request::Watch(..) | Request::WatchOwn(_) | Request::WatchChildren(_) if !awaited => return,
+            Request::WatchOwn(own) => {
                 let queue = &mut self.world.server_of_mut(session).queues[queue];
                 // A node of that name may be another contender's by now.
-                let ours = queue.node(place).is_some_and(|node| node.creator == party);
-                if ours && queue.watch(place, Watch { party, target: Target::Own }) {
-                    Message::Watched(Target::Own, place)
+                let ours = queue.node(own.place).is_some_and(|node| node.own == own);
+                if ours && queue.watch(own.place, Watch { party, target: Target::Own }) {
+                    Message::Watched(Target::Own, own.place)
                 } else {
                     Message::Reply(Event::OwnWatched(false))
                 }
@@ -256,8 +277,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 let foreign = predecessor.filter(|node| node.make == Make::Lookalike).cloned();
                 if let Some(node) = foreign.filter(|_| !self.passes_over()) {
                     let answer = Message::Reply(Event::Foreign(foreign_contender(&node)));
-                    self.world.sessions[session].down.push((address, answer));
-                    return;
+                    return self.world.sessions[session].answer(address, answer);
                 }
                 let queue = &mut self.world.server_of_mut(session).queues[queue];
                 if queue.watch(place, Watch { party, target }) {
@@ -270,26 +290,26 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Request::WatchChildren(place) => {
                 let watch = Watch { party, target: Target::Children };
                 let stands = self.world.server_of_mut(session).queues[queue].watch(place, watch);
-                let down = &mut self.world.sessions[session].down;
-                down.push((address, Message::Watched(Target::Predecessor, place)));
+                let session = &mut self.world.sessions[session];
+                session.answer(address, Message::Watched(Target::Predecessor, place));
                 if !stands {
                     (self.witness)(Witness::GoneBetweenItsWatches);
-                    down.push((address, Message::Changed(Target::Predecessor, place, Change::Deleted)));
+                    session.answer(address, Message::Changed(Target::Predecessor, place, Change::Deleted));
                 }
                 return;
             }
-            Request::Release(places, certainty) => match self.release(address, &places, certainty) {
+            Request::Release(owns, trust) => match self.release(address, &owns, trust) {
                 Some(seat) if address.seat.is_none() => Message::FailedAt(seat, Event::Released(false)),
                 missing => Message::Reply(Event::Released(missing.is_none())),
             },
-            Request::Delete(place, certainty) => {
-                if self.finds_another(address, &[place], certainty).is_some() {
+            Request::Delete(own, trust) => {
+                if self.finds_another(address, &[own], trust).is_some() {
                     let answer = awaited.then_some((address, Message::Reply(Event::Deleted)));
                     return self.answer_write(session, answer);
                 }
-                self.see_removal(address, place, certainty);
-                if self.world.server.queues[queue].node(place).is_some() {
-                    self.remove(vec![(queue, place)], Change::Deleted);
+                self.see_removal(address, own.place, trust);
+                if self.world.server.queues[queue].node(own.place).is_some() {
+                    self.remove(vec![(queue, own.place)], Change::Deleted);
                 }
                 Message::Reply(Event::Deleted)
             }
@@ -297,8 +317,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let answer = awaited.then_some((address, message));
         if forwarded {
             self.answer_write(session, answer);
-        } else {
-            self.world.sessions[session].down.extend(answer);
+        } else if let Some((address, message)) = answer {
+            self.world.sessions[session].answer(address, message);
         }
     }
 
@@ -318,6 +338,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.replicate(Effect::Created(party, Make::Ours, seats.to_vec()));
         if created.iter().any(|own| own.place.sequence == Sequence(0) && own.czxid > 1) {
             (self.witness)(Witness::DirectoryReset);
+        }
+        if !awaited && self.setup.flaw == Some(Flaw::CreatesComeLate) {
+            for node in self.world.server.queues.iter_mut().flat_map(|queue| &mut queue.nodes) {
+                node.late |= created.contains(&node.own);
+            }
         }
         owns.extend(created);
         if awaited && owns.len() < all.len() {
@@ -357,7 +382,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let queue = self.queue(address);
         let own = |party: Party| {
             let contender = &self.world.contenders[party];
-            contender.group.own(contender.seat_in(queue).unwrap_or_default())
+            contender.acquisition.own(contender.seat_in(queue).unwrap_or_default())
         };
         let nodes = &self.world.server_of(session).queues[queue].nodes;
         let is_found = nodes.iter().any(|node| node.creator == address.party && !node.written);
@@ -365,22 +390,18 @@ impl<W: Fn(Witness)> Run<'_, W> {
             let of_session = self.world.contenders_of(session).any(|party| party == node.creator);
             node.written && of_session && own(node.creator).is_none()
         };
-        own(address.party).is_none()
-            && !is_found
-            && self.setup.flaw != Some(Flaw::WrittenNodesArePassedOver)
-            && nodes.iter().any(is_anybodys)
+        !is_found && self.setup.flaw != Some(Flaw::WrittenNodesArePassedOver) && nodes.iter().any(is_anybodys)
     }
 
-    fn recover(&self, session: usize, address: Address) -> Option<Own> {
-        let removing = self.world.contenders[address.party].group.own(address.seat.unwrap_or_default());
+    fn recover(&self, session: usize, address: Address, removing: Option<Own>) -> Option<Own> {
         let queue = &self.world.server_of(session).queues[self.queue(address)];
         let found = match (self.setup.mutant, removing) {
+            (_, Some(own)) => queue.node(own.place).filter(|node| node.own == own),
             (Some(Mutant::AdoptsAnothersNode), None) => {
                 let of_session = |node: &&Node| self.world.contenders[node.creator].session == session;
                 queue.nodes.iter().find(of_session)
             }
-            // Who knows its node looks it up by its name.
-            _ => queue.node_of(address.party).filter(|node| removing.is_some() || !node.written),
+            (_, None) => queue.node_of(address.party).filter(|node| !node.written),
         };
         let found = found.map(|node| node.own);
         (self.witness)(match (removing, found) {
@@ -393,32 +414,32 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     /// The first of these nodes that is not there, or is another contender's.
-    fn missing(&self, address: Address, places: &[Place]) -> Option<usize> {
-        let is_missing = |seat: usize, place: Place| {
-            let node = self.world.server.queues[self.world.queue(address.party, seat)].node(place);
-            node.is_none_or(|node| node.creator != address.party)
+    fn missing(&self, address: Address, owns: &[Own]) -> Option<usize> {
+        let is_missing = |seat: usize, own: Own| {
+            let node = self.world.server.queues[self.world.queue(address.party, seat)].node(own.place);
+            node.is_none_or(|node| node.own != own)
         };
         let first = address.seat.unwrap_or_default();
-        (0..).zip(places).find_map(|(index, place)| is_missing(first + index, *place).then_some(index))
+        (0..).zip(owns).find_map(|(index, own)| is_missing(first + index, *own).then_some(index))
     }
 
     /// What a contender that is unsure of its nodes finds when it looks at them: the first that is not its own.
-    fn finds_another(&self, address: Address, places: &[Place], certainty: Certainty) -> Option<usize> {
-        let blindly = self.setup.mutant == Some(Mutant::NamesNodesBlindly);
-        let missing =
-            (certainty == Certainty::Unsure && !blindly).then(|| self.missing(address, places))??;
+    fn finds_another(&self, address: Address, owns: &[Own], trust: Trust) -> Option<usize> {
+        let blindly = matches!(self.setup.mutant, Some(Mutant::NamesNodesBlindly | Mutant::RemovesAgain));
+        let looks = trust == Trust::Unsure && !blindly;
+        let missing = looks.then(|| self.missing(address, owns))??;
         (self.witness)(Witness::LookFindsNone);
         Some(missing)
     }
 
     /// Removes nodes on behalf of a contender, all or none; the first that was not there.
-    fn release(&mut self, address: Address, places: &[Place], certainty: Certainty) -> Option<usize> {
-        if let Some(missing) = self.finds_another(address, places, certainty) {
+    fn release(&mut self, address: Address, owns: &[Own], trust: Trust) -> Option<usize> {
+        if let Some(missing) = self.finds_another(address, owns, trust) {
             return Some(missing);
         }
         let first = address.seat.unwrap_or_default();
-        let queues = (first..first + places.len()).map(|seat| self.world.queue(address.party, seat));
-        let removals = queues.zip(places.iter().copied()).collect::<Vec<_>>();
+        let queues = (first..first + owns.len()).map(|seat| self.world.queue(address.party, seat));
+        let removals = queues.zip(owns.iter().map(|own| own.place)).collect::<Vec<_>>();
         for (queue, place) in &removals {
             if self.world.server.queues[*queue].blocking(*place).next().is_some() {
                 self.world.breach.get_or_insert(Breach::ReleaseBehindOthers);
@@ -429,17 +450,17 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (self.witness)(Witness::ReleaseFindsNone);
             return Some(missing);
         }
-        for (seat, place) in (first..).zip(places) {
-            self.see_removal(Address { seat: Some(seat), ..address }, *place, certainty);
+        for (seat, own) in (first..).zip(owns) {
+            self.see_removal(Address { seat: Some(seat), ..address }, own.place, trust);
         }
         self.remove(removals, Change::Released);
         None
     }
 
     /// A contender is about to remove this node, if it is there.
-    fn see_removal(&mut self, address: Address, place: Place, certainty: Certainty) {
+    fn see_removal(&mut self, address: Address, place: Place, trust: Trust) {
         // What nobody has told it yet, it cannot know.
-        let excused = self.setup.faults.uproots > 0 && certainty == Certainty::Seen;
+        let excused = self.setup.faults.uproots > 0 && trust == Trust::Certain;
         let seat = address.seat.unwrap_or_default();
         match self.world.server.queues[self.queue(address)].node(place).map(|node| node.creator) {
             None => {}
@@ -457,6 +478,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn remove(&mut self, removals: Vec<(usize, Place)>, change: Change) {
         for (queue, place) in &removals {
             self.see_end(*queue, *place, change);
+        }
+        if change == Change::Released && self.setup.takeover == Takeover::Delayed {
+            (0..self.world.contenders.len()).for_each(|party| self.note_blind(party));
         }
         let remove = |&(queue, place): &(usize, Place)| self.world.server.queues[queue].remove(place);
         let fired = removals.iter().map(remove).collect::<Vec<_>>();
@@ -485,8 +509,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             };
             let contender = &self.world.contenders[party];
             let address = Address { party, seat: contender.seat_in(queue) };
-            let down = &mut self.world.sessions[contender.session].down;
-            down.push((address, Message::Changed(target, place, change)));
+            self.world.sessions[contender.session].answer(address, Message::Changed(target, place, change));
         }
     }
 
@@ -496,7 +519,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Some(follower) if self.world.sessions[session].follows => {
                 follower.down.push(Down::Answer(session, answer));
             }
-            _ => self.world.sessions[session].down.extend(answer),
+            _ => {
+                let session = &mut self.world.sessions[session];
+                answer.into_iter().for_each(|(address, message)| session.answer(address, message));
+            }
         }
     }
 

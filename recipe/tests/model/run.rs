@@ -1,6 +1,7 @@
 //! What each step does: the choice among them, and the operator; the rest is with those who act.
 
-use zklock_recipe::{Event, Input, SessionEnd};
+use zklock_recipe::SessionEnd;
+use zklock_recipe::acquisition::Input;
 
 use crate::contender::Caller;
 use crate::findings::Witness;
@@ -14,7 +15,7 @@ use crate::world::World;
 impl World {
     /// Takes one step.
     pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
-        let mut run = Run { world: self, setup, witness, lost: false };
+        let mut run = Run { world: self, setup, witness };
         run.take(step);
     }
 }
@@ -24,8 +25,6 @@ pub(crate) struct Run<'a, W> {
     pub(crate) world: &'a mut World,
     pub(crate) setup: &'a Setup,
     pub(crate) witness: &'a W,
-    /// What is handled is the loss of a request with its connection.
-    pub(crate) lost: bool,
 }
 
 impl<W: Fn(Witness)> Run<'_, W> {
@@ -33,7 +32,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         match step {
             Step::Begin(party, look) => {
                 self.world.contenders[party].caller = Caller::Waiting;
-                self.handle(party, Input::All(Event::Begin(look)));
+                self.handle(party, Input::Begin(look));
             }
             Step::GiveUp(party) => self.give_up(party),
             Step::Neglect(party) => {
@@ -45,11 +44,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::LetGo(party) => self.let_go(party),
             Step::Settle(party) => {
                 self.world.contenders[party].settled = true;
-                self.handle(party, Input::All(Event::Settled));
+                self.handle(party, Input::Settled);
             }
             Step::DelayOver(party, seat) => {
                 self.world.contenders[party].seats[seat].pending = None;
-                self.handle(party, Input::One(seat, Event::Delayed));
+                self.note_blind(party);
+                self.handle(party, Input::Delayed(seat));
             }
             Step::Apply(session) => self.apply(session),
             Step::Doubt(session) => self.doubt(session),
@@ -61,6 +61,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.serve(session, stray);
             }
             Step::Deliver(party) => self.deliver(party),
+            Step::Sweep(session) => self.sweep(session),
             Step::Break { session, kept } => self.break_connection(session, kept),
             Step::Reconnect(session) => self.reconnect_to_leader(session),
             Step::ReconnectToFollower(session) => self.reconnect_to_follower(session),

@@ -29,6 +29,8 @@ pub(crate) struct Node {
     pub(crate) make: Make,
     /// Somebody else has written to it, and so has overwritten what its contender finds it by.
     pub(crate) written: bool,
+    /// Its create came late. Only models note it in which one may.
+    pub(crate) late: bool,
     /// Its contender has been granted. Only some models note it.
     pub(crate) held: bool,
     pub(crate) watches: Vec<Watch>,
@@ -132,7 +134,15 @@ impl Server {
             let place = Place { sequence: Sequence(*next), kind: seat.kind };
             let own = Own { place, czxid: self.last_zxid };
             *next += 1;
-            queue.nodes.push(Node { own, creator, make, written: false, held: false, watches: Vec::new() });
+            queue.nodes.push(Node {
+                own,
+                creator,
+                make,
+                written: false,
+                late: false,
+                held: false,
+                watches: Vec::new(),
+            });
             Some(own)
         };
         seats.iter().map(create).collect()

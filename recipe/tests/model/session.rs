@@ -1,15 +1,18 @@
 //! Sessions: their connections, which break and come back, their leases and their ends.
 
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use zklock_recipe::{Event, Input, SessionEnd};
-use zklock_recipe::{Lease, Moment, Reckoning, Term};
+use zklock_recipe::acquisition::Input;
+use zklock_recipe::{Lease, Moment, Present, Reckoning, SessionEnd, Term};
 
 use crate::contender::{Caller, Pending};
 use crate::findings::Witness;
 use crate::follower::{Effect, Up};
+use crate::present::present;
 use crate::requests::{Address, Change, Message, Request, Sent};
 use crate::run::Run;
+use crate::server::Party;
 use crate::setup::{Clock, Flaw, Setup};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +23,8 @@ pub(crate) struct Session {
     pub(crate) over: bool,
     pub(crate) assurance: Assurance,
     pub(crate) connected: bool,
+    /// The number of the present connection, or of the last one.
+    pub(crate) number: Number,
     /// The server that it is connected to, or was last, is the follower.
     pub(crate) follows: bool,
     /// The follower has been asked to resume it.
@@ -34,8 +39,18 @@ pub(crate) struct Session {
     pub(crate) up: Vec<Sent>,
     /// Writes under way on connections before, which the client knows nothing of any more.
     pub(crate) strays: Vec<Sent>,
-    /// Replies and changes under way, in order.
-    pub(crate) down: Vec<(Address, Message)>,
+    /// Replies and changes under way, in order, each with its connection.
+    pub(crate) down: Vec<(Address, Message, Number)>,
+    /// The creates that may come late: of these contenders, in these queues. Only models note them in which one does.
+    pub(crate) late: Vec<(Party, usize)>,
+}
+
+/// The number of a connection. Worlds are taken for one that differ in their numbers alone: see [`World`](crate::world::World).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number(pub(crate) u64);
+
+impl Hash for Number {
+    fn hash<H: Hasher>(&self, _state: &mut H) {}
 }
 
 /// What a guard's validity rests on.
@@ -56,10 +71,14 @@ impl Assurance {
         Self::Kept(Box::new(lease.expect("a session timeout that heartbeats can keep")))
     }
 
-    pub(crate) fn is_valid(&self, now: u8) -> bool {
+    /// Leases are ample as soon as they are valid: a longer one would not hide more.
+    fn present(&self, connection: Option<u64>, now: u8) -> Present {
         match self {
-            Self::Given(valid) => *valid,
-            Self::Kept(lease) => lease.term(at(now)).is_ok(),
+            Self::Given(valid) => present(connection, *valid),
+            Self::Kept(lease) => {
+                let term = lease.term(at(now));
+                Present { connection, term, is_ample: term.is_ok() }
+            }
         }
     }
 
@@ -94,6 +113,7 @@ impl Session {
             over: false,
             assurance: Assurance::new(setup, setup.following.contains(&index)),
             connected: true,
+            number: Number(0),
             follows: setup.following.contains(&index),
             resuming: false,
             expiry: setup.clock.map_or(0, |clock| clock.timeout),
@@ -102,7 +122,28 @@ impl Session {
             up: Vec::new(),
             strays: Vec::new(),
             down: Vec::new(),
+            late: Vec::new(),
         }
+    }
+
+    /// How it stands for a contender.
+    pub(crate) fn present(&self, now: u8) -> Present {
+        self.assurance.present(self.connection(), now)
+    }
+
+    /// The number of the connection, if there is one.
+    pub(crate) fn connection(&self) -> Option<u64> {
+        self.connected.then_some(self.number.0)
+    }
+
+    /// Sends this on the present connection, or finds it in what that one has brought.
+    pub(crate) fn answer(&mut self, address: Address, message: Message) {
+        self.down.push((address, message, self.number));
+    }
+
+    /// Whether something is under way to this contender.
+    pub(crate) fn brings(&self, party: Party) -> bool {
+        self.down.iter().any(|(to, ..)| to.party == party)
     }
 }
 
@@ -121,22 +162,22 @@ impl<W: Fn(Witness)> Run<'_, W> {
             let contender = &self.world.contenders[party];
             let seats = contender.seats.iter().enumerate();
             let each = seats.map(|(seat, seated)| (Some(seat), &seated.pending, seated.watch.is_some()));
-            let down = &mut self.world.sessions[session].down;
+            let session = &mut self.world.sessions[session];
             for (seat, pending, watches) in [(None, &contender.joint, false)].into_iter().chain(each) {
                 let address = Address { party, seat };
                 let asked = matches!(pending, Some(Pending::Request | Pending::Created(_)));
-                let answered = down.iter().any(|(to, message)| {
+                let answered = session.down.iter().any(|(to, message, _)| {
                     *to == address && !matches!(message, Message::Created(_)) && !message.is_of_a_watch()
                 });
-                let watched = |(to, message): &(Address, Message)| {
+                let watched = |(to, message, _): &(Address, Message, Number)| {
                     *to == address && matches!(message, Message::Watched(..))
                 };
-                let lost = watches || down.iter().any(watched);
+                let lost = watches || session.down.iter().any(watched);
                 if asked && !answered {
-                    down.push((address, Message::Failed));
+                    session.answer(address, Message::Failed);
                 }
                 if lost && self.setup.flaw != Some(Flaw::WatchesAreForgotten) {
-                    down.push((address, Message::WatchLost));
+                    session.answer(address, Message::WatchLost);
                 }
             }
         }
@@ -152,7 +193,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         let session = &mut self.world.sessions[session];
         if self.setup.flaw != Some(Flaw::SearchesOutliveConnections) {
-            for (_, message) in &mut session.down {
+            for (_, message, _) in &mut session.down {
                 if let Message::Found(_, before) = message {
                     *before = None;
                 }
@@ -160,7 +201,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         session.connected = false;
         session.assurance.hears(Lease::disconnected);
-        session.down.retain(|(_, message)| !message.is_heartbeat());
+        session.down.retain(|(_, message, _)| !message.is_heartbeat());
         session.strays.append(&mut session.up);
         session.strays.retain(|sent| {
             matches!(
@@ -251,9 +292,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let granted = self.granted(!self.world.sessions[index].follows);
         let session = &mut self.world.sessions[index];
         session.connected = true;
+        session.number.0 += 1;
         session.assurance.hears(|lease| {
             lease.resumed(granted).expect("a session timeout that heartbeats can keep");
         });
+        for party in self.world.contenders_of(index) {
+            self.note_blind(party);
+        }
     }
 
     /// Sends a heartbeat, or its second half.
@@ -321,7 +366,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.invalidate(index, |_| false);
         for party in self.world.contenders_of(index) {
             if self.world.contenders[party].caller != Caller::Idle {
-                self.handle(party, Input::All(Event::SessionOver(end)));
+                self.handle(party, Input::SessionOver(end));
             }
         }
     }

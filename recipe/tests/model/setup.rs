@@ -138,8 +138,6 @@ pub(crate) enum Flaw {
     NobodyIsEvicted,
     /// A contender that does not find its node does not mind a node of its session that somebody has written to.
     WrittenNodesArePassedOver,
-    /// A contender that looks for its node shares a search that was answered before its create.
-    SearchesAreOld,
     /// A search is shared on a later connection than its own.
     SearchesOutliveConnections,
 }

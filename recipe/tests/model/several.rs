@@ -1,10 +1,9 @@
 //! Contenders that wait for several locks at once.
 
-use stateright::{Checker, Model};
 use zklock_recipe::{Look, Takeover};
 
 use crate::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER};
-use crate::exploration::{Contest, explore, refute};
+use crate::exploration::{explore, refute};
 use crate::findings::Witness::*;
 use crate::mutant::Mutant;
 use crate::setup::{
@@ -49,7 +48,7 @@ fn counting(setup: Setup) -> Setup {
 fn two_wait_for_two_locks_in_opposite_order() {
     explore(
         opposite(),
-        19_538,
+        19_634,
         &[GrantByRelease, GrantByListing, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting],
     );
 }
@@ -58,7 +57,7 @@ fn two_wait_for_two_locks_in_opposite_order() {
 fn two_that_wait_for_two_locks_lose_their_connections() {
     explore(
         with(Faults { breaks: 1, ..faults() }, patient(opposite())),
-        21_799,
+        24_389,
         &[GrantByRelease, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, RemovalFoundUndone],
     );
 }
@@ -67,7 +66,7 @@ fn two_that_wait_for_two_locks_lose_their_connections() {
 fn two_that_wait_for_two_locks_lose_their_sessions() {
     explore(
         counting(with(Faults { lapses: 1, expiries: 1, ..faults() }, opposite())),
-        106_550,
+        107_222,
         &[GuardLost, GrantAfterLapse, GiveUpOnceGranted, GrantByRelease],
     );
 }
@@ -77,7 +76,7 @@ fn two_that_wait_for_two_locks_delay_their_takeover() {
     let setup = Setup { takeover: Takeover::Delayed, ..patient(opposite()) };
     explore(
         with(Faults { lapses: 1, expiries: 1, ..faults() }, setup),
-        27_361,
+        29_035,
         &[TakeoverDelayed, GuardLost, GrantByRelease],
     );
 }
@@ -88,7 +87,7 @@ fn an_operator_deletes_one_node_of_several() {
     let setup = Setup { settling: true, ..patient(opposite()) };
     explore(
         with(Faults { deletions: 1, ..faults() }, setup),
-        59_083,
+        65_649,
         &[HolderTold, ToldByMissingNode, ReleaseFindsNone],
     );
 }
@@ -99,7 +98,7 @@ fn an_operator_deletes_the_node_of_a_member_that_is_first() {
     let setup = patient(of(vec![waits_for(0, &both()), waits(1)]));
     explore(
         with(Faults { deletions: 1, breaks: 1, ..faults() }, setup),
-        43_646,
+        53_489,
         &[FirstAmongWaiting, ToldBeforeTheGrant, ToldByMissingNode],
     );
 }
@@ -114,14 +113,14 @@ fn uprooted() -> Setup {
 /// The holder is told of one node, and looks at the other one before it removes the node of that name.
 #[test]
 fn an_operator_removes_the_directories_of_several_locks() {
-    explore(uprooted(), 51_688, &[HolderTold, DirectoryCreated, DirectoryReset, LookFindsNone]);
+    explore(uprooted(), 58_631, &[HolderTold, DirectoryCreated, DirectoryReset, LookFindsNone]);
 }
 
 #[test]
 fn directories_of_several_locks_are_created_and_reaped() {
     explore(
         reaped(with(Faults { breaks: 1, ..faults() }, patient(opposite()))),
-        26_058,
+        29_162,
         &[DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, StrayCreate],
     );
 }
@@ -131,7 +130,7 @@ fn one_of_two_that_wait_for_two_locks_is_at_a_follower() {
     let setup = Setup { following: vec![0], ..patient(opposite()) };
     explore(
         with(Faults { breaks: 1, ..faults() }, setup),
-        105_670,
+        113_652,
         &[AnswerFromThePast, MovedToFollower, MovedToLeader, GrantByRelease],
     );
 }
@@ -140,14 +139,14 @@ fn one_of_two_that_wait_for_two_locks_is_at_a_follower() {
 fn each_reads_in_one_queue_and_writes_in_the_other() {
     explore(
         with(Faults { breaks: 1, ..faults() }, patient(mixed())),
-        19_293,
+        21_783,
         &[ReaderGrantedByRelease, RecoveryFindsNode, RemovalFoundDone],
     );
 }
 
 #[test]
 fn one_waits_for_two_locks_among_those_that_wait_for_one() {
-    explore(patient(among_plain()), 32_460, &[FirstAmongWaiting, GrantByRelease]);
+    explore(patient(among_plain()), 32_570, &[FirstAmongWaiting, GrantByRelease]);
 }
 
 #[test]
@@ -155,7 +154,7 @@ fn several_locks_are_tried() {
     let mut trying = waits_for(0, &both());
     trying.patience = tries(0).patience;
     let setup = of(vec![trying, waits_for(1, &both()), waits_for(2, &[writer(1)])]);
-    explore(patient(setup), 100_112, &[Busy, GrantByListing]);
+    explore(patient(setup), 100_430, &[Busy, GrantByListing]);
 }
 
 /// The models above would notice a deadlock.
@@ -175,8 +174,8 @@ fn late_create() -> Setup {
 }
 
 #[test]
-fn a_create_that_comes_late_is_not_taken_for_a_deletion() {
-    Contest::new(late_create()).checker().spawn_bfs().join().assert_no_discovery(CAUSED);
+fn a_create_that_comes_late_is_found_or_deleted() {
+    explore(late_create(), 1_157, &[RecoveryFindsNone, LateCreateSwept]);
 }
 
 /// Each fault that a group can have.
@@ -191,6 +190,9 @@ pub(crate) fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
         (Mutant::NamesNodesBlindly, uprooted(), NOT_ANOTHERS),
         (Mutant::TrustsOneMembersSearch, with(lost, lonely()), NO_ORPHAN),
         (Mutant::SearchesOnce, late_create(), CAUSED),
+        (Mutant::ForgetsALateCreate, late_create(), NO_ORPHAN),
+        (Mutant::RemembersThroughALoss, uprooted(), NOT_ANOTHERS),
+        (Mutant::RemembersThroughAnEnd, uprooted(), NOT_ANOTHERS),
         (Mutant::IgnoresItsDeletedNode, with(deletions, patient(among_plain())), FIRST_IS_TOLD),
     ]
 }

@@ -34,6 +34,8 @@ pub(crate) enum Step {
     ApplyStray(usize),
     /// The contender takes in what the network brings it next.
     Deliver(Party),
+    /// The session deletes a node of a create that came late.
+    Sweep(usize),
     /// The connection breaks; so much of what was under way had reached the client.
     Break {
         session: usize,
@@ -116,6 +118,7 @@ impl Step {
             | Self::DelayOver(..)
             | Self::Apply(_)
             | Self::Deliver(_)
+            | Self::Sweep(_)
             | Self::Reconnect(_)
             | Self::ReconnectToFollower(_)
             | Self::HearFollower
@@ -153,7 +156,7 @@ impl World {
                 Caller::Idle | Caller::Waiting | Caller::Gone => {}
             }
             let delayed = || self.delays_over(contender, setup);
-            let hears = session.down.iter().any(|(to, _)| to.party == party);
+            let hears = session.brings(party);
             if contender.neglected {
                 steps.extend((self.faults.returns > 0).then_some(Step::Poll(party)));
                 let asks = delayed().next().is_some() || hears || self.is_assured(party);
@@ -207,7 +210,8 @@ impl World {
         let reads = |contender: &Contender| {
             contender.holds() && contender.seats.iter().all(|seated| seated.seat.kind == Kind::Shared)
         };
-        let outside = |contender: &Contender| contender.caller == Caller::Idle || contender.group.is_ended();
+        let outside =
+            |contender: &Contender| contender.caller == Caller::Idle || contender.acquisition.is_ended();
         let leaves_it = |contender: &Contender| outside(contender) && others().any(Contender::watches);
         let covered =
             |contender: &Contender| contender.watches() || kept && (reads(contender) || leaves_it(contender));
@@ -228,6 +232,9 @@ impl World {
     }
 
     fn session_steps(&self, index: usize, session: &Session, setup: &Setup, steps: &mut Vec<Step>) {
+        if session.alive && session.connected && self.late_node(index).is_some() {
+            steps.push(Step::Sweep(index));
+        }
         if session.alive && !session.strays.is_empty() {
             steps.push(Step::ApplyStray(index));
         }
@@ -245,7 +252,7 @@ impl World {
         }
         // What happens to a session that nobody uses is of no interest.
         let busy = self.contenders_of(index).any(|party| {
-            self.contenders[party].caller != Caller::Idle && !self.contenders[party].group.is_ended()
+            self.contenders[party].caller != Caller::Idle && !self.contenders[party].acquisition.is_ended()
         });
         if session.connected {
             if !session.up.is_empty() && !self.waits(index) {
@@ -321,10 +328,7 @@ impl World {
             let session = &self.sessions[*index];
             session.connected && !session.up.is_empty() && !self.waits(*index)
         };
-        let arrives = |party: &usize| {
-            let session = &self.sessions[self.contenders[*party].session];
-            session.down.iter().any(|(to, _)| to.party == *party)
-        };
+        let arrives = |party: &usize| self.sessions[self.contenders[*party].session].brings(*party);
         let applied = (0..self.sessions.len()).find(reaches).map(Step::Apply);
         applied.or_else(|| (0..self.contenders.len()).find(arrives).map(Step::Deliver))
     }
@@ -368,7 +372,7 @@ impl World {
             |up: &Up| matches!(up, Up::Forward(of, sent) if *of == index && sent.request.is_heartbeat());
         let answered = |down: &Down| matches!(down, Down::Answer(of, Some((_, message))) if *of == index && message.is_heartbeat());
         session.up.iter().any(|sent| sent.request.is_heartbeat())
-            || session.down.iter().any(|(_, message)| message.is_heartbeat())
+            || session.down.iter().any(|(_, message, _)| message.is_heartbeat())
             || self.follower.as_ref().is_some_and(|follower| {
                 follower.up.iter().any(forwarded) || follower.down.iter().any(answered)
             })

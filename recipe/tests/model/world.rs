@@ -1,14 +1,18 @@
 //! Clients, their sessions, the network and the server.
 
+use std::hash::{Hash, Hasher};
+
+use zklock_recipe::Place;
+
 use crate::contender::{Contender, Pending};
 use crate::findings::Breach;
 use crate::follower::Follower;
 use crate::foreigner::Foreigner;
 use crate::server::{Party, Server};
-use crate::session::Session;
+use crate::session::{Number, Session};
 use crate::setup::{Faults, Setup};
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct World {
     /// The leader.
     pub(crate) server: Server,
@@ -27,6 +31,36 @@ pub(crate) struct World {
     pub(crate) tokens: Vec<Tokens>,
     /// The first rule that a step has broken.
     pub(crate) breach: Option<Breach>,
+}
+
+/// The numbers of connections are compared only with that of the present one. So it is enough which of them are equal to it.
+impl Hash for World {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            server,
+            follower,
+            now,
+            ahead,
+            pinged,
+            sessions,
+            contenders,
+            foreigners,
+            faults,
+            tokens,
+            breach,
+        } = self;
+        (server, follower, now, ahead, pinged, sessions, contenders, foreigners, faults, tokens, breach)
+            .hash(state);
+        for session in sessions {
+            let is_present = |number: Number| session.connection() == Some(number.0);
+            session.down.iter().for_each(|(.., number)| is_present(*number).hash(state));
+        }
+        for contender in contenders {
+            let present = sessions[contender.session].connection();
+            let sights = contender.acquisition.sights();
+            sights.for_each(|seen| (seen.is_some() && seen == present).hash(state));
+        }
+    }
 }
 
 /// The highest token granted so far: to anybody, and to an exclusive contender.
@@ -79,13 +113,26 @@ impl World {
     pub(crate) fn is_assured(&self, party: Party) -> bool {
         let contender = &self.contenders[party];
         contender.joint == Some(Pending::Lease)
-            && self.sessions[contender.session].assurance.is_valid(self.now)
+            && self.sessions[contender.session].present(self.now).term.is_ok()
     }
 
     pub(crate) fn contenders_of(&self, session: usize) -> impl Iterator<Item = Party> + use<> {
         let of_session =
             self.contenders.iter().enumerate().filter(move |(_, contender)| contender.session == session);
         of_session.map(|(party, _)| party).collect::<Vec<_>>().into_iter()
+    }
+
+    /// A node that a late create has made, and that nobody knows: its queue and its place.
+    pub(crate) fn late_node(&self, session: usize) -> Option<(usize, Place)> {
+        let late = self.sessions[session].late.iter();
+        let mut nodes = late.flat_map(|(party, queue)| {
+            let contender = &self.contenders[*party];
+            let own = contender.seat_in(*queue).and_then(|seat| contender.acquisition.own(seat));
+            let nodes =
+                self.server.queues[*queue].nodes.iter().filter(|node| node.creator == *party && node.late);
+            nodes.filter(move |node| own != Some(node.own)).map(|node| (*queue, node.own.place))
+        });
+        nodes.next()
     }
 
     /// The queue of a contender's seat.

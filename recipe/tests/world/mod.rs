@@ -4,4 +4,5 @@
 
 pub(crate) mod ensemble;
 pub(crate) mod exploration;
+pub(crate) mod present;
 pub(crate) mod tree;

@@ -30,7 +30,7 @@ fn a_caller_that_goes_while_members_wait_has_each_leave_as_it_stands() {
     let mut group = half();
     assert_eq!(group.handle(All(E::GiveUp)), [release(0, FIRST), delete(1, SECOND)]);
     assert_eq!(group.handle(One(0, E::Released(true))), []);
-    assert_eq!(group.handle(One(1, E::Unanswered)), [recover(1)]);
+    assert_eq!(group.handle(One(1, E::Unanswered)), [recover(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::Recovered(Some(SECOND)))), [delete(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::Deleted)), [O::End(0, End::Released)]);
 }
@@ -38,7 +38,7 @@ fn a_caller_that_goes_while_members_wait_has_each_leave_as_it_stands() {
 #[test]
 fn a_caller_that_goes_as_all_are_first_has_all_released_at_once() {
     for mut group in [confirming(), held()] {
-        assert_eq!(group.handle(All(E::GiveUp)), [O::All(C::Release(FIRST.place))]);
+        assert_eq!(group.handle(All(E::GiveUp)), [O::ReleaseAll(vec![FIRST, SECOND])]);
         assert_eq!(group.handle(All(E::Released(true))), [O::End(0, End::Released)]);
     }
 }
@@ -52,32 +52,32 @@ fn a_guard_that_is_dropped_after_its_lease_is_left_by_plain_deletions() {
 #[test]
 fn a_lost_create_is_found_by_each() {
     let lost = || after(entering(), vec![All(E::Unanswered)]);
-    assert_eq!(entering().handle(All(E::Unanswered)), [recover(0), recover(1)]);
+    assert_eq!(entering().handle(All(E::Unanswered)), [find(0), find(1)]);
 
     let mut found = lost();
-    assert_eq!(found.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, C::List)]);
-    assert_eq!(found.handle(One(0, E::Unanswered)), [recover(0)]);
-    assert_eq!(found.handle(One(0, E::Recovered(Some(FIRST)))), [O::One(0, C::List)]);
+    assert_eq!(found.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, A::List)]);
+    assert_eq!(found.handle(One(0, E::Unanswered)), [find(0)]);
+    assert_eq!(found.handle(One(0, E::Recovered(Some(FIRST)))), [O::One(0, A::List)]);
 
     let mut in_vain = lost();
     assert_eq!(in_vain.handle(One(1, E::Recovered(None))), []);
-    assert_eq!(in_vain.handle(One(0, E::Recovered(None))), [O::All(C::Enter(Look::Count))]);
+    assert_eq!(in_vain.handle(One(0, E::Recovered(None))), [O::All(T::Enter(Look::Count))]);
 }
 
 /// The create takes effect between two searches.
 #[test]
 fn a_create_that_one_search_came_too_early_for_is_searched_for_again() {
     let mut late = after(entering(), vec![All(E::Unanswered), One(0, E::Recovered(None))]);
-    assert_eq!(late.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, C::List), recover(0)]);
+    assert_eq!(late.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, A::List), find(0)]);
     // No answer says nothing.
-    assert_eq!(late.handle(One(0, E::Unanswered)), [recover(0)]);
-    assert_eq!(late.handle(One(0, E::Recovered(Some(FIRST)))), [O::One(0, C::List)]);
+    assert_eq!(late.handle(One(0, E::Unanswered)), [find(0)]);
+    assert_eq!(late.handle(One(0, E::Recovered(Some(FIRST)))), [O::One(0, A::List)]);
     assert_eq!((late.own(0), late.own(1)), (Some(FIRST), Some(SECOND)));
 
     // Its search may have begun before the other one's node was found.
     let mut overtaken = after(entering(), vec![All(E::Unanswered), One(1, E::Recovered(Some(SECOND)))]);
-    assert_eq!(overtaken.handle(One(0, E::Recovered(None))), [recover(0)]);
-    assert_eq!(overtaken.handle(One(0, E::Recovered(Some(FIRST)))), [O::One(0, C::List)]);
+    assert_eq!(overtaken.handle(One(0, E::Recovered(None))), [find(0)]);
+    assert_eq!(overtaken.handle(One(0, E::Recovered(Some(FIRST)))), [O::One(0, A::List)]);
 }
 
 /// Somebody has deleted the node that is missing. The one that is there must not stay.
@@ -88,13 +88,13 @@ fn a_create_of_which_a_part_is_missing_is_left() {
 
     let mut missing_first = lost();
     assert_eq!(missing_first.handle(One(0, E::Recovered(None))), []);
-    assert_eq!(missing_first.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, C::List), recover(0)]);
+    assert_eq!(missing_first.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, A::List), find(0)]);
     assert_eq!(missing_first.handle(One(0, E::Recovered(None))), [delete(1, SECOND)]);
     assert_eq!(missing_first.handle(One(1, E::Deleted)), [end()]);
 
     let mut missing_last = lost();
-    assert_eq!(missing_last.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, C::List)]);
-    assert_eq!(missing_last.handle(One(0, E::Recovered(None))), [recover(0)]);
+    assert_eq!(missing_last.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, A::List)]);
+    assert_eq!(missing_last.handle(One(0, E::Recovered(None))), [find(0)]);
     assert_eq!(missing_last.handle(One(0, E::Recovered(None))), [delete(1, SECOND)]);
     assert_eq!(missing_last.handle(One(1, E::Deleted)), [end()]);
 
@@ -102,7 +102,7 @@ fn a_create_of_which_a_part_is_missing_is_left() {
     let mut parked = after(lost(), vec![One(1, E::Recovered(Some(SECOND)))]);
     let listed = One(1, E::Listed(vec![SECOND.place.name()]));
     assert_eq!(parked.handle(listed), [watch_own(1, SECOND)]);
-    assert_eq!(parked.handle(One(0, E::Recovered(None))), [recover(0)]);
+    assert_eq!(parked.handle(One(0, E::Recovered(None))), [find(0)]);
     assert_eq!(parked.handle(One(0, E::Recovered(None))), [release(1, SECOND)]);
     assert_eq!(parked.handle(One(1, E::Released(true))), [end()]);
 }
@@ -140,7 +140,7 @@ fn a_look_that_ends_one_has_the_others_leave() {
         assert_eq!(group.handle(One(0, E::Released(true))), [O::End(1, end)]);
     }
     let mut deleted = entered();
-    assert_eq!(deleted.handle(One(1, E::PredecessorWatched(false))), [O::One(1, C::List)]);
+    assert_eq!(deleted.handle(One(1, E::PredecessorWatched(false))), [O::One(1, A::List)]);
     assert_eq!(deleted.handle(One(1, E::NoDirectory)), [release(0, FIRST)]);
     assert_eq!(deleted.handle(One(0, E::Released(true))), [O::End(1, End::NodeDeleted)]);
 }
@@ -159,7 +159,7 @@ fn a_number_that_is_too_high_ends_all() {
 fn trying_ends_as_soon_as_one_queue_is_taken() {
     let trying = || after(group([Patience::Try; 2]), vec![begin()]);
     let mut free = trying();
-    assert_eq!(free.handle(Entered(vec![alone(FIRST), alone(SECOND)])), [O::All(C::Confirm)]);
+    assert_eq!(free.handle(Entered(vec![alone(FIRST), alone(SECOND)])), [O::All(T::Confirm)]);
     let mut taken = trying();
     let entered = Entered(vec![alone(FIRST), behind(SECOND)]);
     assert_eq!(taken.handle(entered), [delete(1, SECOND), release(0, FIRST)]);
@@ -187,7 +187,7 @@ fn a_confirmation_that_finds_a_node_gone_has_the_others_released() {
 #[test]
 fn a_confirmation_that_fails_because_of_one_confirms_no_other() {
     for member in [0, 1] {
-        let again = || O::All(C::Confirm);
+        let again = || O::All(T::Confirm);
         assert_eq!(confirming().handle(Failed(member, E::Unanswered)), [again()]);
         assert_eq!(confirming().handle(Failed(member, E::Withheld)), [again()]);
     }
@@ -212,7 +212,7 @@ fn a_release_that_finds_a_node_gone_releases_the_others_one_by_one() {
         assert_eq!(failed().handle(One(left, E::Released(false))), [O::End(gone, End::NodeDeleted)]);
         // Each is looked for by itself from now on.
         let mut lost = failed();
-        assert_eq!(lost.handle(One(left, E::Unanswered)), [recover(left)]);
+        assert_eq!(lost.handle(One(left, E::Unanswered)), [recover(left, own)]);
         assert_eq!(lost.handle(One(left, E::Recovered(Some(own)))), [release(left, own)]);
         assert_eq!(lost.handle(One(left, E::Released(true))), [O::End(gone, End::NodeDeleted)]);
     }
@@ -223,7 +223,7 @@ fn a_release_of_three_that_finds_a_node_gone_releases_the_other_two_one_by_one()
     let third = Own { place: Place::exclusive(2), czxid: CZXID };
     let machine = |_| Machine::new(Patience::Wait, Takeover::AtOnce, Arrival::New);
     let entered = Entered(vec![alone(FIRST), alone(SECOND), alone(third)]);
-    let before = vec![begin(), entered, All(E::Confirmed), All(E::Release)];
+    let before = vec![begin(), entered, All(E::Confirmed(Term::FIRST)), All(E::Release)];
     let mut group = after(Group::new([0, 1, 2].map(machine)), before);
     assert_eq!(group.handle(Failed(1, E::Released(false))), [release(0, FIRST), release(2, third)]);
     // The server refuses the write to one of them, but not its deletion.
@@ -235,7 +235,7 @@ fn a_release_of_three_that_finds_a_node_gone_releases_the_other_two_one_by_one()
 #[test]
 fn a_release_that_is_lost_is_looked_for_by_each() {
     let mut done = releasing();
-    assert_eq!(done.handle(All(E::Unanswered)), [recover(0), recover(1)]);
+    assert_eq!(done.handle(All(E::Unanswered)), [recover(0, FIRST), recover(1, SECOND)]);
     assert_eq!(done.handle(One(1, E::Recovered(None))), []);
     assert_eq!(done.handle(One(0, E::Recovered(None))), [O::End(0, End::Released)]);
 

@@ -19,7 +19,7 @@ fn event() -> impl Strategy<Value = E> {
         4 => children.prop_map(E::Listed),
         4 => any::<bool>().prop_map(E::PredecessorWatched),
         4 => Just(E::PredecessorReleased),
-        4 => Just(E::Confirmed),
+        4 => Just(E::Confirmed(Term::FIRST)),
         2 => any::<bool>().prop_map(|found| E::Recovered(found.then_some(SECOND))),
         2 => prop::sample::select(vec![E::NoDirectory, E::DirectoryReady, E::Unanswered, E::PredecessorDeleted]),
         2 => prop::sample::select(vec![E::Settled, E::WatchLost, E::OwnWatched(true), E::OwnWatched(false)]),
@@ -45,11 +45,13 @@ fn inputs(event: &E) -> Vec<Input> {
 
 fn passed_through(command: C) -> Output {
     match command {
-        C::Grant(own) => O::Grant(vec![own]),
+        C::Together(command) => O::All(command),
+        C::Alone(A::Release(own)) => O::ReleaseAll(vec![own]),
+        C::Alone(request) => O::One(0, request),
+        C::Grant(own, term) => O::Grant(vec![own], term),
         C::Lose => O::Lose,
+        C::EndSession(refusal) => O::EndSession(0, refusal),
         C::End(end) => O::End(0, end),
-        C::Enter(_) | C::CreateDirectory | C::Confirm | C::Release(_) => O::All(command),
-        command => O::One(0, command),
     }
 }
 

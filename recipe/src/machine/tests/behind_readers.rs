@@ -71,10 +71,9 @@ fn events() -> Vec<Event> {
 
 /// All that is peculiar to a contender that waits behind readers, with a takeover delay.
 fn transitions() -> Vec<Row> {
-    let own = OWN.place;
     let node_deleted = || Some(C::End(End::NodeDeleted));
-    let delete = || Some(C::Delete(own));
-    let looks = || (Looking(OWN, Queued, vec![]), Some(C::List));
+    let delete = || Some(C::Alone(A::Delete(OWN)));
+    let looks = || (Looking(OWN, Queued, vec![]), Some(C::Alone(A::List)));
     let mut rows = Vec::new();
     for arrival in [New, Queued] {
         let looking = || Looking(OWN, arrival, must_see());
@@ -90,7 +89,7 @@ fn transitions() -> Vec<Row> {
             // The other one has vanished, and perhaps it held the lock.
             (looking(), E::Listed(higher_left()), Watching(OWN, only(READER), Queued), watch_for(READER)),
             (looking(), E::Listed(another_kind()), Watching(OWN, only(LOWEST), Queued), watch_for(LOWEST)),
-            (looking(), E::Listed(alone()), Delaying(OWN), Some(C::Delay)),
+            (looking(), E::Listed(alone()), Delaying(OWN), Some(C::Alone(A::Delay))),
             (looking(), E::Listed(missing()), Ended, node_deleted()),
             (looking(), E::NoDirectory, Ended, node_deleted()),
             (looking(), E::Unanswered, looks().0, looks().1),
@@ -118,12 +117,12 @@ fn transitions() -> Vec<Row> {
         let release = |ahead| (Waiting(OWN, ahead, arrival), E::PredecessorReleased);
         let ((both_released, on), (only_released, _)) = (release(both()), release(only(READER)));
         let (next, command) = match arrival {
-            New => (Confirming(OWN), C::Confirm),
-            Queued => (Delaying(OWN), C::Delay),
+            New => (Confirming(OWN), C::Together(T::Confirm)),
+            Queued => (Delaying(OWN), C::Alone(A::Delay)),
         };
         rows.extend([
             // It says nothing about the other reader.
-            (both_released, on.clone(), looking(), Some(C::List)),
+            (both_released, on.clone(), looking(), Some(C::Alone(A::List))),
             (only_released, on, next, Some(command)),
             // It went unseen, and perhaps it held the lock.
             (Watching(OWN, both(), arrival), E::PredecessorWatched(false), looks().0, looks().1),
@@ -131,7 +130,7 @@ fn transitions() -> Vec<Row> {
                 Watching(OWN, only(READER), arrival),
                 E::PredecessorWatched(false),
                 Delaying(OWN),
-                Some(C::Delay),
+                Some(C::Alone(A::Delay)),
             ),
         ]);
     }
@@ -171,10 +170,10 @@ fn readers_in_front_of_a_writer_are_forgotten_while_that_one_is_watched() {
     ];
     assert_eq!(run(Patience::Wait, &waiting).0.state, Waiting(OWN, next(NEXT_LOWER), Queued));
     let released = after(&waiting, &[E::PredecessorReleased]);
-    assert_eq!(run(Patience::Wait, &released).1, Some(C::Confirm));
+    assert_eq!(run(Patience::Wait, &released).1, Some(C::Together(T::Confirm)));
     let given_up = after(&waiting, &[E::PredecessorDeleted, E::Listed(higher_left())]);
     let given_up = after(&given_up, &[E::PredecessorWatched(true), E::PredecessorReleased]);
-    assert_eq!(run(Patience::Wait, &given_up).1, Some(C::Delay));
+    assert_eq!(run(Patience::Wait, &given_up).1, Some(C::Alone(A::Delay)));
 }
 
 /// Each of three readers is watched in turn, and released. Nobody has vanished.
@@ -197,18 +196,18 @@ fn readers_that_all_release_are_no_reason_for_a_delay() {
     assert_eq!(
         commands(Patience::Wait, &events)[1..],
         [
-            C::WatchPredecessor(third),
-            C::List,
-            C::WatchPredecessor(second),
-            C::List,
-            C::WatchPredecessor(first),
-            C::Confirm,
+            C::Alone(A::WatchPredecessor(third, OWN)),
+            C::Alone(A::List),
+            C::Alone(A::WatchPredecessor(second, OWN)),
+            C::Alone(A::List),
+            C::Alone(A::WatchPredecessor(first, OWN)),
+            C::Together(T::Confirm),
         ]
     );
     // The second one is gone too early: it may have vanished.
     let unseen = after(&events[..4], &[E::Listed(listed(&[first])), E::PredecessorWatched(true)]);
     let unseen = after(&unseen, &[E::PredecessorReleased]);
-    assert_eq!(run(Patience::Wait, &unseen).1, Some(C::Delay));
+    assert_eq!(run(Patience::Wait, &unseen).1, Some(C::Alone(A::Delay)));
 }
 
 /// Without a delay it does not matter how they went, so nothing is remembered.
@@ -218,7 +217,7 @@ fn readers_are_forgotten_without_a_delay() {
     let events = [E::Begin(Look::List), entered(Sight::Children(two())), E::PredecessorWatched(true)];
     events.into_iter().for_each(|event| drop(machine.handle(event)));
     assert_eq!(machine.state, Waiting(OWN, next(READER), New));
-    assert_eq!(machine.handle(E::PredecessorReleased), Some(C::List));
+    assert_eq!(machine.handle(E::PredecessorReleased), Some(C::Alone(A::List)));
     assert_eq!(machine.handle(E::Listed(higher_left())), watch_for(READER));
-    assert_eq!(machine.handle(E::PredecessorWatched(false)), Some(C::Confirm));
+    assert_eq!(machine.handle(E::PredecessorWatched(false)), Some(C::Together(T::Confirm)));
 }

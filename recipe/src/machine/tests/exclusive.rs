@@ -44,12 +44,15 @@ pub(super) fn paths() -> Vec<Path> {
         ),
         (Delaying(OWN), after(&waiting, &[E::PredecessorDeleted, E::Listed(alone())])),
         (Confirming(OWN), first.clone()),
-        (Held(OWN), after(&first, &[E::Confirmed])),
-        (Guarding(OWN), after(&first, &[E::Confirmed, E::Settled])),
-        (Guarded(OWN), after(&first, &[E::Confirmed, E::Settled, E::OwnWatched(true)])),
-        (Lost(OWN), after(&first, &[E::Confirmed, E::Settled, E::OwnWatched(true), E::OwnTouched])),
-        (Releasing(OWN), after(&first, &[E::Confirmed, E::Release])),
-        (ReleaseUnknown(OWN), after(&first, &[E::Confirmed, E::Release, E::Unanswered])),
+        (Held(OWN), after(&first, &[E::Confirmed(Term::FIRST)])),
+        (Guarding(OWN), after(&first, &[E::Confirmed(Term::FIRST), E::Settled])),
+        (Guarded(OWN), after(&first, &[E::Confirmed(Term::FIRST), E::Settled, E::OwnWatched(true)])),
+        (
+            Lost(OWN),
+            after(&first, &[E::Confirmed(Term::FIRST), E::Settled, E::OwnWatched(true), E::OwnTouched]),
+        ),
+        (Releasing(OWN), after(&first, &[E::Confirmed(Term::FIRST), E::Release])),
+        (ReleaseUnknown(OWN), after(&first, &[E::Confirmed(Term::FIRST), E::Release, E::Unanswered])),
         (EnteringInVain, vec![begin.clone(), E::GiveUp]),
         (RecoveringInVain, vec![begin, E::Unanswered, E::GiveUp]),
         (Leaving(OWN, End::GivenUp), after(&behind_another, &[E::GiveUp])),
@@ -85,7 +88,7 @@ pub(super) fn events() -> Vec<Event> {
         E::PredecessorWatched(true),
         E::PredecessorWatched(false),
         E::Delayed,
-        E::Confirmed,
+        E::Confirmed(Term::FIRST),
         E::Deleted,
         E::Released(true),
         E::Released(false),
@@ -108,20 +111,19 @@ pub(super) fn events() -> Vec<Event> {
 /// All that an exclusive contender among such, which waits, with a takeover delay, ever does, except at the end of its
 /// session.
 fn transitions() -> Vec<Row> {
-    let own = OWN.place;
     let refused = || Some(C::End(End::Refused(REFUSAL)));
     let given_up = || Some(C::End(End::GivenUp));
     let node_deleted = || Some(C::End(End::NodeDeleted));
     let leaving = |end: End| Leaving(OWN, end);
     let mut rows = vec![
-        (Idle, E::Begin(Look::List), Entering(Look::List), Some(C::Enter(Look::List))),
-        (Idle, E::Begin(Look::Count), Entering(Look::Count), Some(C::Enter(Look::Count))),
+        (Idle, E::Begin(Look::List), Entering(Look::List), Some(C::Together(T::Enter(Look::List)))),
+        (Idle, E::Begin(Look::Count), Entering(Look::Count), Some(C::Together(T::Enter(Look::Count)))),
         (Idle, E::GiveUp, Ended, given_up()),
     ];
     for look in [Look::List, Look::Count] {
         let entering = || Entering(look);
         rows.extend([
-            (entering(), entered(Sight::Children(alone())), Confirming(OWN), Some(C::Confirm)),
+            (entering(), entered(Sight::Children(alone())), Confirming(OWN), Some(C::Together(T::Confirm))),
             (entering(), entered(Sight::Children(behind())), Watching(OWN, next(SEEN), New), watch_for(SEEN)),
             (
                 entering(),
@@ -130,8 +132,8 @@ fn transitions() -> Vec<Row> {
                 watch_for(LOWEST),
             ),
             (entering(), entered(Sight::Children(missing())), Ended, node_deleted()),
-            (entering(), entered(Sight::Count(1)), Confirming(OWN), Some(C::Confirm)),
-            (entering(), entered(Sight::Count(2)), Looking(OWN, New, vec![]), Some(C::List)),
+            (entering(), entered(Sight::Count(1)), Confirming(OWN), Some(C::Together(T::Confirm))),
+            (entering(), entered(Sight::Count(2)), Looking(OWN, New, vec![]), Some(C::Alone(A::List))),
             (
                 entering(),
                 entered(Sight::Count(3)),
@@ -142,11 +144,11 @@ fn transitions() -> Vec<Row> {
                 entering(),
                 entered(Sight::Foreign(stranger())),
                 leaving(End::Foreign(stranger())),
-                Some(C::Delete(own)),
+                Some(C::Alone(A::Delete(OWN))),
             ),
-            (entering(), entered(Sight::Nothing), Looking(OWN, Queued, vec![]), Some(C::List)),
-            (entering(), E::NoDirectory, CreatingDirectory(look), Some(C::CreateDirectory)),
-            (entering(), E::Unanswered, Recovering, Some(C::Recover)),
+            (entering(), entered(Sight::Nothing), Looking(OWN, Queued, vec![]), Some(C::Alone(A::List))),
+            (entering(), E::NoDirectory, CreatingDirectory(look), Some(C::Together(T::CreateDirectory))),
+            (entering(), E::Unanswered, Recovering, Some(C::Alone(A::Find))),
             (entering(), E::Refused(REFUSAL), Ended, refused()),
             (entering(), E::Foreign(stranger()), Ended, Some(C::End(End::Foreign(stranger())))),
             (entering(), E::GiveUp, EnteringInVain, None),
@@ -155,65 +157,70 @@ fn transitions() -> Vec<Row> {
     }
     let creating = || CreatingDirectory(Look::List);
     rows.extend([
-        (creating(), E::DirectoryReady, Entering(Look::List), Some(C::Enter(Look::List))),
-        (creating(), E::Unanswered, creating(), Some(C::CreateDirectory)),
+        (creating(), E::DirectoryReady, Entering(Look::List), Some(C::Together(T::Enter(Look::List)))),
+        (creating(), E::Unanswered, creating(), Some(C::Together(T::CreateDirectory))),
         (creating(), E::Refused(REFUSAL), Ended, refused()),
         (creating(), E::GiveUp, Ended, given_up()),
         (creating(), E::Withheld, Ended, given_up()),
         //
-        (Recovering, E::Recovered(Some(OWN)), Looking(OWN, Queued, vec![]), Some(C::List)),
-        (Recovering, E::Recovered(None), Entering(Look::Count), Some(C::Enter(Look::Count))),
-        (Recovering, E::Unanswered, Recovering, Some(C::Recover)),
-        (Recovering, E::Refused(REFUSAL), Ended, refused()),
+        (Recovering, E::Recovered(Some(OWN)), Looking(OWN, Queued, vec![]), Some(C::Alone(A::List))),
+        (Recovering, E::Recovered(None), Entering(Look::Count), Some(C::Together(T::Enter(Look::Count)))),
+        (Recovering, E::Unanswered, Recovering, Some(C::Alone(A::Find))),
+        (Recovering, E::Refused(REFUSAL), Recovering, Some(C::EndSession(REFUSAL))),
         (Recovering, E::GiveUp, RecoveringInVain, None),
         //
-        (Looking(OWN, New, vec![]), E::Listed(alone()), Confirming(OWN), Some(C::Confirm)),
-        (Looking(OWN, Queued, vec![]), E::Listed(alone()), Delaying(OWN), Some(C::Delay)),
+        (Looking(OWN, New, vec![]), E::Listed(alone()), Confirming(OWN), Some(C::Together(T::Confirm))),
+        (Looking(OWN, Queued, vec![]), E::Listed(alone()), Delaying(OWN), Some(C::Alone(A::Delay))),
         //
-        (Delaying(OWN), E::Delayed, Confirming(OWN), Some(C::Confirm)),
-        (Delaying(OWN), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+        (Delaying(OWN), E::Delayed, Confirming(OWN), Some(C::Together(T::Confirm))),
+        (Delaying(OWN), E::GiveUp, leaving(End::GivenUp), Some(C::Alone(A::Delete(OWN)))),
         //
-        (Confirming(OWN), E::Confirmed, Held(OWN), Some(C::Grant(OWN))),
-        (Confirming(OWN), E::Unanswered, Confirming(OWN), Some(C::Confirm)),
-        (Confirming(OWN), E::Withheld, Confirming(OWN), Some(C::Confirm)),
+        (Confirming(OWN), E::Confirmed(Term::FIRST), Held(OWN), Some(C::Grant(OWN, Term::FIRST))),
+        (Confirming(OWN), E::Unanswered, Confirming(OWN), Some(C::Together(T::Confirm))),
+        (Confirming(OWN), E::Withheld, Confirming(OWN), Some(C::Together(T::Confirm))),
         (Confirming(OWN), E::OwnTouched, Ended, node_deleted()),
-        (Confirming(OWN), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
-        (Confirming(OWN), E::GiveUp, Releasing(OWN), Some(C::Release(own))),
+        (
+            Confirming(OWN),
+            E::Refused(REFUSAL),
+            leaving(End::Refused(REFUSAL)),
+            Some(C::Alone(A::Delete(OWN))),
+        ),
+        (Confirming(OWN), E::GiveUp, Releasing(OWN), Some(C::Alone(A::Release(OWN)))),
         //
-        (Held(OWN), E::Settled, Guarding(OWN), Some(C::WatchOwn(own))),
-        (Held(OWN), E::Release, Releasing(OWN), Some(C::Release(own))),
-        (Held(OWN), E::GiveUp, Releasing(OWN), Some(C::Release(own))),
-        (Held(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Delete(own))),
+        (Held(OWN), E::Settled, Guarding(OWN), Some(C::Alone(A::WatchOwn(OWN)))),
+        (Held(OWN), E::Release, Releasing(OWN), Some(C::Alone(A::Release(OWN)))),
+        (Held(OWN), E::GiveUp, Releasing(OWN), Some(C::Alone(A::Release(OWN)))),
+        (Held(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Alone(A::Delete(OWN)))),
         //
         (Guarding(OWN), E::OwnWatched(true), Guarded(OWN), None),
         (Guarding(OWN), E::OwnWatched(false), Lost(OWN), Some(C::Lose)),
-        (Guarding(OWN), E::Unanswered, Guarding(OWN), Some(C::WatchOwn(own))),
+        (Guarding(OWN), E::Unanswered, Guarding(OWN), Some(C::Alone(A::WatchOwn(OWN)))),
         (Guarding(OWN), E::Refused(REFUSAL), Guarded(OWN), None),
-        (Guarding(OWN), E::Release, Releasing(OWN), Some(C::Release(own))),
-        (Guarding(OWN), E::GiveUp, Releasing(OWN), Some(C::Release(own))),
-        (Guarding(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Delete(own))),
+        (Guarding(OWN), E::Release, Releasing(OWN), Some(C::Alone(A::Release(OWN)))),
+        (Guarding(OWN), E::GiveUp, Releasing(OWN), Some(C::Alone(A::Release(OWN)))),
+        (Guarding(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Alone(A::Delete(OWN)))),
         //
         (Guarded(OWN), E::OwnTouched, Lost(OWN), Some(C::Lose)),
-        (Guarded(OWN), E::WatchLost, Guarding(OWN), Some(C::WatchOwn(own))),
-        (Guarded(OWN), E::Release, Releasing(OWN), Some(C::Release(own))),
-        (Guarded(OWN), E::GiveUp, Releasing(OWN), Some(C::Release(own))),
-        (Guarded(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Delete(own))),
+        (Guarded(OWN), E::WatchLost, Guarding(OWN), Some(C::Alone(A::WatchOwn(OWN)))),
+        (Guarded(OWN), E::Release, Releasing(OWN), Some(C::Alone(A::Release(OWN)))),
+        (Guarded(OWN), E::GiveUp, Releasing(OWN), Some(C::Alone(A::Release(OWN)))),
+        (Guarded(OWN), E::Forfeit, leaving(End::GivenUp), Some(C::Alone(A::Delete(OWN)))),
         //
-        (Lost(OWN), E::Release, LeaveUnknown(OWN, End::NodeDeleted), Some(C::Recover)),
-        (Lost(OWN), E::GiveUp, LeaveUnknown(OWN, End::NodeDeleted), Some(C::Recover)),
-        (Lost(OWN), E::Forfeit, LeaveUnknown(OWN, End::NodeDeleted), Some(C::Recover)),
+        (Lost(OWN), E::Release, LeaveUnknown(OWN, End::NodeDeleted), Some(C::Alone(A::Recover(OWN)))),
+        (Lost(OWN), E::GiveUp, LeaveUnknown(OWN, End::NodeDeleted), Some(C::Alone(A::Recover(OWN)))),
+        (Lost(OWN), E::Forfeit, LeaveUnknown(OWN, End::NodeDeleted), Some(C::Alone(A::Recover(OWN)))),
         //
         (Releasing(OWN), E::Released(true), Ended, Some(C::End(End::Released))),
         (Releasing(OWN), E::Released(false), Ended, node_deleted()),
-        (Releasing(OWN), E::Unanswered, ReleaseUnknown(OWN), Some(C::Recover)),
+        (Releasing(OWN), E::Unanswered, ReleaseUnknown(OWN), Some(C::Alone(A::Recover(OWN)))),
         // It had no effect because of another member, so we do it alone.
-        (Releasing(OWN), E::Withheld, Releasing(OWN), Some(C::Release(own))),
-        (Releasing(OWN), E::Refused(REFUSAL), leaving(End::Released), Some(C::Delete(own))),
+        (Releasing(OWN), E::Withheld, Releasing(OWN), Some(C::Alone(A::Release(OWN)))),
+        (Releasing(OWN), E::Refused(REFUSAL), leaving(End::Released), Some(C::Alone(A::Delete(OWN)))),
         //
-        (ReleaseUnknown(OWN), E::Recovered(Some(OWN)), Releasing(OWN), Some(C::Release(own))),
+        (ReleaseUnknown(OWN), E::Recovered(Some(OWN)), Releasing(OWN), Some(C::Alone(A::Release(OWN)))),
         (ReleaseUnknown(OWN), E::Recovered(None), Ended, Some(C::End(End::Released))),
-        (ReleaseUnknown(OWN), E::Unanswered, ReleaseUnknown(OWN), Some(C::Recover)),
-        (ReleaseUnknown(OWN), E::Refused(REFUSAL), Ended, refused()),
+        (ReleaseUnknown(OWN), E::Unanswered, ReleaseUnknown(OWN), Some(C::Alone(A::Recover(OWN)))),
+        (ReleaseUnknown(OWN), E::Refused(REFUSAL), ReleaseUnknown(OWN), Some(C::EndSession(REFUSAL))),
     ]);
     for predecessor in [SEEN, LOWEST] {
         rows.extend([
@@ -221,13 +228,13 @@ fn transitions() -> Vec<Row> {
                 Waiting(OWN, next(predecessor), Queued),
                 E::PredecessorReleased,
                 Confirming(OWN),
-                Some(C::Confirm),
+                Some(C::Together(T::Confirm)),
             ),
             (
                 Waiting(OWN, next(predecessor), Queued),
                 E::PredecessorDeleted,
                 Looking(OWN, Queued, vec![]),
-                Some(C::List),
+                Some(C::Alone(A::List)),
             ),
             (
                 Waiting(OWN, next(predecessor), Queued),
@@ -235,7 +242,12 @@ fn transitions() -> Vec<Row> {
                 Watching(OWN, next(predecessor), Queued),
                 watch_for(predecessor),
             ),
-            (Waiting(OWN, next(predecessor), Queued), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+            (
+                Waiting(OWN, next(predecessor), Queued),
+                E::GiveUp,
+                leaving(End::GivenUp),
+                Some(C::Alone(A::Delete(OWN))),
+            ),
         ]);
     }
     for arrival in [New, Queued] {
@@ -244,11 +256,16 @@ fn transitions() -> Vec<Row> {
             (looking(), E::Listed(second()), Watching(OWN, only(LOWEST), arrival), watch_for(LOWEST)),
             (looking(), E::Listed(behind()), watching(), watch_for(SEEN)),
             (looking(), E::Listed(missing()), Ended, node_deleted()),
-            (looking(), E::Foreign(stranger()), leaving(End::Foreign(stranger())), Some(C::Delete(own))),
+            (
+                looking(),
+                E::Foreign(stranger()),
+                leaving(End::Foreign(stranger())),
+                Some(C::Alone(A::Delete(OWN))),
+            ),
             (looking(), E::NoDirectory, Ended, node_deleted()),
-            (looking(), E::Unanswered, Looking(OWN, Queued, vec![]), Some(C::List)),
-            (looking(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
-            (looking(), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+            (looking(), E::Unanswered, Looking(OWN, Queued, vec![]), Some(C::Alone(A::List))),
+            (looking(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Alone(A::Delete(OWN)))),
+            (looking(), E::GiveUp, leaving(End::GivenUp), Some(C::Alone(A::Delete(OWN)))),
         ]);
         for ahead in [next(SEEN), only(LOWEST)] {
             let nearest = ahead.nearest;
@@ -256,50 +273,70 @@ fn transitions() -> Vec<Row> {
             rows.extend([
                 // The release of a writer settles everything, so a waiter need not remember more.
                 (watching(), E::PredecessorWatched(true), Waiting(OWN, next(nearest), Queued), None),
-                (watching(), E::Foreign(stranger()), leaving(End::Foreign(stranger())), Some(C::Delete(own))),
+                (
+                    watching(),
+                    E::Foreign(stranger()),
+                    leaving(End::Foreign(stranger())),
+                    Some(C::Alone(A::Delete(OWN))),
+                ),
                 (watching(), E::OwnTouched, Ended, node_deleted()),
                 (watching(), E::Unanswered, Watching(OWN, ahead.clone(), Queued), watch_for(nearest)),
-                (watching(), E::Refused(REFUSAL), leaving(End::Refused(REFUSAL)), Some(C::Delete(own))),
-                (watching(), E::GiveUp, leaving(End::GivenUp), Some(C::Delete(own))),
+                (
+                    watching(),
+                    E::Refused(REFUSAL),
+                    leaving(End::Refused(REFUSAL)),
+                    Some(C::Alone(A::Delete(OWN))),
+                ),
+                (watching(), E::GiveUp, leaving(End::GivenUp), Some(C::Alone(A::Delete(OWN)))),
             ]);
         }
-        rows.extend([(watching(), E::PredecessorWatched(false), looking(), Some(C::List))]);
+        rows.extend([(watching(), E::PredecessorWatched(false), looking(), Some(C::Alone(A::List)))]);
     }
     for listed in [alone(), second(), behind(), missing()] {
         let sight = Sight::Children(listed);
-        rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Delete(own))));
+        rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Alone(A::Delete(OWN)))));
     }
     for sight in
         [Sight::Foreign(stranger()), Sight::Count(1), Sight::Count(2), Sight::Count(3), Sight::Nothing]
     {
-        rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Delete(own))));
+        rows.push((EnteringInVain, entered(sight), leaving(End::GivenUp), Some(C::Alone(A::Delete(OWN)))));
     }
     rows.extend([
         // Nobody lower is left: somebody who has waited may have seen a holder vanish.
-        (Watching(OWN, only(LOWEST), New), E::PredecessorWatched(false), Confirming(OWN), Some(C::Confirm)),
-        (Watching(OWN, only(LOWEST), Queued), E::PredecessorWatched(false), Delaying(OWN), Some(C::Delay)),
+        (
+            Watching(OWN, only(LOWEST), New),
+            E::PredecessorWatched(false),
+            Confirming(OWN),
+            Some(C::Together(T::Confirm)),
+        ),
+        (
+            Watching(OWN, only(LOWEST), Queued),
+            E::PredecessorWatched(false),
+            Delaying(OWN),
+            Some(C::Alone(A::Delay)),
+        ),
     ]);
     let unknown = || LeaveUnknown(OWN, End::GivenUp);
     rows.extend([
         (EnteringInVain, E::NoDirectory, Ended, given_up()),
-        (EnteringInVain, E::Unanswered, RecoveringInVain, Some(C::Recover)),
+        (EnteringInVain, E::Unanswered, RecoveringInVain, Some(C::Alone(A::Find))),
         (EnteringInVain, E::Refused(REFUSAL), Ended, given_up()),
         (EnteringInVain, E::Foreign(stranger()), Ended, given_up()),
         (EnteringInVain, E::Withheld, Ended, given_up()),
         //
-        (RecoveringInVain, E::Recovered(Some(OWN)), leaving(End::GivenUp), Some(C::Delete(own))),
+        (RecoveringInVain, E::Recovered(Some(OWN)), leaving(End::GivenUp), Some(C::Alone(A::Delete(OWN)))),
         (RecoveringInVain, E::Recovered(None), Ended, given_up()),
-        (RecoveringInVain, E::Unanswered, RecoveringInVain, Some(C::Recover)),
-        (RecoveringInVain, E::Refused(REFUSAL), Ended, given_up()),
+        (RecoveringInVain, E::Unanswered, RecoveringInVain, Some(C::Alone(A::Find))),
+        (RecoveringInVain, E::Refused(REFUSAL), RecoveringInVain, Some(C::EndSession(REFUSAL))),
         //
         (leaving(End::GivenUp), E::Deleted, Ended, given_up()),
-        (leaving(End::GivenUp), E::Unanswered, unknown(), Some(C::Recover)),
+        (leaving(End::GivenUp), E::Unanswered, unknown(), Some(C::Alone(A::Recover(OWN)))),
         (leaving(End::GivenUp), E::Refused(REFUSAL), Ended, refused()),
         //
-        (unknown(), E::Recovered(Some(OWN)), leaving(End::GivenUp), Some(C::Delete(own))),
+        (unknown(), E::Recovered(Some(OWN)), leaving(End::GivenUp), Some(C::Alone(A::Delete(OWN)))),
         (unknown(), E::Recovered(None), Ended, given_up()),
-        (unknown(), E::Unanswered, unknown(), Some(C::Recover)),
-        (unknown(), E::Refused(REFUSAL), Ended, refused()),
+        (unknown(), E::Unanswered, unknown(), Some(C::Alone(A::Recover(OWN)))),
+        (unknown(), E::Refused(REFUSAL), unknown(), Some(C::EndSession(REFUSAL))),
     ]);
     rows
 }
@@ -353,7 +390,7 @@ fn all_states_and_events_are_listed() {
         | E::Foreign(_)
         | E::PredecessorWatched(_)
         | E::Delayed
-        | E::Confirmed
+        | E::Confirmed(_)
         | E::Deleted
         | E::Released(_)
         | E::OwnWatched(_)
@@ -388,8 +425,8 @@ fn an_admitted_contender_asks_for_confirmation_only() {
         let mut machine = machine.clone();
         let command = machine.handle(event.clone());
         let (state, expected) = match event {
-            E::Begin(_) => (Confirming(OWN), Some(C::Confirm)),
-            E::GiveUp => (Releasing(OWN), Some(C::Release(OWN.place))),
+            E::Begin(_) => (Confirming(OWN), Some(C::Together(T::Confirm))),
+            E::GiveUp => (Releasing(OWN), Some(C::Alone(A::Release(OWN)))),
             E::SessionOver(end) => (Ended, Some(C::End(End::SessionOver(end)))),
             _ => (Admitted(OWN), None),
         };

@@ -15,14 +15,20 @@ fn the_end_of_the_session_is_told_as_it_was() {
 fn trying_takes_a_free_lock_as_waiting_does() {
     for patience in [Patience::Wait, Patience::Try] {
         for sight in [Sight::Count(1), Sight::Children(alone())] {
-            let events = [E::Begin(Look::List), entered(sight), E::Confirmed, E::Release, E::Released(true)];
+            let events = [
+                E::Begin(Look::List),
+                entered(sight),
+                E::Confirmed(Term::FIRST),
+                E::Release,
+                E::Released(true),
+            ];
             assert_eq!(
                 commands(patience, &events),
                 [
-                    C::Enter(Look::List),
-                    C::Confirm,
-                    C::Grant(OWN),
-                    C::Release(OWN.place),
+                    C::Together(T::Enter(Look::List)),
+                    C::Together(T::Confirm),
+                    C::Grant(OWN, Term::FIRST),
+                    C::Alone(A::Release(OWN)),
                     C::End(End::Released)
                 ],
             );
@@ -32,21 +38,21 @@ fn trying_takes_a_free_lock_as_waiting_does() {
 
 #[test]
 fn trying_leaves_a_queue_with_others_in_it() {
-    let left = [C::Delete(OWN.place), C::End(End::Busy)];
+    let left = [C::Alone(A::Delete(OWN)), C::End(End::Busy)];
     let seen = [E::Begin(Look::List), entered(Sight::Children(behind())), E::Deleted];
     assert_eq!(commands(Patience::Try, &seen)[1..], left);
     let listed = [E::Begin(Look::Count), entered(Sight::Count(3)), E::Listed(behind()), E::Deleted];
-    assert_eq!(commands(Patience::Try, &listed)[1..], [&[C::List], &left[..]].concat());
+    assert_eq!(commands(Patience::Try, &listed)[1..], [&[C::Alone(A::List)], &left[..]].concat());
     let recovered =
         [E::Begin(Look::Count), E::Unanswered, E::Recovered(Some(OWN)), E::Listed(behind()), E::Deleted];
-    assert_eq!(commands(Patience::Try, &recovered)[2..], [&[C::List], &left[..]].concat());
+    assert_eq!(commands(Patience::Try, &recovered)[2..], [&[C::Alone(A::List)], &left[..]].concat());
 }
 
 #[test]
 fn trying_lists_where_waiting_would_watch_the_number_before() {
     let counted = [E::Begin(Look::Count), entered(Sight::Count(3))];
-    assert_eq!(run(Patience::Wait, &counted).1, Some(C::WatchPredecessor(NEXT_LOWER)));
-    assert_eq!(run(Patience::Try, &counted).1, Some(C::List));
+    assert_eq!(run(Patience::Wait, &counted).1, Some(C::Alone(A::WatchPredecessor(NEXT_LOWER, OWN))));
+    assert_eq!(run(Patience::Try, &counted).1, Some(C::Alone(A::List)));
 }
 
 /// The other one holds the lock, and its node is often gone before a watch arrives.
@@ -54,7 +60,7 @@ fn trying_lists_where_waiting_would_watch_the_number_before() {
 fn the_second_of_two_lists() {
     for patience in [Patience::Wait, Patience::Try] {
         let counted = [E::Begin(Look::Count), entered(Sight::Count(2))];
-        assert_eq!(run(patience, &counted).1, Some(C::List));
+        assert_eq!(run(patience, &counted).1, Some(C::Alone(A::List)));
     }
 }
 
@@ -63,37 +69,42 @@ fn the_second_of_two_lists() {
 fn a_lost_watch_is_set_again_without_a_listing() {
     let waiting = [E::Begin(Look::Count), entered(Sight::Count(3)), E::PredecessorWatched(true)];
     let again = [E::WatchLost, E::Unanswered, E::PredecessorWatched(true), E::WatchLost];
-    let watch = C::WatchPredecessor(NEXT_LOWER);
+    let watch = C::Alone(A::WatchPredecessor(NEXT_LOWER, OWN));
     assert_eq!(
         commands(Patience::Wait, &[&waiting[..], &again].concat())[1..],
         [watch.clone(), watch.clone(), watch.clone(), watch]
     );
     let gone = [&waiting[..], &[E::WatchLost, E::PredecessorWatched(false)]].concat();
-    assert_eq!(run(Patience::Wait, &gone).1, Some(C::List));
+    assert_eq!(run(Patience::Wait, &gone).1, Some(C::Alone(A::List)));
     // It may have vanished while nobody watched it.
-    assert_eq!(run(Patience::Wait, &[&gone[..], &[E::Listed(alone())]].concat()).1, Some(C::Delay));
+    assert_eq!(run(Patience::Wait, &[&gone[..], &[E::Listed(alone())]].concat()).1, Some(C::Alone(A::Delay)));
 }
 
 #[test]
 fn a_holder_sets_a_lost_watch_again() {
-    let guarded =
-        [E::Begin(Look::List), entered(Sight::Count(1)), E::Confirmed, E::Settled, E::OwnWatched(true)];
+    let guarded = [
+        E::Begin(Look::List),
+        entered(Sight::Count(1)),
+        E::Confirmed(Term::FIRST),
+        E::Settled,
+        E::OwnWatched(true),
+    ];
     let deleted = [&guarded[..], &[E::WatchLost, E::Unanswered, E::OwnWatched(false)]].concat();
-    let watch = C::WatchOwn(OWN.place);
+    let watch = C::Alone(A::WatchOwn(OWN));
     assert_eq!(commands(Patience::Wait, &deleted)[3..], [watch.clone(), watch.clone(), watch, C::Lose]);
 }
 
 #[test]
 fn a_try_that_was_counted_third_can_still_be_first() {
     let events = [E::Begin(Look::Count), entered(Sight::Count(3)), E::Listed(writers(&[7, 8, 9]))];
-    assert_eq!(run(Patience::Try, &events).1, Some(C::Confirm));
+    assert_eq!(run(Patience::Try, &events).1, Some(C::Together(T::Confirm)));
 }
 
 #[test]
 fn nobody_comes_before_number_zero() {
     let own = Own { place: Place::exclusive(0), czxid: 1 };
     let counted = [E::Begin(Look::Count), E::Entered { own, sight: Sight::Count(3) }];
-    assert_eq!(run(Patience::Wait, &counted).1, Some(C::List));
+    assert_eq!(run(Patience::Wait, &counted).1, Some(C::Alone(A::List)));
 }
 
 #[test]
@@ -113,7 +124,7 @@ fn the_last_numbers_are_not_used() {
                 vec![E::Begin(Look::List), E::Unanswered, E::Recovered(Some(own)), E::Deleted],
             ] {
                 let commands = commands(patience, &events);
-                let left = [C::Delete(own.place), C::End(End::Exhausted(own.place.sequence))];
+                let left = [C::Alone(A::Delete(own)), C::End(End::Exhausted(own.place.sequence))];
                 assert_eq!(commands.ends_with(&left), refused, "{number}: {commands:?}");
             }
         }
@@ -127,10 +138,10 @@ fn children_that_are_no_contenders_are_passed_over() {
         .to_vec();
     foreign.extend(alone());
     let seen = [E::Begin(Look::List), entered(Sight::Children(foreign.clone()))];
-    assert_eq!(run(Patience::Wait, &seen).1, Some(C::Confirm));
+    assert_eq!(run(Patience::Wait, &seen).1, Some(C::Together(T::Confirm)));
     foreign.push(LOWEST.name());
     let listed = [E::Begin(Look::List), entered(Sight::Nothing), E::Listed(foreign)];
-    assert_eq!(run(Patience::Wait, &listed).1, Some(C::WatchPredecessor(LOWEST)));
+    assert_eq!(run(Patience::Wait, &listed).1, Some(C::Alone(A::WatchPredecessor(LOWEST, OWN))));
 }
 
 #[test]
@@ -143,24 +154,27 @@ fn a_directory_that_is_reaped_again_is_created_again() {
         E::DirectoryReady,
         entered(Sight::Count(1)),
     ];
-    let (mkdir, enter) = (C::CreateDirectory, C::Enter(Look::Count));
+    let (mkdir, enter) = (C::Together(T::CreateDirectory), C::Together(T::Enter(Look::Count)));
     assert_eq!(
         commands(Patience::Wait, &events),
-        [enter.clone(), mkdir.clone(), enter.clone(), mkdir, enter, C::Confirm],
+        [enter.clone(), mkdir.clone(), enter.clone(), mkdir, enter, C::Together(T::Confirm)],
     );
 }
 
 #[test]
 fn a_lost_lock_is_left_by_whoever_finds_the_node_still_there() {
-    let lost = [E::Begin(Look::List), entered(Sight::Count(1)), E::Confirmed, E::Settled];
+    let lost = [E::Begin(Look::List), entered(Sight::Count(1)), E::Confirmed(Term::FIRST), E::Settled];
     let lost = [&lost[..], &[E::OwnWatched(true), E::OwnTouched, E::GiveUp]].concat();
     let written = [&lost[..], &[E::Recovered(Some(OWN)), E::Deleted]].concat();
     assert_eq!(
         commands(Patience::Wait, &written)[4..],
-        [C::Lose, C::Recover, C::Delete(OWN.place), C::End(End::NodeDeleted)],
+        [C::Lose, C::Alone(A::Recover(OWN)), C::Alone(A::Delete(OWN)), C::End(End::NodeDeleted)],
     );
     let deleted = [&lost[..], &[E::Recovered(None)]].concat();
-    assert_eq!(commands(Patience::Wait, &deleted)[4..], [C::Lose, C::Recover, C::End(End::NodeDeleted)]);
+    assert_eq!(
+        commands(Patience::Wait, &deleted)[4..],
+        [C::Lose, C::Alone(A::Recover(OWN)), C::End(End::NodeDeleted)]
+    );
 }
 
 #[test]
@@ -175,7 +189,12 @@ fn a_refusal_in_the_queue_is_told_once_the_node_is_gone() {
     ];
     assert_eq!(
         commands(Patience::Wait, &events)[2..],
-        [C::Delete(OWN.place), C::Recover, C::Delete(OWN.place), C::End(End::Refused(REFUSAL))],
+        [
+            C::Alone(A::Delete(OWN)),
+            C::Alone(A::Recover(OWN)),
+            C::Alone(A::Delete(OWN)),
+            C::End(End::Refused(REFUSAL))
+        ],
     );
 }
 
@@ -183,8 +202,8 @@ fn a_refusal_in_the_queue_is_told_once_the_node_is_gone() {
 /// finds the lock busy.
 #[test]
 fn only_who_waits_with_a_delay_is_delayed() {
-    let confirms = (Confirming(OWN), Some(C::Confirm));
-    let is_busy = (Leaving(OWN, End::Busy), Some(C::Delete(OWN.place)));
+    let confirms = (Confirming(OWN), Some(C::Together(T::Confirm)));
+    let is_busy = (Leaving(OWN, End::Busy), Some(C::Alone(A::Delete(OWN))));
     for (patience, takeover, expected) in [
         (Patience::Wait, Takeover::AtOnce, &confirms),
         (Patience::Try, Takeover::AtOnce, &confirms),
@@ -196,7 +215,7 @@ fn only_who_waits_with_a_delay_is_delayed() {
                 let (mut delayed, _) = run(Patience::Wait, &path);
                 let mut machine = Machine::new(patience, takeover, New);
                 machine.state = state.clone();
-                if delayed.handle(event.clone()) == Some(C::Delay) {
+                if delayed.handle(event.clone()) == Some(C::Alone(A::Delay)) {
                     delays += 1;
                     let command = machine.handle(event.clone());
                     assert_eq!(&(machine.state, command), expected, "{state:?} on {event:?}");
@@ -211,7 +230,7 @@ fn only_who_waits_with_a_delay_is_delayed() {
 /// grant them at once.
 #[test]
 fn trying_does_not_take_a_lock_from_which_a_holder_may_have_vanished() {
-    let busy = [C::Delete(OWN.place), C::End(End::Busy)];
+    let busy = [C::Alone(A::Delete(OWN)), C::End(End::Busy)];
     let begin = || E::Begin(Look::Count);
     for before in [
         vec![begin(), E::Unanswered, E::Recovered(Some(OWN))],
@@ -221,7 +240,7 @@ fn trying_does_not_take_a_lock_from_which_a_holder_may_have_vanished() {
         let free = after(&before, &[E::Listed(alone()), E::Deleted]);
         assert_eq!(commands(Patience::Try, &free)[before.len()..], busy, "{before:?}");
         let confirmed = commands_with(Takeover::AtOnce, Patience::Try, &free);
-        assert_eq!(confirmed[before.len()..], [C::Confirm], "{before:?}");
+        assert_eq!(confirmed[before.len()..], [C::Together(T::Confirm)], "{before:?}");
     }
     // It had its place in the session that ended.
     let mut machine = Machine::new(Patience::Try, Takeover::Delayed, Queued);
@@ -235,15 +254,21 @@ fn a_release_is_no_reason_for_a_delay_whoever_vanished_before() {
     let queued = [E::Begin(Look::List), entered(Sight::Children(behind())), E::PredecessorWatched(true)];
     let skipped = [E::PredecessorDeleted, E::Listed(behind()), E::PredecessorWatched(true)];
     let released = [&queued[..], &skipped, &[E::PredecessorReleased]].concat();
-    assert_eq!(run(Patience::Wait, &released).1, Some(C::Confirm));
+    assert_eq!(run(Patience::Wait, &released).1, Some(C::Together(T::Confirm)));
 }
 
 #[test]
 fn whoever_vanished_before_we_had_anybody_to_wait_for_is_no_reason_for_a_delay() {
     let gone = [E::Begin(Look::Count), entered(Sight::Count(3)), E::PredecessorWatched(false)];
-    assert_eq!(run(Patience::Wait, &[&gone[..], &[E::Listed(alone())]].concat()).1, Some(C::Confirm));
+    assert_eq!(
+        run(Patience::Wait, &[&gone[..], &[E::Listed(alone())]].concat()).1,
+        Some(C::Together(T::Confirm))
+    );
     let unseen = [&gone[..2], &[E::Unanswered, E::PredecessorWatched(false)]].concat();
-    assert_eq!(run(Patience::Wait, &[&unseen[..], &[E::Listed(alone())]].concat()).1, Some(C::Delay));
+    assert_eq!(
+        run(Patience::Wait, &[&unseen[..], &[E::Listed(alone())]].concat()).1,
+        Some(C::Alone(A::Delay))
+    );
 }
 
 /// It had its place in the session that ended, and somebody may have vanished since.
@@ -252,13 +277,13 @@ fn whoever_comes_again_is_delayed_though_it_finds_nobody() {
     for sight in [Sight::Count(1), Sight::Children(alone())] {
         let mut machine = Machine::new(Patience::Wait, Takeover::Delayed, Queued);
         machine.handle(E::Begin(Look::Count));
-        assert_eq!(machine.handle(entered(sight)), Some(C::Delay));
+        assert_eq!(machine.handle(entered(sight)), Some(C::Alone(A::Delay)));
     }
     let mut machine = Machine::new(Patience::Wait, Takeover::Delayed, Queued);
     for event in [E::Begin(Look::Count), entered(Sight::Count(3)), E::PredecessorWatched(true)] {
         machine.handle(event);
     }
-    assert_eq!(machine.handle(E::PredecessorReleased), Some(C::Confirm));
+    assert_eq!(machine.handle(E::PredecessorReleased), Some(C::Together(T::Confirm)));
 }
 
 /// A reader (0) holds the lock. A writer (1), a reader (2) and a writer (3) wait, and the first of these writers gives up.
@@ -275,18 +300,18 @@ fn a_writer_between_readers_has_given_up() -> [Machine; 4] {
     for index in 0..places.len() {
         let own = Own { place: places[index], czxid: 70 };
         let sight = Sight::Children(names(&places[..=index]));
-        let behind = index.checked_sub(1).map(|before| C::WatchPredecessor(places[before]));
+        let behind = index.checked_sub(1).map(|before| C::Alone(A::WatchPredecessor(places[before], own)));
         let entered = tell(index, &[E::Begin(Look::List), E::Entered { own, sight }]);
-        assert_eq!(entered, behind.or(Some(C::Confirm)));
+        assert_eq!(entered, behind.or(Some(C::Together(T::Confirm))));
         if index > 0 {
             assert_eq!(tell(index, &[E::PredecessorWatched(true)]), None);
         }
     }
     let own = |index: usize| Own { place: places[index], czxid: 70 };
-    assert_eq!(tell(0, &[E::Confirmed]), Some(C::Grant(own(0))));
-    assert_eq!(tell(1, &[E::GiveUp]), Some(C::Delete(places[1])));
-    assert_eq!(tell(2, &[E::PredecessorDeleted]), Some(C::Delay));
-    assert_eq!(tell(2, &[E::Delayed, E::Confirmed]), Some(C::Grant(own(2))));
+    assert_eq!(tell(0, &[E::Confirmed(Term::FIRST)]), Some(C::Grant(own(0), Term::FIRST)));
+    assert_eq!(tell(1, &[E::GiveUp]), Some(C::Alone(A::Delete(own(1)))));
+    assert_eq!(tell(2, &[E::PredecessorDeleted]), Some(C::Alone(A::Delay)));
+    assert_eq!(tell(2, &[E::Delayed, E::Confirmed(Term::FIRST)]), Some(C::Grant(own(2), Term::FIRST)));
     machines
 }
 
@@ -294,9 +319,9 @@ fn a_writer_between_readers_has_given_up() -> [Machine; 4] {
 #[test]
 fn a_reader_that_vanished_in_front_of_a_writer_that_gave_up_delays_the_next_writer() {
     let [.., mut writer] = a_writer_between_readers_has_given_up();
-    assert_eq!(writer.handle(E::PredecessorReleased), Some(C::List));
-    assert_eq!(writer.handle(E::Listed(names(&[Place::exclusive(3)]))), Some(C::Delay));
-    assert_eq!(writer.handle(E::Delayed), Some(C::Confirm));
+    assert_eq!(writer.handle(E::PredecessorReleased), Some(C::Alone(A::List)));
+    assert_eq!(writer.handle(E::Listed(names(&[Place::exclusive(3)]))), Some(C::Alone(A::Delay)));
+    assert_eq!(writer.handle(E::Delayed), Some(C::Together(T::Confirm)));
 }
 
 /// The writer has watched both readers release the lock, so nothing is in flight.
@@ -304,8 +329,9 @@ fn a_reader_that_vanished_in_front_of_a_writer_that_gave_up_delays_the_next_writ
 fn readers_on_both_sides_of_a_writer_that_gave_up_delay_nobody_if_they_release() {
     let [.., mut writer] = a_writer_between_readers_has_given_up();
     let (first, own) = (Place::shared(0), Place::exclusive(3));
-    assert_eq!(writer.handle(E::PredecessorReleased), Some(C::List));
-    assert_eq!(writer.handle(E::Listed(names(&[first, own]))), watch_for(first));
+    assert_eq!(writer.handle(E::PredecessorReleased), Some(C::Alone(A::List)));
+    let own_node = Own { place: own, czxid: 70 };
+    assert_eq!(writer.handle(E::Listed(names(&[first, own]))), watched_by(own_node, first));
     assert_eq!(writer.handle(E::PredecessorWatched(true)), None);
-    assert_eq!(writer.handle(E::PredecessorReleased), Some(C::Confirm));
+    assert_eq!(writer.handle(E::PredecessorReleased), Some(C::Together(T::Confirm)));
 }

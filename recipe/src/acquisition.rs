@@ -1,0 +1,476 @@
+//! One acquisition: its [group](Group), and what it knows of its nodes, its connections and its requests.
+//!
+//! The executor says what it heard and how the session stands at that instant. It performs each command, and decides
+//! nothing.
+//!
+//! ```text
+//!   caller  --- Begin, Release, .. -->  +-------------+  --- All, One ------------->  requests
+//!   replies --- Reply, Lost, .. ----->  | Acquisition |  --- ExpectLate, EndSession -> session
+//!   watches --- Watch -------------->   |   (Group)   |  --- Grant, Lose, End ----->  caller
+//!   session --- Present ------------>   +-------------+
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. The group is told `Confirmed` only with a term: the lease is valid at that instant. And a server has shown each of our
+//!    nodes: to the reply that is taken in, or on the connection that is present.
+//! 2. A request names a node of ours without a look at it only on the connection on which a server last showed us that node.
+//!    On a later one, somebody may have deleted it, and another contender may have its name.
+//! 3. News that somebody else has touched one of our nodes make us doubt all: a common ancestor of the queues may be gone.
+//! 4. A create that was not answered, and whose node was not found, may still take effect. The session is told before the
+//!    next create, and at the end. It is not told before, because another search may still find the node.
+//! 5. Once the session is over, no request follows.
+
+use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
+
+use crate::command::{Alone, End, Together};
+use crate::contender::{Own, Place};
+use crate::event::{Event, Look, Refusal, Sight};
+use crate::group::{Group, Input as Heard, Output};
+use crate::lease::{Present, SessionEnd, Term};
+use crate::machine::{Arrival, Machine, Patience, Takeover};
+use crate::tries::Tries;
+
+/// The contenders of one acquisition, and what they have seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquisition {
+    group: Group,
+    members: Vec<Member>,
+    arrival: Arrival,
+    /// The tries of the requests for all.
+    tries: Tries,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Member {
+    takeover: Takeover,
+    /// The connection on which our node was last seen. Nothing if that is too long ago, or if the node may be touched.
+    seen: Option<u64>,
+    /// Whether the last create may still take effect, though its node was not found.
+    may_come_late: bool,
+    tries: Tries,
+}
+
+/// One input of an acquisition. A reply belongs to the last request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The caller wants the locks. The contenders look at their queues in this way.
+    Begin(Look),
+    /// The holder has held the locks for a while.
+    Settled,
+    /// The holder releases the locks.
+    Release,
+    /// The caller no longer waits for the locks, or has dropped its guard.
+    GiveUp,
+    /// The caller has dropped a guard that was lost.
+    Forfeit,
+    /// The caller gave up before `Enter` or `CreateDirectories` was sent. Nobody sends it any more.
+    Withheld,
+    /// The reply to a request, on this connection.
+    Reply(Heard, u64),
+    /// Reply to `ConfirmNodes`, on this connection: our nodes exist.
+    NodesConfirmed(u64),
+    /// Reply to `ConfirmLease`: a quorum has answered.
+    LeaseConfirmed,
+    /// The connection was lost before the reply to the last request: of this member, or else for all.
+    Lost(Option<usize>),
+    /// What this member's watch shows.
+    Watch(usize, Event),
+    /// Reply to this member's `Delay`: the takeover delay is over.
+    Delayed(usize),
+    /// The session is over, and its nodes go with it.
+    SessionOver(SessionEnd),
+}
+
+/// One output of an acquisition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Send a request for all members, after the pause that these tries call for. It takes the place of every earlier
+    /// request.
+    All(Joint, Tries),
+    /// As `All`, for this member. It takes the place of the member's earlier request, and of one for all.
+    One(usize, Single, Tries),
+    /// Look out for this member's node: the last create may still take effect.
+    ExpectLate(usize),
+    /// End the session, because nobody can tell which node is this member's. The node goes with it.
+    EndSession(usize, Refusal),
+    /// The locks are held: give the guard to the caller. No reply to an earlier request counts any more.
+    Grant(Vec<Own>, Term),
+    /// The guard is lost: tell the holder, and then give up.
+    Lose,
+    /// The acquisition has ended, as this member did.
+    End(usize, End),
+}
+
+/// A request for all members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Joint {
+    /// Create our nodes and look at the queues, in one round trip.
+    Enter(Look),
+    /// Create the locks' directories, with their ancestors.
+    CreateDirectories,
+    /// Ask a quorum anything.
+    ConfirmLease,
+    /// Ask a quorum whether these nodes exist.
+    ConfirmNodes(Vec<Own>),
+    /// Write to these nodes and delete them, in one transaction.
+    Release(Vec<Own>, Certainty),
+}
+
+/// A request of one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Single {
+    /// Find our node, if the last create has made it.
+    Find(Search),
+    /// Find out whether this node of ours exists.
+    Recover(Own),
+    /// List the directory's children.
+    List,
+    /// Watch the predecessor's node, for its end. The second node is ours.
+    WatchPredecessor(Place, Own),
+    /// Wait for the takeover delay.
+    Delay,
+    /// Watch our own node.
+    WatchOwn(Own),
+    /// Write to our own node and delete it, in one transaction.
+    Release(Own, Certainty),
+    /// Delete our own node.
+    Delete(Own, Certainty),
+}
+
+/// How sure we are that the nodes of our nodes' names are ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// Our nodes were seen on the present connection, which has this number. The request must go out on no other one.
+    Seen(u64),
+    /// Look at the nodes first.
+    Unsure,
+}
+
+/// Which search shows a lost create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// One that begins from now on: the create was sent on this very connection.
+    After,
+    /// Any on this connection, also one under way: the create was sent on an earlier connection.
+    Present,
+}
+
+impl Acquisition {
+    /// Makes the contenders of one acquisition, which have not begun: one for each of these.
+    pub fn new(
+        patience: Patience,
+        arrival: Arrival,
+        takeovers: impl IntoIterator<Item = Takeover, IntoIter: Clone>,
+    ) -> Self {
+        let takeovers = takeovers.into_iter();
+        let machines = takeovers.clone().map(|takeover| Machine::new(patience, takeover, arrival));
+        let group = Group::new(machines);
+        Self { group, members: takeovers.map(Member::new).collect(), arrival, tries: Tries::default() }
+    }
+
+    /// Makes a contender that needs no queue: a transaction on this connection has created its node, and that alone has
+    /// granted it. It asks for confirmation once it begins.
+    pub fn of_admitted(own: Own, connection: Option<u64>) -> Self {
+        let member = Member { seen: connection, ..Member::new(Takeover::AtOnce) };
+        let group = Group::new([Machine::of_admitted(own)]);
+        Self { group, members: [member].into(), arrival: Arrival::New, tries: Tries::default() }
+    }
+
+    /// Returns a member's own node, once it is known and until it is gone.
+    pub fn own(&self, member: usize) -> Option<Own> {
+        self.group.own(member)
+    }
+
+    /// Returns true once there is nothing more to do.
+    pub fn is_ended(&self) -> bool {
+        self.group.is_ended()
+    }
+
+    /// Returns whether a predecessor may have vanished since the caller came: a contender had one, or was without an
+    /// answer.
+    pub fn arrival(&self) -> Arrival {
+        self.arrival
+    }
+
+    /// Returns the connection on which each of our nodes was last seen, if that is known.
+    pub fn seen(&self) -> Option<u64> {
+        self.sights().min().flatten()
+    }
+
+    /// As [`seen`](Self::seen), of each member.
+    pub fn sights(&self) -> impl Iterator<Item = Option<u64>> {
+        self.members.iter().map(|member| member.seen)
+    }
+
+    /// Takes in that our nodes were seen on this connection. The news may come late, so an earlier connection changes
+    /// nothing.
+    pub fn saw(&mut self, connection: u64) {
+        self.members.iter_mut().for_each(|member| member.saw(connection));
+    }
+
+    /// Forgets where our nodes were seen: the nodes of their names may be other ones.
+    pub fn forget(&mut self) {
+        self.members.iter_mut().for_each(|member| member.seen = None);
+    }
+
+    /// Returns whether the nodes of our nodes' names are certainly ours while this connection is the present one.
+    pub fn certainty(&self, connection: Option<u64>) -> Certainty {
+        certainty(self.seen(), connection)
+    }
+
+    /// Takes in one input while the session stands like this, and returns the commands that follow from it.
+    pub fn handle(&mut self, input: Input, present: Present) -> Vec<Command> {
+        let search = if let Input::Lost(_) = input { Search::Present } else { Search::After };
+        let mut commands = Vec::new();
+        let heard = self.hear(input, present);
+        self.take_in(heard, search, present, &mut commands);
+        commands
+    }
+
+    /// Returns what an input means for the group.
+    fn hear(&mut self, input: Input, present: Present) -> Heard {
+        let over = input.session_end();
+        let heard = match input {
+            Input::Begin(look) => Heard::All(Event::Begin(look)),
+            Input::Settled => Heard::All(Event::Settled),
+            Input::Release => Heard::All(Event::Release),
+            Input::GiveUp => Heard::All(Event::GiveUp),
+            Input::Forfeit => Heard::All(Event::Forfeit),
+            Input::Withheld => Heard::All(Event::Withheld),
+            Input::Reply(Heard::Entered(nodes), connection) => {
+                self.saw(connection);
+                // The reply has waited for its caller, and the connection is lost. A predecessor may have vanished since.
+                let is_late = present.connection != Some(connection);
+                let unseen = |(own, sight)| (own, if is_late { Sight::Nothing } else { sight });
+                Heard::Entered(nodes.into_iter().map(unseen).collect())
+            }
+            Input::Reply(reply, connection) => {
+                if let Heard::One(member, Event::OwnWatched(true)) = reply {
+                    self.members.get_mut(member).into_iter().for_each(|member| member.saw(connection));
+                }
+                reply
+            }
+            Input::NodesConfirmed(connection) => {
+                self.saw(connection);
+                self.confirmed(present)
+            }
+            // Meanwhile another connection may have come, on which our nodes were not seen.
+            Input::LeaseConfirmed if self.certainty(present.connection) == Certainty::Unsure => {
+                Heard::All(Event::Unanswered)
+            }
+            Input::LeaseConfirmed => self.confirmed(present),
+            Input::Lost(None) => Heard::All(Event::Unanswered),
+            Input::Lost(Some(member)) => Heard::One(member, Event::Unanswered),
+            Input::Watch(member, event) => Heard::One(member, event),
+            Input::Delayed(member) => Heard::One(member, Event::Delayed),
+            Input::SessionOver(end) => Heard::All(Event::SessionOver(end)),
+        };
+        // No answer comes any more in a session that is over, however often the contenders ask.
+        let in_vain = matches!(
+            heard,
+            Heard::All(Event::Unanswered) | Heard::One(_, Event::Unanswered | Event::WatchLost)
+        );
+        match over.or(present.end().filter(|_| in_vain)) {
+            Some(end) => Heard::All(Event::SessionOver(end)),
+            None => heard,
+        }
+    }
+
+    /// A quorum has answered. If the lease is not valid all the same, it has to be asked again.
+    fn confirmed(&mut self, present: Present) -> Heard {
+        Heard::All(match present.term {
+            Ok(term) => Event::Confirmed(term),
+            Err(_) => {
+                self.tries.steady();
+                Event::Unanswered
+            }
+        })
+    }
+
+    /// Gives the group what was heard, and adds the commands that follow.
+    fn take_in(&mut self, heard: Heard, search: Search, present: Present, commands: &mut Vec<Command>) {
+        self.note(&heard);
+        let is_ours = matches!(
+            heard,
+            Heard::All(Event::Released(true) | Event::SessionOver(_))
+                | Heard::One(_, Event::Released(true) | Event::Deleted)
+        );
+        // If another member finds its node, this one may have been deleted.
+        let is_missing = matches!(heard, Heard::One(_, Event::Recovered(None)));
+        let before = self.group.nodes().count();
+        let outputs = self.group.handle(heard);
+        let is_gone = !is_ours && self.group.nodes().count() < before;
+        if is_missing || is_gone || outputs.contains(&Output::Lose) {
+            self.forget();
+        }
+        for output in outputs {
+            self.command(output, search, present, commands);
+        }
+    }
+
+    /// Takes in what an event shows, before the group hears of it.
+    fn note(&mut self, heard: &Heard) {
+        let event = match heard {
+            Heard::Entered(_) => {
+                self.tries.answered();
+                return self.members.iter_mut().for_each(|member| member.tries.answered());
+            }
+            Heard::All(event) | Heard::Failed(_, event) => {
+                count(&mut self.tries, event);
+                event
+            }
+            Heard::One(index, event) => {
+                let Some(member) = self.members.get_mut(*index) else { return };
+                count(&mut member.tries, event);
+                match event {
+                    Event::Recovered(found) => {
+                        member.may_come_late = found.is_none() && self.group.own(*index).is_none();
+                    }
+                    Event::OwnTouched => member.seen = None,
+                    // A waiter does not watch its own node. If an operator has deleted that node meanwhile, the same release
+                    // also grants the lock to the waiter's successor. So a waiter with a takeover delay asks a quorum for its
+                    // node.
+                    Event::PredecessorReleased if member.takeover == Takeover::Delayed => member.seen = None,
+                    _ => {}
+                }
+                event
+            }
+        };
+        if let Event::PredecessorWatched(_) | Event::Recovered(_) | Event::Unanswered | Event::WatchLost =
+            event
+        {
+            self.arrival = Arrival::Queued;
+        }
+    }
+
+    /// Adds the command that an output of the group means.
+    fn command(&mut self, output: Output, search: Search, present: Present, commands: &mut Vec<Command>) {
+        let joint = match output {
+            Output::All(Together::Enter(look)) => {
+                self.expect_late(commands);
+                Joint::Enter(look)
+            }
+            Output::All(Together::CreateDirectory) => Joint::CreateDirectories,
+            // The locks are granted at once if the lease is valid for some time and our nodes are certain. Otherwise a
+            // quorum is asked first: about the lease, or about our nodes, too.
+            Output::All(Together::Confirm) => match (self.certainty(present.connection), present.term) {
+                (Certainty::Seen(_), Ok(term)) if present.is_ample => {
+                    let confirmed = Heard::All(Event::Confirmed(term));
+                    return self.take_in(confirmed, search, present, commands);
+                }
+                (Certainty::Seen(_), _) => Joint::ConfirmLease,
+                (Certainty::Unsure, _) => Joint::ConfirmNodes(self.group.nodes().collect()),
+            },
+            Output::ReleaseAll(nodes) => Joint::Release(nodes, self.certainty(present.connection)),
+            Output::One(index, request) => {
+                let Some(member) = self.members.get_mut(index) else { return };
+                let request = member.request(request, search, present.connection);
+                return commands.push(Command::One(index, request, member.tries));
+            }
+            Output::Grant(nodes, term) => return commands.push(Command::Grant(nodes, term)),
+            Output::Lose => return commands.push(Command::Lose),
+            Output::EndSession(member, refusal) => {
+                // Another contender may have given the session up by now.
+                let end = present.end().unwrap_or_else(|| {
+                    commands.push(Command::EndSession(member, refusal));
+                    SessionEnd::Closed
+                });
+                return self.take_in(Heard::All(Event::SessionOver(end)), search, present, commands);
+            }
+            Output::End(member, end) => {
+                self.expect_late(commands);
+                return commands.push(Command::End(member, end));
+            }
+        };
+        commands.push(Command::All(joint, self.tries));
+    }
+
+    /// Gives up the nodes that were searched for in vain.
+    fn expect_late(&mut self, commands: &mut Vec<Command>) {
+        let members = self.members.iter_mut().enumerate();
+        let late = members.filter_map(|(index, member)| {
+            core::mem::take(&mut member.may_come_late).then_some(Command::ExpectLate(index))
+        });
+        commands.extend(late);
+    }
+}
+
+/// For models. The arrival and the tries change no decision. Of the sights it only matters which are of the present
+/// connection, so a model adds that.
+impl Hash for Acquisition {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.group.hash(state);
+        self.members.iter().for_each(|member| member.may_come_late.hash(state));
+    }
+}
+
+impl Member {
+    fn new(takeover: Takeover) -> Self {
+        Self { takeover, seen: None, may_come_late: false, tries: Tries::default() }
+    }
+
+    fn saw(&mut self, connection: u64) {
+        self.seen = self.seen.max(Some(connection));
+    }
+
+    fn request(&mut self, request: Alone, search: Search, present: Option<u64>) -> Single {
+        match request {
+            Alone::Find => Single::Find(search),
+            Alone::Recover(own) => Single::Recover(own),
+            Alone::List => Single::List,
+            Alone::WatchPredecessor(predecessor, own) => Single::WatchPredecessor(predecessor, own),
+            Alone::Delay => {
+                // After the delay, an earlier look at our node is too old.
+                self.seen = None;
+                Single::Delay
+            }
+            Alone::WatchOwn(own) => Single::WatchOwn(own),
+            Alone::Release(own) => Single::Release(own, certainty(self.seen, present)),
+            Alone::Delete(own) => Single::Delete(own, certainty(self.seen, present)),
+        }
+    }
+}
+
+impl Input {
+    /// Returns how the session has ended, if this says so.
+    pub fn session_end(&self) -> Option<SessionEnd> {
+        match self {
+            Self::SessionOver(end)
+            | Self::Reply(Heard::All(Event::SessionOver(end)) | Heard::One(_, Event::SessionOver(end)), _)
+            | Self::Watch(_, Event::SessionOver(end)) => Some(*end),
+            _ => None,
+        }
+    }
+}
+
+impl Certainty {
+    /// Returns the one connection on which a request that names our nodes may go out, if there is only one.
+    pub fn connection(self) -> Option<u64> {
+        match self {
+            Self::Seen(connection) => Some(connection),
+            Self::Unsure => None,
+        }
+    }
+}
+
+fn certainty(seen: Option<u64>, present: Option<u64>) -> Certainty {
+    match present {
+        Some(connection) if seen == present => Certainty::Seen(connection),
+        _ => Certainty::Unsure,
+    }
+}
+
+/// Counts an event that answers a request, or says that none did.
+fn count(tries: &mut Tries, event: &Event) {
+    match event {
+        Event::Unanswered => tries.failed(),
+        // Whether or not our node was found, a request was lost. If the next one is lost, too, something is wrong.
+        Event::Recovered(_) | Event::GiveUp => {}
+        _ => tries.answered(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,489 @@
+//! Exact commands: what an acquisition makes of what it hears, of connections and of the lease.
+
+use alloc::string::ToString;
+use alloc::vec;
+
+use super::*;
+use crate::event::Event as E;
+use crate::lease::Lapse;
+
+const TERM: Term = Term::FIRST;
+/// The present connection.
+const NOW: u64 = 3;
+/// The connection before.
+const BEFORE: u64 = 2;
+const REFUSAL: Refusal = Refusal::NotAuthorized;
+const SEEN: Certainty = Certainty::Seen(NOW);
+const END: SessionEnd = SessionEnd::Expired;
+
+const FIRST: Own = Own { place: Place::exclusive(6), czxid: 70 };
+const SECOND: Own = Own { place: Place::exclusive(5), czxid: 70 };
+const AHEAD: Place = Place::exclusive(4);
+
+const PRESENT: Present = Present { connection: Some(NOW), term: Ok(TERM), is_ample: true };
+/// The lease lapses soon, and no quorum has confirmed it.
+const SHORT: Present = Present { is_ample: false, ..PRESENT };
+const LAPSED: Present = Present { term: Err(Lapse::Unconfirmed), ..SHORT };
+const DOWN: Present = Present { connection: None, ..PRESENT };
+const OVER: Present = Present { connection: None, term: Err(Lapse::Ended(END)), is_ample: false };
+
+fn acquisition<const N: usize>(takeovers: [Takeover; N]) -> Acquisition {
+    Acquisition::new(Patience::Wait, Arrival::New, takeovers)
+}
+
+fn one() -> Acquisition {
+    acquisition([Takeover::AtOnce])
+}
+
+fn two() -> Acquisition {
+    acquisition([Takeover::AtOnce; 2])
+}
+
+/// The acquisition after these inputs, while the session stands like this.
+fn after_at(present: Present, mut acquisition: Acquisition, inputs: Vec<Input>) -> Acquisition {
+    inputs.into_iter().for_each(|input| drop(acquisition.handle(input, present)));
+    acquisition
+}
+
+fn after(acquisition: Acquisition, inputs: Vec<Input>) -> Acquisition {
+    after_at(PRESENT, acquisition, inputs)
+}
+
+fn begin() -> Input {
+    Input::Begin(Look::List)
+}
+
+fn reply(heard: Heard) -> Input {
+    Input::Reply(heard, NOW)
+}
+
+fn reply_to(member: usize, event: Event) -> Input {
+    reply(Heard::One(member, event))
+}
+
+fn entered(nodes: &[(Own, Sight)]) -> Input {
+    reply(Heard::Entered(nodes.to_vec()))
+}
+
+fn alone(own: Own) -> (Own, Sight) {
+    (own, Sight::Children(vec![own.place.name()]))
+}
+
+fn behind(own: Own) -> (Own, Sight) {
+    (own, Sight::Children(vec![AHEAD.name(), own.place.name()]))
+}
+
+fn all(joint: Joint) -> Command {
+    Command::All(joint, Tries::default())
+}
+
+fn single(member: usize, single: Single) -> Command {
+    Command::One(member, single, Tries::default())
+}
+
+/// These tries after so many requests that were not answered.
+fn tries(failed: u32) -> Tries {
+    let mut tries = Tries::default();
+    (0..failed).for_each(|_| tries.failed());
+    tries
+}
+
+fn grant(nodes: &[Own]) -> Command {
+    Command::Grant(nodes.to_vec(), TERM)
+}
+
+/// `Enter` is out.
+fn entering() -> Acquisition {
+    after(one(), vec![begin()])
+}
+
+/// It watches its predecessor.
+fn waiting(takeover: Takeover) -> Acquisition {
+    let watched = reply_to(0, E::PredecessorWatched(true));
+    after(acquisition([takeover]), vec![begin(), entered(&[behind(SECOND)]), watched])
+}
+
+fn released() -> Input {
+    Input::Watch(0, E::PredecessorReleased)
+}
+
+/// It has been granted by its first look.
+fn held() -> Acquisition {
+    after(entering(), vec![entered(&[alone(FIRST)])])
+}
+
+/// As `held`, for two locks.
+fn both_held() -> Acquisition {
+    after(two(), vec![begin(), entered(&[alone(FIRST), alone(SECOND)])])
+}
+
+/// `Confirm` is out for all.
+fn confirming(present: Present) -> Acquisition {
+    after_at(present, entering(), vec![entered(&[alone(FIRST)])])
+}
+
+/// `Find` is out: the create was lost with its connection.
+fn searching(acquisition: Acquisition) -> Acquisition {
+    after(acquisition, vec![begin(), Input::Lost(None)])
+}
+
+#[test]
+fn nodes_that_were_just_created_under_an_ample_lease_are_granted_without_a_request() {
+    assert_eq!(one().handle(begin(), PRESENT), [all(Joint::Enter(Look::List))]);
+    assert_eq!(entering().handle(entered(&[alone(FIRST)]), PRESENT), [grant(&[FIRST])]);
+    assert_eq!(waiting(Takeover::AtOnce).handle(released(), PRESENT), [grant(&[SECOND])]);
+}
+
+#[test]
+fn a_lease_that_is_short_or_over_is_confirmed_first() {
+    for present in [SHORT, LAPSED] {
+        let mut acquisition = entering();
+        assert_eq!(acquisition.handle(entered(&[alone(FIRST)]), present), [all(Joint::ConfirmLease)]);
+        assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
+    }
+}
+
+/// A quorum has answered, and the lease is over all the same.
+#[test]
+fn a_lease_that_stays_over_is_asked_for_again_at_once_and_then_steadily() {
+    let mut acquisition = confirming(LAPSED);
+    let mut steady = Tries::default();
+    for _ in 0..4 {
+        steady.steady();
+        steady.failed();
+        let asks = [Command::All(Joint::ConfirmLease, steady)];
+        assert_eq!(acquisition.handle(Input::LeaseConfirmed, LAPSED), asks);
+    }
+    assert_eq!(
+        acquisition.handle(Input::NodesConfirmed(NOW), LAPSED),
+        [Command::All(Joint::ConfirmLease, steady)]
+    );
+    assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
+}
+
+#[test]
+fn nodes_that_were_not_seen_on_the_present_connection_are_asked_for() {
+    let later = Present { connection: Some(NOW + 1), ..PRESENT };
+    for present in [later, DOWN] {
+        let mut acquisition = waiting(Takeover::AtOnce);
+        assert_eq!(acquisition.handle(released(), present), [all(Joint::ConfirmNodes(vec![SECOND]))]);
+        // Nobody answers.
+        let again = [Command::All(Joint::ConfirmNodes(vec![SECOND]), tries(1))];
+        assert_eq!(acquisition.handle(Input::Lost(None), present), again);
+        assert_eq!(acquisition.seen(), Some(NOW));
+        assert_eq!(acquisition.handle(Input::NodesConfirmed(NOW + 1), present), [grant(&[SECOND])]);
+        assert_eq!(acquisition.seen(), Some(NOW + 1));
+    }
+}
+
+/// The answer has waited for its caller.
+#[test]
+fn a_lease_that_was_confirmed_on_an_earlier_connection_does_not_confirm_the_nodes() {
+    let later = Present { connection: Some(NOW + 1), ..PRESENT };
+    let asks = [Command::All(Joint::ConfirmNodes(vec![FIRST]), tries(1))];
+    assert_eq!(confirming(SHORT).handle(Input::LeaseConfirmed, later), asks);
+}
+
+#[test]
+fn a_look_that_has_waited_for_its_caller_shows_nothing() {
+    let mut acquisition = entering();
+    let entered = Input::Reply(Heard::Entered(vec![alone(FIRST)]), BEFORE);
+    assert_eq!(acquisition.handle(entered, PRESENT), [single(0, Single::List)]);
+    assert_eq!(acquisition.seen(), Some(BEFORE));
+    let first = reply_to(0, E::Listed(vec![FIRST.place.name()]));
+    assert_eq!(acquisition.handle(first, PRESENT), [all(Joint::ConfirmNodes(vec![FIRST]))]);
+}
+
+#[test]
+fn a_node_is_named_without_a_look_only_on_the_connection_on_which_it_was_seen() {
+    let release = |certainty| [all(Joint::Release(vec![FIRST], certainty))];
+    assert_eq!(held().handle(Input::Release, PRESENT), release(SEEN));
+    assert_eq!(held().handle(Input::Release, DOWN), release(Certainty::Unsure));
+    let later = Present { connection: Some(NOW + 1), ..PRESENT };
+    assert_eq!(held().handle(Input::Release, later), release(Certainty::Unsure));
+    // A holder that has set its watch again has seen its node again.
+    let mut guarded = after(held(), vec![Input::Settled, reply_to(0, E::OwnWatched(true))]);
+    assert_eq!(guarded.handle(Input::Watch(0, E::WatchLost), later), [single(0, Single::WatchOwn(FIRST))]);
+    let watched = Input::Reply(Heard::One(0, E::OwnWatched(true)), NOW + 1);
+    assert_eq!(guarded.handle(watched, later), []);
+    assert_eq!(guarded.handle(Input::Release, later), release(Certainty::Seen(NOW + 1)));
+
+    let delete = |certainty| [single(0, Single::Delete(SECOND, certainty))];
+    assert_eq!(waiting(Takeover::AtOnce).handle(Input::GiveUp, PRESENT), delete(SEEN));
+    assert_eq!(waiting(Takeover::AtOnce).handle(Input::GiveUp, DOWN), delete(Certainty::Unsure));
+}
+
+/// A late answer says nothing that a newer one has not said.
+#[test]
+fn an_earlier_sight_does_not_take_the_place_of_a_later_one() {
+    let mut acquisition = held();
+    acquisition.saw(BEFORE);
+    assert_eq!(acquisition.certainty(Some(NOW)), SEEN);
+    acquisition.saw(NOW + 1);
+    assert_eq!(acquisition.certainty(Some(NOW)), Certainty::Unsure);
+    acquisition.forget();
+    assert_eq!((acquisition.seen(), acquisition.certainty(None)), (None, Certainty::Unsure));
+}
+
+#[test]
+fn several_nodes_are_certain_if_each_is() {
+    let settled = vec![Input::Settled, reply_to(0, E::OwnWatched(true)), reply_to(1, E::OwnWatched(true))];
+    let mut acquisition = after(both_held(), settled);
+    assert_eq!(acquisition.certainty(Some(NOW)), SEEN);
+    let later = NOW + 1;
+    for member in 0..2 {
+        assert_eq!(acquisition.certainty(Some(later)), Certainty::Unsure);
+        let watched = Input::Reply(Heard::One(member, E::OwnWatched(true)), later);
+        acquisition.handle(watched, Present { connection: Some(later), ..PRESENT });
+    }
+    assert_eq!(acquisition.certainty(Some(later)), Certainty::Seen(later));
+}
+
+/// If an operator has deleted a waiter's node, the release that the waiter hears of grants its successor, too.
+#[test]
+fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {
+    assert_eq!(
+        waiting(Takeover::Delayed).handle(released(), PRESENT),
+        [all(Joint::ConfirmNodes(vec![SECOND]))]
+    );
+}
+
+#[test]
+fn a_takeover_delay_outlasts_what_was_seen_before() {
+    let mut acquisition = waiting(Takeover::Delayed);
+    let first = reply_to(0, E::Listed(vec![SECOND.place.name()]));
+    assert_eq!(
+        acquisition.handle(Input::Watch(0, E::PredecessorDeleted), PRESENT),
+        [single(0, Single::List)]
+    );
+    assert_eq!(acquisition.handle(first, PRESENT), [single(0, Single::Delay)]);
+    assert_eq!(acquisition.handle(Input::Delayed(0), PRESENT), [all(Joint::ConfirmNodes(vec![SECOND]))]);
+}
+
+/// A common ancestor of the queues may be gone, and other contenders may have the names of all nodes.
+#[test]
+fn news_that_a_node_is_touched_make_all_doubtful() {
+    let settled = vec![Input::Settled, reply_to(0, E::OwnWatched(true)), reply_to(1, E::OwnWatched(true))];
+    let mut lost = after(both_held(), settled);
+    assert_eq!(lost.handle(Input::Watch(1, E::OwnTouched), PRESENT), [Command::Lose]);
+    assert_eq!(
+        lost.handle(Input::Forfeit, PRESENT),
+        [single(0, Single::Delete(FIRST, Certainty::Unsure)), single(1, Single::Recover(SECOND))]
+    );
+
+    // A release that finds one node gone: the other one is looked at.
+    let mut releasing = after(both_held(), vec![Input::Release]);
+    assert_eq!(
+        releasing.handle(reply(Heard::Failed(0, E::Released(false))), PRESENT),
+        [single(1, Single::Release(SECOND, Certainty::Unsure))]
+    );
+}
+
+/// One member has been seen since its search, and another one is missing.
+#[test]
+fn a_node_that_is_not_found_makes_the_others_doubtful() {
+    let found = reply_to(1, E::Recovered(Some(SECOND)));
+    let first = reply_to(1, E::Listed(vec![SECOND.place.name()]));
+    let watched = reply_to(1, E::OwnWatched(true));
+    let mut acquisition = after(searching(two()), vec![found, first, watched]);
+    let missing = || reply_to(0, E::Recovered(None));
+    assert_eq!(acquisition.handle(missing(), PRESENT), [single(0, Single::Find(Search::After))]);
+    assert_eq!(
+        acquisition.handle(missing(), PRESENT),
+        [single(1, Single::Release(SECOND, Certainty::Unsure))]
+    );
+}
+
+/// What our own requests remove is no news.
+#[test]
+fn our_own_removals_leave_the_rest_certain() {
+    let mut leaving = both_held();
+    let delete = |member, own| single(member, Single::Delete(own, SEEN));
+    assert_eq!(leaving.handle(Input::Forfeit, PRESENT), [delete(0, FIRST), delete(1, SECOND)]);
+    assert_eq!(leaving.handle(reply_to(0, E::Deleted), PRESENT), []);
+    assert_eq!(leaving.certainty(Some(NOW)), SEEN);
+}
+
+#[test]
+fn a_create_that_was_lost_with_its_connection_is_in_any_search_on_the_next_one() {
+    let find = |search| [single(0, Single::Find(search))];
+    assert_eq!(entering().handle(Input::Lost(None), DOWN), find(Search::Present));
+    // A server has answered, and its answer does not say whether there is a node.
+    assert_eq!(entering().handle(reply(Heard::All(E::Unanswered)), PRESENT), find(Search::After));
+
+    let again = |search| [Command::One(0, Single::Find(search), tries(1))];
+    assert_eq!(searching(one()).handle(Input::Lost(Some(0)), DOWN), again(Search::Present));
+    assert_eq!(searching(one()).handle(reply_to(0, E::Unanswered), PRESENT), again(Search::After));
+}
+
+#[test]
+fn a_create_whose_node_is_not_found_is_expected_late() {
+    let late = Command::ExpectLate(0);
+    let missing = || reply_to(0, E::Recovered(None));
+    let mut again = searching(one());
+    let enter = Command::All(Joint::Enter(Look::Count), tries(1));
+    assert_eq!(again.handle(missing(), PRESENT), [late.clone(), enter]);
+    // Once is enough.
+    assert_eq!(again.handle(entered(&[alone(FIRST)]), PRESENT), [grant(&[FIRST])]);
+    again.handle(Input::Release, PRESENT);
+    let done = reply(Heard::All(E::Released(true)));
+    assert_eq!(again.handle(done, PRESENT), [Command::End(0, End::Released)]);
+
+    let mut in_vain = after(searching(one()), vec![Input::GiveUp]);
+    assert_eq!(in_vain.handle(missing(), PRESENT), [late.clone(), Command::End(0, End::GivenUp)]);
+
+    // Another search has found it, so nothing comes any more.
+    let mut found = after(searching(two()), vec![missing(), reply_to(1, E::Recovered(Some(SECOND)))]);
+    found.handle(reply_to(0, E::Recovered(Some(FIRST))), PRESENT);
+    assert_eq!(found.handle(Input::SessionOver(END), PRESENT), [Command::End(0, End::SessionOver(END))]);
+    // No other search has.
+    let mut missed = after(searching(two()), vec![missing()]);
+    assert_eq!(
+        missed.handle(Input::SessionOver(END), PRESENT),
+        [late, Command::End(0, End::SessionOver(END))]
+    );
+}
+
+/// A node that was found gone after a release is no create that comes late.
+#[test]
+fn a_removal_that_was_done_leaves_nothing_to_expect() {
+    let mut unknown = after(held(), vec![Input::Release, Input::Lost(None)]);
+    assert_eq!(unknown.handle(reply_to(0, E::Recovered(None)), PRESENT), [Command::End(0, End::Released)]);
+}
+
+#[test]
+fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
+    let refused = || reply_to(0, E::Refused(REFUSAL));
+    let given_up = [Command::EndSession(0, REFUSAL), Command::End(0, End::SessionOver(SessionEnd::Closed))];
+    let removing = after(held(), vec![Input::Release, Input::Lost(None)]);
+    let leaving = after(waiting(Takeover::AtOnce), vec![Input::GiveUp, Input::Lost(Some(0))]);
+    for acquisition in [searching(one()), removing, leaving] {
+        assert_eq!(acquisition.clone().handle(refused(), PRESENT), given_up);
+        // Somebody else has given it up before.
+        let over = [Command::End(0, End::SessionOver(END))];
+        assert_eq!(acquisition.clone().handle(refused(), OVER), over);
+    }
+    // The others of the acquisition end with it.
+    let mut several = searching(two());
+    several.handle(reply_to(1, E::Recovered(Some(SECOND))), PRESENT);
+    assert_eq!(several.handle(refused(), PRESENT), given_up);
+    assert!(several.is_ended());
+}
+
+#[test]
+fn a_refusal_of_anything_else_ends_the_contender_alone() {
+    let listing = after(entering(), vec![entered(&[(FIRST, Sight::Nothing)])]);
+    let leaves = [single(0, Single::Delete(FIRST, SEEN))];
+    assert_eq!(listing.clone().handle(reply_to(0, E::Refused(REFUSAL)), PRESENT), leaves);
+    let text = Refusal::Other("no".to_string());
+    let refused = reply(Heard::Failed(0, E::Refused(text.clone())));
+    assert_eq!(entering().handle(refused, PRESENT), [Command::End(0, End::Refused(text))]);
+}
+
+/// However the news of the end come, and although some say only that nobody answers.
+#[test]
+fn nothing_is_asked_in_a_session_that_is_over() {
+    let end = || [Command::End(0, End::SessionOver(END))];
+    for (acquisition, input, present) in [
+        (entering(), Input::SessionOver(END), PRESENT),
+        (entering(), reply(Heard::All(E::SessionOver(END))), PRESENT),
+        (waiting(Takeover::AtOnce), reply_to(0, E::SessionOver(END)), PRESENT),
+        (waiting(Takeover::AtOnce), Input::Watch(0, E::SessionOver(END)), PRESENT),
+        (entering(), Input::Lost(None), OVER),
+        (entering(), reply(Heard::All(E::Unanswered)), OVER),
+        (searching(one()), Input::Lost(Some(0)), OVER),
+        (searching(one()), reply_to(0, E::Unanswered), OVER),
+        (waiting(Takeover::AtOnce), Input::Watch(0, E::WatchLost), OVER),
+        (confirming(SHORT), Input::LeaseConfirmed, OVER),
+        (confirming(SHORT), Input::NodesConfirmed(NOW), OVER),
+    ] {
+        assert_eq!(acquisition.clone().handle(input.clone(), present), end(), "{input:?}");
+    }
+}
+
+#[test]
+fn an_acquisition_that_has_waited_or_was_without_an_answer_has_queued() {
+    assert_eq!(held().arrival(), Arrival::New);
+    for acquisition in [
+        waiting(Takeover::AtOnce),
+        searching(one()),
+        after(entering(), vec![entered(&[behind(SECOND)]), reply_to(0, E::PredecessorWatched(false))]),
+        after(held(), vec![Input::Settled, reply_to(0, E::OwnWatched(true)), Input::Watch(0, E::WatchLost)]),
+    ] {
+        assert_eq!(acquisition.arrival(), Arrival::Queued, "{acquisition:?}");
+    }
+    let again = Acquisition::new(Patience::Wait, Arrival::Queued, [Takeover::AtOnce]);
+    assert_eq!(again.arrival(), Arrival::Queued);
+}
+
+#[test]
+fn requests_count_their_tries_for_all_and_for_each_member() {
+    let lost = || Input::Lost(None);
+    let mut creating = after(entering(), vec![reply(Heard::All(E::NoDirectory))]);
+    for failed in 1..4 {
+        assert_eq!(creating.handle(lost(), PRESENT), [Command::All(Joint::CreateDirectories, tries(failed))]);
+    }
+    let ready = reply(Heard::All(E::DirectoryReady));
+    assert_eq!(creating.handle(ready, PRESENT), [all(Joint::Enter(Look::List))]);
+
+    // A search that finds nothing has been answered, and a request was lost all the same.
+    let mut member = after(searching(two()), vec![Input::Lost(Some(1)), Input::Lost(Some(1))]);
+    let find = |search, failed| [Command::One(1, Single::Find(search), tries(failed))];
+    assert_eq!(member.handle(Input::Lost(Some(1)), PRESENT), find(Search::Present, 3));
+    member.handle(reply_to(0, E::Recovered(None)), PRESENT);
+    let enter = Command::All(Joint::Enter(Look::Count), tries(1));
+    let late = |member| Command::ExpectLate(member);
+    assert_eq!(member.handle(reply_to(1, E::Recovered(None)), PRESENT), [late(0), late(1), enter]);
+    assert_eq!(
+        member.handle(entered(&[alone(FIRST), (SECOND, Sight::Nothing)]), PRESENT),
+        [single(1, Single::List), single(0, Single::WatchOwn(FIRST))]
+    );
+
+    // The caller's going is no answer, but a release begins anew.
+    let mut leaving = after_at(LAPSED, confirming(LAPSED), vec![lost(), lost()]);
+    let release = |tries| [Command::All(Joint::Release(vec![FIRST], SEEN), tries)];
+    assert_eq!(leaving.clone().handle(Input::GiveUp, PRESENT), release(tries(2)));
+    leaving.handle(Input::LeaseConfirmed, PRESENT);
+    assert_eq!(leaving.handle(Input::Release, PRESENT), release(tries(0)));
+}
+
+#[test]
+fn an_admitted_contender_asks_for_confirmation_unless_it_was_just_seen() {
+    let begin = |connection| Acquisition::of_admitted(FIRST, connection).handle(begin(), PRESENT);
+    assert_eq!(begin(Some(NOW)), [grant(&[FIRST])]);
+    for connection in [Some(BEFORE), None] {
+        assert_eq!(begin(connection), [all(Joint::ConfirmNodes(vec![FIRST]))]);
+    }
+    let mut unwanted = Acquisition::of_admitted(FIRST, Some(NOW));
+    assert_eq!(unwanted.handle(Input::GiveUp, PRESENT), [all(Joint::Release(vec![FIRST], SEEN))]);
+}
+
+#[test]
+fn an_entry_that_is_not_sent_any_more_ends_the_acquisition() {
+    let mut acquisition = after(entering(), vec![Input::GiveUp]);
+    assert_eq!(acquisition.handle(Input::Withheld, PRESENT), [Command::End(0, End::GivenUp)]);
+    assert!(acquisition.is_ended());
+    assert_eq!(acquisition.handle(entered(&[alone(FIRST)]), PRESENT), []);
+}
+
+/// A watch on the own node waits for the confirmation of all, and its reply is no news any more.
+#[test]
+fn the_parts_of_several_go_each_by_itself_until_all_are_first() {
+    let mut acquisition = after(two(), vec![begin()]);
+    assert_eq!(
+        acquisition.handle(entered(&[alone(FIRST), behind(SECOND)]), PRESENT),
+        [single(1, Single::WatchPredecessor(AHEAD, SECOND)), single(0, Single::WatchOwn(FIRST))]
+    );
+    acquisition.handle(reply_to(0, E::OwnWatched(true)), PRESENT);
+    acquisition.handle(reply_to(1, E::PredecessorWatched(true)), PRESENT);
+    let granted = [grant(&[FIRST, SECOND])];
+    assert_eq!(acquisition.clone().handle(Input::Watch(1, E::PredecessorReleased), PRESENT), granted);
+    let asked = [all(Joint::ConfirmNodes(vec![FIRST, SECOND]))];
+    assert_eq!(acquisition.handle(Input::Watch(1, E::PredecessorReleased), DOWN), asked);
+    let gone = reply(Heard::Failed(0, E::OwnTouched));
+    assert_eq!(acquisition.handle(gone, PRESENT), [single(1, Single::Release(SECOND, Certainty::Unsure))]);
+    assert_eq!(
+        acquisition.handle(reply_to(1, E::Released(true)), PRESENT),
+        [Command::End(0, End::NodeDeleted)]
+    );
+}
