@@ -255,6 +255,22 @@ async fn a_leader_whose_node_is_deleted_takes_its_announcement_back() {
     until_all_is_gone(&server, &client).await;
 }
 
+/// No watch tells of the end of a node that its session may not read (ZOOKEEPER-4799). A heartbeat finds it gone.
+#[tokio::test]
+async fn a_leader_whose_node_was_hidden_and_is_deleted_takes_its_announcement_back() {
+    let server = server().await;
+    let leading = session(&server).await;
+    let client = operator(&server).await;
+    let leadership = election(&leading).campaign("one").await.unwrap();
+    eventually("the watches", async || monitored(&server, "zk_watch_count").await == 3).await;
+    support::hide(&client, &leadership.node()).await;
+    client.delete(&leadership.node(), None).await.unwrap();
+    assert_eq!(within("the loss", leadership.lost()).await, LostReason::NodeDeleted);
+    eventually("no announcement", async || who_leads(&election(&leading)).await.is_none()).await;
+    drop(leadership);
+    until_all_is_gone(&server, &client).await;
+}
+
 #[tokio::test]
 async fn a_leader_whose_node_is_deleted_leaves_the_next_announcement_alone() {
     let server = server().await;
