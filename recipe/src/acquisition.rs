@@ -16,10 +16,11 @@
 //!    nodes: to the reply that is taken in, or on the connection that is present.
 //! 2. A request names a node of ours without a look at it only on the connection on which a server last showed us that node.
 //!    On a later one, somebody may have deleted it, and another contender may have its name.
-//! 3. News that somebody else has touched one of our nodes make us doubt all: a common ancestor of the queues may be gone.
+//! 3. News that somebody else has touched one of our nodes make us doubt all: a common ancestor of the queues may be gone. A holder
+//!    that has heard such news believes no older sight of its nodes, however late that comes.
 //! 4. A create that was not answered, and whose node was not found, may still take effect. The session is told before the
 //!    next create, and at the end. It is not told before, because another search may still find the node.
-//! 5. Once the session is over, no request follows.
+//! 5. Once the acquisition has heard that the session is over, no request follows.
 
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -40,6 +41,8 @@ pub struct Acquisition {
     arrival: Arrival,
     /// The tries of the requests for all.
     tries: Tries,
+    /// Whether somebody else has touched one of the holder's nodes.
+    is_touched: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +170,13 @@ impl Acquisition {
         let takeovers = takeovers.into_iter();
         let machines = takeovers.clone().map(|takeover| Machine::new(patience, takeover, arrival));
         let group = Group::new(machines);
-        Self { group, members: takeovers.map(Member::new).collect(), arrival, tries: Tries::default() }
+        Self {
+            group,
+            members: takeovers.map(Member::new).collect(),
+            arrival,
+            tries: Tries::default(),
+            is_touched: false,
+        }
     }
 
     /// Makes a contender that needs no queue: a transaction on this connection has created its node, and that alone has
@@ -175,7 +184,13 @@ impl Acquisition {
     pub fn of_admitted(own: Own, connection: Option<u64>) -> Self {
         let member = Member { seen: connection, ..Member::new(Takeover::AtOnce) };
         let group = Group::new([Machine::of_admitted(own)]);
-        Self { group, members: [member].into(), arrival: Arrival::New, tries: Tries::default() }
+        Self {
+            group,
+            members: [member].into(),
+            arrival: Arrival::New,
+            tries: Tries::default(),
+            is_touched: false,
+        }
     }
 
     /// Returns a member's own node, once it is known and until it is gone.
@@ -204,14 +219,29 @@ impl Acquisition {
         self.members.iter().map(|member| member.seen)
     }
 
-    /// Takes in that our nodes were seen on this connection. The news may come late, so an earlier connection changes
-    /// nothing.
+    /// Takes in that the holder's nodes were seen on this connection. The news may come late: an earlier connection changes
+    /// nothing, and nothing does once one of the nodes was touched.
     pub fn saw(&mut self, connection: u64) {
-        self.members.iter_mut().for_each(|member| member.saw(connection));
+        self.sight(connection, |_| true);
     }
 
-    /// Forgets where our nodes were seen: the nodes of their names may be other ones.
-    pub fn forget(&mut self) {
+    /// Takes in that somebody else has touched one of the holder's nodes: the nodes of their names may be other ones.
+    pub fn touched(&mut self) {
+        self.is_touched = true;
+        self.forget();
+    }
+
+    /// Takes in that the nodes of these members were seen.
+    fn sight(&mut self, connection: u64, whose: impl Fn(usize) -> bool) {
+        for (index, member) in self.members.iter_mut().enumerate() {
+            if whose(index) && !self.is_touched {
+                member.seen = member.seen.max(Some(connection));
+            }
+        }
+    }
+
+    /// Forgets where our nodes were seen.
+    fn forget(&mut self) {
         self.members.iter_mut().for_each(|member| member.seen = None);
     }
 
@@ -248,7 +278,7 @@ impl Acquisition {
             }
             Input::Reply(reply, connection) => {
                 if let Heard::One(member, Event::OwnWatched(true)) = reply {
-                    self.members.get_mut(member).into_iter().for_each(|member| member.saw(connection));
+                    self.sight(connection, |index| index == member);
                 }
                 reply
             }
@@ -302,8 +332,11 @@ impl Acquisition {
         let before = self.group.nodes().count();
         let outputs = self.group.handle(heard);
         let is_gone = !is_ours && self.group.nodes().count() < before;
-        if is_missing || is_gone || outputs.contains(&Output::Lose) {
+        if is_missing || is_gone {
             self.forget();
+        }
+        if outputs.contains(&Output::Lose) {
+            self.touched();
         }
         for output in outputs {
             self.command(output, search, present, commands);
@@ -409,10 +442,6 @@ impl Hash for Acquisition {
 impl Member {
     fn new(takeover: Takeover) -> Self {
         Self { takeover, seen: None, may_come_late: false, tries: Tries::default() }
-    }
-
-    fn saw(&mut self, connection: u64) {
-        self.seen = self.seen.max(Some(connection));
     }
 
     fn request(&mut self, request: Alone, search: Search, present: Option<u64>) -> Single {

@@ -1,6 +1,6 @@
 //! A companion: a node that a holder makes beside its own one, and that goes with it.
 //!
-//! Every end of the hold takes the companion along. The transaction that removes the holder's own node deletes it, whosever it is:
+//! Every end of the hold takes the companion along, unless a server refuses that. The transaction that removes the holder's own node deletes it, whosever it is:
 //! while our node is there, nobody else can have made one. If our node goes otherwise, or without its companion, the companion is
 //! read, and deleted if it is ours.
 //!
@@ -118,11 +118,9 @@ impl Companion {
             (Reading, Event::Seen(Some(seen))) if self.is_ours(seen) => {
                 (Deleting, Some(Command::Delete(seen.version)))
             }
-            (_, Event::WentAlong)
-            | (Reading, Event::Seen(_))
-            | (Deleting, Event::Deleted)
-            // Nothing more can be done.
-            | (Reading | Deleting, Event::Refused) => (Gone, None),
+            (_, Event::WentAlong) | (Reading, Event::Seen(_)) | (Deleting, Event::Deleted) => (Gone, None),
+            // It may still go along.
+            (Reading | Deleting, Event::Refused) => (Kept, None),
             (state, _) => (state, None),
         };
         self.state = state;

@@ -17,6 +17,9 @@ use crate::zk::{Answer, Sent, Wire, ZkSession};
 pub(super) fn take_back(session: &Arc<ZkSession>, companion: Arc<Companion>) {
     let taking = TakingBack { companion, session: session.clone(), tries: Tries::default() };
     let mut course = Course::begin(taking, Heard { event: Some(Event::Left), connection: None });
+    if course.is_over() {
+        return;
+    }
     session.finish(async move { while course.outcome().await.is_some() {} }.boxed());
 }
 

@@ -1,4 +1,5 @@
-//! Performs what one [`Acquisition`] asks for, and tells it what comes of that. It decides nothing.
+//! Performs what one [`Acquisition`] asks for, and tells it what comes of that. It decides nothing; in the background, in the
+//! place of a caller that has gone, it gives up what is granted.
 //!
 //! A [procedure](super::Procedure) awaits one thing at a time. A driver awaits a request and a watch of each member, and
 //! passes from owner to owner while they are under way. So the two share how a request is sent
@@ -115,9 +116,9 @@ impl Driver {
         self.machine.saw(connection);
     }
 
-    /// Forgets where our nodes were seen: the nodes of their names may be other ones.
-    pub(crate) fn forget(&mut self) {
-        self.machine.forget();
+    /// Records that somebody else has touched one of our nodes: the nodes of their names may be other ones.
+    pub(crate) fn touched(&mut self) {
+        self.machine.touched();
     }
 
     /// Whether the nodes of our nodes' names are certainly our nodes.

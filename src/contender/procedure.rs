@@ -63,6 +63,11 @@ impl<P: Procedure> Course<P> {
         Self(Some(stage))
     }
 
+    /// Whether nothing is awaited any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.as_ref().is_none_or(|stage| stage.pending.is_none())
+    }
+
     /// Resolves to what the caller is told; `None` if the procedure has ended without that.
     pub(crate) async fn outcome(&mut self) -> Option<P::Outcome> {
         match &mut self.0 {

@@ -126,11 +126,11 @@ impl Held {
     }
 
     /// A server found our node gone or written to. A node of its name may be another contender's by now, so the driver
-    /// forgets that it saw the node: it looks at the node before it deletes by name. It takes the node's companion back.
+    /// no longer relies on having seen the node: it looks at the node before it deletes by name. It takes the node's companion back.
     pub(super) fn touched(&self) -> Lost {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(driver) = driver.as_mut() {
-            driver.forget();
+            driver.touched();
             driver.take_back();
         }
         drop(driver);

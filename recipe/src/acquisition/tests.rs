@@ -221,8 +221,22 @@ fn an_earlier_sight_does_not_take_the_place_of_a_later_one() {
     assert_eq!(acquisition.certainty(Some(NOW)), SEEN);
     acquisition.saw(NOW + 1);
     assert_eq!(acquisition.certainty(Some(NOW)), Certainty::Unsure);
-    acquisition.forget();
-    assert_eq!((acquisition.seen(), acquisition.certainty(None)), (None, Certainty::Unsure));
+}
+
+/// A sight from before the news may come after them: from another task, or of another member's node.
+#[test]
+fn a_holder_whose_node_was_touched_believes_no_sight() {
+    let mut acquisition = held();
+    acquisition.touched();
+    acquisition.saw(NOW);
+    assert_eq!((acquisition.seen(), acquisition.certainty(Some(NOW))), (None, Certainty::Unsure));
+    let watched = |member| reply_to(member, E::OwnWatched(true));
+    let news = vec![Input::Settled, watched(0), Input::Watch(0, E::OwnTouched), watched(1)];
+    let mut lost = after(both_held(), news);
+    lost.saw(NOW);
+    assert_eq!(lost.seen(), None);
+    let commands = lost.handle(Input::Forfeit, PRESENT);
+    assert!(commands.contains(&single(1, Single::Delete(SECOND, Certainty::Unsure))), "{commands:?}");
 }
 
 #[test]

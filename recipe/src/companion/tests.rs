@@ -59,7 +59,8 @@ fn only_our_own_is_deleted() {
             (seen(6, TOKEN, 0), None, false),
             (seen(6, TOKEN, 1), None, false),
             (Event::Seen(None), None, false),
-            (Event::Refused, None, false),
+            // It may still go along.
+            (Event::Refused, None, true),
             (Event::Unanswered, Some(Command::Read), true),
             // It is being taken back.
             (Event::Left, None, true),
@@ -74,7 +75,7 @@ fn the_deletion() {
         &[Event::Left, seen(SESSION, TOKEN, 0)],
         vec![
             (Event::Deleted, None, false),
-            (Event::Refused, None, false),
+            (Event::Refused, None, true),
             (Event::Changed, Some(Command::Read), true),
             (Event::Unanswered, Some(Command::Read), true),
             (Event::WentAlong, None, false),
