@@ -194,6 +194,11 @@ impl<V: Clone + PartialEq> Candidacy<V> {
             (Announcing { replace, next }, Event::Contested) => self.send(!replace, next),
             (Announcing { replace, next }, Event::Unanswered) => self.send(replace, next),
 
+            // The wait was over as the leader proclaimed. No watch may stand, so the look that follows sets one.
+            (Announcing { replace, next: Next::Look(_) }, Event::Doubted) => {
+                self.state = Announcing { replace, next: Next::Look(Footing::Unwatched) };
+                vec![]
+            }
             (Settling, Event::Settled) | (Looking, Event::Unanswered) | (Waiting, Event::Doubted) => {
                 self.look(Footing::Unwatched)
             }

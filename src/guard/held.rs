@@ -129,12 +129,13 @@ impl Held {
     /// no longer relies on having seen the node: it looks at the node before it deletes by name. It takes the node's companion back.
     pub(super) fn touched(&self) -> Lost {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        // No transaction of this turn follows, so none makes a companion behind the look for it.
+        let lost = self.lost_for(LostReason::NodeDeleted);
         if let Some(driver) = driver.as_mut() {
             driver.touched();
             driver.take_back();
         }
-        drop(driver);
-        self.lost_for(LostReason::NodeDeleted)
+        lost
     }
 
     pub(super) fn as_lost(&self, reason: LostReason) -> Lost {
@@ -247,10 +248,11 @@ impl Held {
     }
 
     /// Does something in this turn that outlives it: from here on the node is not passed on. `None` if the turn is over,
-    /// or if the lock is being released.
+    /// the lock is lost or it is being released.
     pub(super) fn tie<T>(&self, turn: u32, does: impl FnOnce() -> T) -> Option<T> {
         let slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        (slot.is_some() && self.fate.borrow().turn == turn).then(|| {
+        let holds = slot.is_some() && self.lost_by_now().is_none();
+        (holds && self.fate.borrow().turn == turn).then(|| {
             self.ties.fetch_add(1, Ordering::Relaxed);
             does()
         })

@@ -4,7 +4,7 @@
 use zklock_recipe::acquisition::{Acquisition, Command, Input, Joint, Single};
 use zklock_recipe::candidacy::{self, Candidacy, Proclamation, Seen};
 use zklock_recipe::companion::{self, Companion};
-use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
+use zklock_recipe::transaction::{Operation, Problem, held};
 use zklock_recipe::{
     Arrival, End, Event, Footing, Input as Heard, Kind, Look, Own, Patience, Sight, Takeover,
 };
@@ -372,7 +372,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let candidate = self.candidate(party);
         let told = (candidate.token(), value);
         let own = candidate.own.filter(|_| !unchecked).map(|own| Named::of(Path::Child(LOCK, own.place)));
-        let held = own.map(|own| Operation::Check(own, Some(UNTOUCHED)));
+        let held = own.map(held);
         let name =
             |()| Named { name: Name::Ephemeral(Path::Directory(ANNOUNCEMENT)), data: Data::Announced(told) };
         let announcement = candidacy::announcement(replace).into_iter().map(|operation| operation.map(name));

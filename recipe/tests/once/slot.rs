@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use zklock_recipe::claim::{self, Progress, Record, RunEnd};
-use zklock_recipe::transaction::{Operation, UNTOUCHED};
+use zklock_recipe::transaction::{Operation, held};
 use zklock_recipe::{Kind, Own};
 
 use crate::claimer::Claimer;
@@ -155,6 +155,6 @@ pub(crate) fn guarded(
         claim::Target::Record => Named { name: Name::At(Path::Directory(RECORD)), data },
         claim::Target::Dropped(nobody) => match nobody {},
     };
-    let held = Operation::Check(Named::of(Path::Child(LOCK, own.place)), Some(UNTOUCHED));
+    let held = held(Named::of(Path::Child(LOCK, own.place)));
     [held].into_iter().chain(operations.into_iter().map(|operation| operation.map(name))).collect()
 }
