@@ -100,6 +100,7 @@ mod foreign;
 mod group;
 mod lease;
 mod machine;
+pub mod nodes;
 mod observer;
 mod path_kind;
 mod permits;

@@ -14,7 +14,7 @@ use crate::requests::{confirm_version, failure};
 
 /// Asks a quorum whether the holder's nodes exist and nobody has written to them.
 pub(super) async fn confirm(client: &Client, nodes: &[(String, Own)]) -> Result<(), Event> {
-    confirm_version(client, nodes, UNTOUCHED).await.map_err(|(_, event)| event)
+    confirm_version(client, nodes, Some(UNTOUCHED)).await.map_err(|(_, event)| event)
 }
 
 /// The outcome of a transaction.

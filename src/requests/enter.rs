@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use zklock_recipe::nodes::{Entered, entry};
 use zklock_recipe::{Event, Input, Look, Own, Place, Refusal, Sight, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
@@ -11,6 +12,7 @@ use super::enter_one::{beside, count, create_failure, enter_one, sight};
 use super::path_kind::{above, announced_above};
 use super::read::READ_CHUNK;
 use super::reply::failure;
+use super::transaction::add;
 use crate::settings::Entry;
 
 /// Creates a contender in each of these queues, and then looks at the queues.
@@ -102,28 +104,33 @@ struct Created {
 /// of them; the transaction then had no effect.
 async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Option<Vec<Created>>, Input> {
     let mut transaction = client.new_multi_writer();
-    // Which contender an operation belongs to, and whether it is a write to the directory.
-    let mut operations = Vec::with_capacity(2 * entries.len());
-    for (index, Entry { lock, kind }) in entries.iter().enumerate() {
+    let contenders = entries.iter().enumerate();
+    let operations = entry(contenders.map(|(index, entry)| (index, entry.lock.hints.may_write_directory())));
+    for operation in &operations {
+        let (Entered::Own(index) | Entered::Directory(index)) = *operation.node();
+        let Entry { lock, kind } = &entries[index];
         let acls = lock.acl.to_client();
         let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
-        operations.push((index, false));
-        let mut added = transaction.add_create(&lock.path.prefix(*kind), data, &options);
-        if lock.hints.may_write_directory() {
-            operations.push((index, true));
-            added = added.and(transaction.add_set_data(lock.path.as_str(), &[], None));
-        }
+        let prefix = lock.path.prefix(*kind);
+        let name = |node| match node {
+            Entered::Own(_) => (prefix.as_str(), data),
+            Entered::Directory(_) => (lock.path.as_str(), [].as_slice()),
+        };
+        let added = add(&mut transaction, operation.clone().map(name), &options);
         added.map_err(|error| Input::Failed(index, failure(error)))?;
     }
     let results = match transaction.commit().await {
         Ok(results) if results.len() == operations.len() => results,
         Ok(_) => return Err(Input::All(Event::Unanswered)),
         Err(MultiWriteError::OperationFailed { index, source }) => {
-            let (contender, is_directory) = operations.get(index).copied().unwrap_or_default();
-            if is_directory && source == Error::NoAuth {
-                entries[contender].lock.hints.must_not_write_directory();
-                return Ok(None);
-            }
+            let failed = operations.get(index).map_or(Entered::Own(0), |operation| *operation.node());
+            let contender = match failed {
+                Entered::Directory(contender) if source == Error::NoAuth => {
+                    entries[contender].lock.hints.must_not_write_directory();
+                    return Ok(None);
+                }
+                Entered::Own(contender) | Entered::Directory(contender) => contender,
+            };
             return Err(match create_failure(source) {
                 Event::Refused(refusal) => Input::Failed(contender, Event::Refused(refusal)),
                 event => Input::All(event),

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use futures::future::{join, join_all};
 use zklock_recipe::acquisition::Certainty;
+use zklock_recipe::companion::{Target, removal};
+use zklock_recipe::nodes::{self, confirmation};
+use zklock_recipe::transaction::Operation;
 use zklock_recipe::{Event, Input, Own, companion};
 use zookeeper_client::{Client, Error, MultiWriteError};
 
 use super::companion::Companion;
 use super::read::is_there;
 use super::reply::{Reply, failure};
+use super::transaction::plain;
 use crate::settings::Settings;
-
-/// This version stands for any version.
-const ANY_VERSION: i32 = -1;
 
 /// Makes sure that the node of our node's name is our node, by a read unless that is certain. `Err` is the event that
 /// takes the place of the request: `gone` if it is not our node, or what the read failed with.
@@ -65,7 +66,7 @@ async fn release_node(
 ) -> Result<(), Event> {
     let path = lock.path.contender(own.place);
     still_ours(client, &path, *own, certainty, Event::Released(false)).await?;
-    remove(client, &path, companion, Farewell::Release).await.map_err(unreleased)
+    remove(client, &path, companion, true).await.map_err(unreleased)
 }
 
 /// Releases several nodes, none of which has a companion. `Err` says which node was in the way, and why.
@@ -89,15 +90,14 @@ fn unreleased(error: Error) -> Event {
 }
 
 async fn release_all(client: &Client, nodes: &[OwnNode]) -> Result<(), (usize, Error)> {
-    let mut transaction = client.new_multi_writer();
-    for (index, (lock, own)) in nodes.iter().enumerate() {
-        let path = lock.path.contender(own.place);
-        let added = transaction.add_set_data(&path, &[], None).and(transaction.add_delete(&path, None));
-        added.map_err(|error| (index, error))?;
-    }
+    let paths = nodes.iter().map(|(lock, own)| lock.path.contender(own.place)).collect::<Vec<_>>();
+    let operations = nodes::release(0..nodes.len());
+    let node = |index: usize| operations.get(index).map_or(0, |operation| *operation.node());
+    let named = operations.iter().map(|operation| operation.clone().map(|node| paths[node].as_str()));
+    let mut transaction = plain(client, named).map_err(|(index, error)| (node(index), error))?;
     match transaction.commit().await {
         Ok(_) => Ok(()),
-        Err(MultiWriteError::OperationFailed { index, source }) => Err((index / 2, source)),
+        Err(MultiWriteError::OperationFailed { index, source }) => Err((node(index), source)),
         Err(error) => Err((0, error.into())),
     }
 }
@@ -110,16 +110,7 @@ fn failed(index: usize, event: Event) -> Input {
     }
 }
 
-/// How a contender's node goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Farewell {
-    /// By a write and a deletion.
-    Release,
-    /// By a deletion.
-    Deletion,
-}
-
-/// Removes our node, and its companion with it, in one transaction.
+/// Removes our node, and its companion with it, in one transaction. It may be a release.
 ///
 /// The companion is deleted by its name, whosever it is. That is safe: the transaction fails as a whole unless our own node
 /// exists, and until our node is gone, nobody behind us can have made one. If the companion cannot be deleted (it is gone, or
@@ -129,49 +120,44 @@ async fn remove(
     client: &Client,
     path: &str,
     companion: Option<Arc<Companion>>,
-    farewell: Farewell,
+    releases: bool,
 ) -> Result<(), Error> {
     if let Some(companion) = companion.filter(|companion| companion.goes_along()) {
-        match remove_with(client, path, farewell, Some(&companion.path)).await {
-            Err(MultiWriteError::OperationFailed { index, .. }) if index == farewell.operations() => {}
+        match remove_with(client, path, releases, Some(&companion.path)).await {
+            Err((Target::Companion, _)) => {}
             removed => {
-                removed?;
+                removed.map_err(|(_, error)| error)?;
                 companion.handle(companion::Event::WentAlong);
                 return Ok(());
             }
         }
     }
-    Ok(remove_with(client, path, farewell, None).await?)
+    remove_with(client, path, releases, None).await.map_err(|(_, error)| error)
 }
 
-impl Farewell {
-    /// How many operations remove our node.
-    fn operations(self) -> usize {
-        match self {
-            Self::Release => 2,
-            Self::Deletion => 1,
-        }
-    }
-}
-
+/// `Err` says which node was in the way, and why.
 async fn remove_with(
     client: &Client,
     path: &str,
-    farewell: Farewell,
+    releases: bool,
     companion: Option<&str>,
-) -> Result<(), MultiWriteError> {
-    if (farewell, companion) == (Farewell::Deletion, None) {
-        return client.delete(path, None).await.map_err(|source| MultiWriteError::RequestFailed { source });
+) -> Result<(), (Target, Error)> {
+    let operations = removal(releases, companion.is_some());
+    if let [Operation::Delete(target, version)] = operations.as_slice() {
+        return client.delete(path, *version).await.map_err(|error| (*target, error));
     }
-    let mut transaction = client.new_multi_writer();
-    if farewell == Farewell::Release {
-        transaction.add_set_data(path, &[], None)?;
+    let name = |target| match target {
+        Target::Own => path,
+        Target::Companion => companion.unwrap_or(path),
+    };
+    let failed = |index: usize| operations.get(index).map_or(Target::Own, |operation| *operation.node());
+    let named = operations.iter().map(|operation| operation.clone().map(name));
+    let mut transaction = plain(client, named).map_err(|(_, error)| (Target::Own, error))?;
+    match transaction.commit().await {
+        Ok(_) => Ok(()),
+        Err(MultiWriteError::OperationFailed { index, source }) => Err((failed(index), source)),
+        Err(error) => Err((Target::Own, error.into())),
     }
-    transaction.add_delete(path, None)?;
-    if let Some(companion) = companion {
-        transaction.add_delete(companion, None)?;
-    }
-    transaction.commit().await.map(drop)
 }
 
 /// Sends a sync, which the leader must answer. Returns false if no answer came.
@@ -192,7 +178,7 @@ pub(crate) async fn heartbeat(client: Arc<Client>) -> bool {
 /// Asks a quorum whether our nodes exist, in any version.
 pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<(), Input> {
     let nodes = nodes.iter().map(|(lock, own)| (lock.path.contender(own.place), *own)).collect::<Vec<_>>();
-    confirm_version(&client, &nodes, ANY_VERSION).await.map_err(|(index, event)| failed(index, event))
+    confirm_version(&client, &nodes, None).await.map_err(|(index, event)| failed(index, event))
 }
 
 /// Asks a quorum whether these nodes of ours exist with this version. `Err` says what is wrong, and with which of them.
@@ -201,7 +187,7 @@ pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<
 pub(crate) async fn confirm_version(
     client: &Client,
     nodes: &[(String, Own)],
-    version: i32,
+    version: Option<i32>,
 ) -> Result<(), (usize, Event)> {
     let paths = nodes.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>();
     let reads = join_all(nodes.iter().map(|(path, own)| is_there(client, path, *own)));
@@ -217,11 +203,9 @@ pub(crate) async fn confirm_version(
 }
 
 /// As [`check_version`], for several nodes in one transaction.
-async fn check_all(client: &Client, paths: &[&str], version: i32) -> Result<(), (usize, Event)> {
-    let mut transaction = client.new_multi_writer();
-    for (index, path) in paths.iter().enumerate() {
-        transaction.add_check_version(path, version).map_err(|error| (index, failure(error)))?;
-    }
+async fn check_all(client: &Client, paths: &[&str], version: Option<i32>) -> Result<(), (usize, Event)> {
+    let checks = confirmation(paths.iter().copied(), version);
+    let mut transaction = plain(client, checks).map_err(|(index, error)| (index, failure(error)))?;
     match transaction.commit().await {
         Ok(_) => Ok(()),
         Err(MultiWriteError::OperationFailed { index, source: Error::NoNode | Error::BadVersion }) => {
@@ -244,12 +228,12 @@ async fn check_all(client: &Client, paths: &[&str], version: i32) -> Result<(), 
 /// Sends a transaction that checks one node. It changes nothing, but it is a write, so only a quorum can acknowledge
 /// it.
 pub(super) async fn check(client: &Client, node: &str) -> Result<(), Event> {
-    check_version(client, node, ANY_VERSION).await
+    check_all(client, &[node], None).await.map_err(|(_, event)| event)
 }
 
 /// As [`check`], and also checks that the node has this version.
 pub(crate) async fn check_version(client: &Client, node: &str, version: i32) -> Result<(), Event> {
-    check_all(client, &[node], version).await.map_err(|(_, event)| event)
+    check_all(client, &[node], Some(version)).await.map_err(|(_, event)| event)
 }
 
 /// Leaves the queue by a plain deletion of our node. The companion of a holder that does so, because its guard was lost, goes
@@ -265,7 +249,7 @@ pub(crate) async fn delete(
     if let Err(event) = still_ours(&client, &path, own, certainty, Event::Deleted).await {
         return event.into();
     }
-    match remove(&client, &path, companion, Farewell::Deletion).await {
+    match remove(&client, &path, companion, false).await {
         Ok(()) | Err(Error::NoNode) => Event::Deleted,
         Err(error) => failure(error),
     }

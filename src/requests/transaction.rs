@@ -1,7 +1,8 @@
 //! Transactions of the recipe, as the client's.
 
 use zklock_recipe::transaction::{Operation, Problem};
-use zookeeper_client::{CreateOptions, Error, MultiWriter};
+use zookeeper_client as zk;
+use zookeeper_client::{Client, CreateMode, CreateOptions, Error, MultiWriter};
 
 /// Adds an operation on the node at a path. What it writes are these data, and what it creates has these options.
 pub(super) fn add(
@@ -16,6 +17,20 @@ pub(super) fn add(
         Operation::Set((path, data), version) => transaction.add_set_data(path, data, version),
         Operation::Delete((path, _), version) => transaction.add_delete(path, version),
     }
+}
+
+/// Makes a transaction that creates nothing, and writes nothing to the nodes at these paths. `Err` says which operation is wrong.
+pub(super) fn plain<'a>(
+    client: &'a Client,
+    operations: impl IntoIterator<Item = Operation<&'a str>>,
+) -> Result<MultiWriter<'a>, (usize, Error)> {
+    let mut transaction = client.new_multi_writer();
+    let unused = CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    for (index, operation) in operations.into_iter().enumerate() {
+        let operation = operation.map(|path| (path, [].as_slice()));
+        add(&mut transaction, operation, &unused).map_err(|error| (index, error))?;
+    }
+    Ok(transaction)
 }
 
 /// Why an operation failed; `None` if the servers refuse it, or nobody knows.
