@@ -84,7 +84,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Next {
     Settle,
-    Look,
+    Look(Footing),
 }
 
 /// One input of a candidacy. `E` is an error that no repetition mends. A reply belongs to the last request.
@@ -179,7 +179,7 @@ impl<V: Clone + PartialEq> Candidacy<V> {
                 self.wanted = proclamation;
                 match state {
                     Settling => self.announce(Next::Settle),
-                    Waiting => self.announce(Next::Look),
+                    Waiting => self.announce(Next::Look(Footing::Watched)),
                     // It follows the reply to what is out.
                     state => {
                         self.state = state;
@@ -208,7 +208,7 @@ impl<V: Clone + PartialEq> Candidacy<V> {
             (Looking, Event::Hidden) => self.rest(),
             (Waiting, Event::Changed) => self.look(Footing::Watched),
             // The look comes again: somebody may have taken it away by then.
-            (Pausing, Event::Paused) => self.announce(Next::Look),
+            (Pausing, Event::Paused) => self.announce(Next::Look(Footing::Watched)),
 
             // No reply to the last request.
             (state, _) => {
@@ -252,14 +252,14 @@ impl<V: Clone + PartialEq> Candidacy<V> {
         commands.extend(match next {
             next if self.is_outdated() => self.announce(next),
             Next::Settle => self.ask(State::Settling, Command::Settle),
-            Next::Look => self.look(Footing::Watched),
+            Next::Look(footing) => self.look(footing),
         });
         commands
     }
 
     fn rest<E>(&mut self) -> Vec<Command<V, E>> {
         match self.is_outdated() {
-            true => self.announce(Next::Look),
+            true => self.announce(Next::Look(Footing::Watched)),
             false => self.ask(State::Waiting, Command::Wait),
         }
     }

@@ -27,7 +27,8 @@ pub fn entry<C: Copy>(contenders: impl IntoIterator<Item = (C, bool)>) -> Vec<Op
     contenders.into_iter().flat_map(enter).collect()
 }
 
-/// The transaction that asks a quorum whether these nodes exist in this version. It knows their names only.
+/// The transaction that asks a quorum whether these nodes exist in this version. It knows their names only. A transaction that is to take
+/// effect only while a lock is held begins with this, for the holder's nodes as nobody has touched them.
 pub fn confirmation<N>(
     nodes: impl IntoIterator<Item = N>,
     version: Option<i32>,

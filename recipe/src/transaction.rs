@@ -33,12 +33,6 @@ pub enum Problem {
     NotEmpty,
 }
 
-/// The check that a lock is held, for the holder's node. Each transaction that is to take effect only then begins with it, once for each
-/// of the holder's nodes.
-pub fn held<N>(own: N) -> Operation<N> {
-    Operation::Check(own, Some(UNTOUCHED))
-}
-
 impl<N> Operation<N> {
     /// The same operation, on what `name` makes of its node.
     pub fn map<M>(self, name: impl FnOnce(N) -> M) -> Operation<M> {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Own};
 use zookeeper_client as zk;
@@ -10,7 +11,7 @@ use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteRes
 
 use super::operation::{Applied, NodeOptions, Operation, Task};
 use super::transaction_error::ConditionProblem;
-use crate::requests::{confirm_version, failure};
+use crate::requests::{confirm_version, failure, plain};
 
 /// Asks a quorum whether the holder's nodes exist and nobody has written to them.
 pub(super) async fn confirm(client: &Client, nodes: &[(String, Own)]) -> Result<(), Event> {
@@ -36,14 +37,15 @@ pub(super) enum Verdict {
 
 /// Sends a transaction that begins with a check of each node of the holder. ZooKeeper commits it whole or not at all.
 pub(super) async fn commit(client: Arc<Client>, nodes: Vec<String>, operations: Vec<Operation>) -> Verdict {
-    let mut transaction = client.new_multi_writer();
-    let mut built = nodes.iter().try_for_each(|node| transaction.add_check_version(node, UNTOUCHED));
-    for operation in &operations {
-        built = built.and_then(|()| add(&mut transaction, operation));
-    }
-    if let Err(error) = built {
-        return Verdict::Refused(error.to_string());
-    }
+    let held = confirmation(nodes.iter().map(String::as_str), Some(UNTOUCHED));
+    let built = plain(&client, held).map_err(|(_, error)| error).and_then(|mut transaction| {
+        operations.iter().try_for_each(|operation| add(&mut transaction, operation))?;
+        Ok(transaction)
+    });
+    let mut transaction = match built {
+        Ok(transaction) => transaction,
+        Err(error) => return Verdict::Refused(error.to_string()),
+    };
     match transaction.commit().await {
         Ok(results) => {
             let applied = results.into_iter().skip(nodes.len()).map(applied).collect::<Option<Vec<_>>>();

@@ -41,5 +41,6 @@ pub(crate) use read::{Node, are_there};
 pub(crate) use records::{Kept, Page, all_records, create_records, leader_time, page, record, records};
 pub(crate) use reply::{Reply, end, failure};
 pub(crate) use sighting::{Found, Sighting};
+pub(crate) use transaction::plain;
 pub(crate) use tree::{Branch, Holding, Pooled, branch, is_suspect};
 pub(crate) use watch::{watch_own, watch_predecessor};

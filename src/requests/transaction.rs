@@ -20,7 +20,7 @@ pub(super) fn add(
 }
 
 /// Makes a transaction that creates nothing, and writes nothing to the nodes at these paths. `Err` says which operation is wrong.
-pub(super) fn plain<'a>(
+pub(crate) fn plain<'a>(
     client: &'a Client,
     operations: impl IntoIterator<Item = Operation<&'a str>>,
 ) -> Result<MultiWriter<'a>, (usize, Error)> {

@@ -107,6 +107,13 @@ fn a_look_compares_with_what_was_announced() {
     );
 }
 
+/// The wait is over because its watch was lost, and the leader proclaims before the candidacy hears of that.
+#[test]
+fn a_doubt_behind_a_proclamation_is_not_forgotten() {
+    let late = [waiting(), vec![proclaimed(2, 'b'), Event::Doubted]].concat();
+    check(&after(&late), vec![(Event::Announced, told(2, Command::Look(Footing::Unwatched)))]);
+}
+
 #[test]
 fn waiting_for_news() {
     // A session that may not read it waits as well.

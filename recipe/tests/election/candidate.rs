@@ -4,7 +4,8 @@
 use zklock_recipe::acquisition::{Acquisition, Command, Input, Joint, Single};
 use zklock_recipe::candidacy::{self, Candidacy, Proclamation, Seen};
 use zklock_recipe::companion::{self, Companion};
-use zklock_recipe::transaction::{Operation, Problem, held};
+use zklock_recipe::nodes::confirmation;
+use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
 use zklock_recipe::{
     Arrival, End, Event, Footing, Input as Heard, Kind, Look, Own, Patience, Sight, Takeover,
 };
@@ -51,6 +52,8 @@ pub(crate) struct Candidate {
     pub(crate) expired: bool,
     /// Its last proclamation: the number, which is the value, too.
     pub(crate) proclaimed: u8,
+    /// The last one of which its candidacy has heard.
+    pub(crate) heeded: u8,
     pub(crate) contender: Option<Acquisition>,
     pub(crate) companion: Option<Companion>,
     pub(crate) candidacy: Option<Candidacy<Told>>,
@@ -64,6 +67,8 @@ pub(crate) struct Candidate {
     pub(crate) dirty: bool,
     /// The announcement may have changed, and the server withholds that.
     pub(crate) withheld: bool,
+    /// It has made its announcement again. Only a mutant notes it.
+    disturbed: bool,
     /// It takes its watch for one that stands, because it is broken.
     pub(crate) deaf: bool,
     /// What it has asked and has no answer to, in order.
@@ -188,7 +193,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn lead(&mut self, party: Party, token: i64) {
         let makes_none = self.is(Mutant::LeavesItsAnnouncement);
         let candidate = self.candidate(party);
-        (candidate.stage, candidate.proclaimed) = (Stage::Holding, 1);
+        (candidate.stage, candidate.proclaimed, candidate.heeded) = (Stage::Holding, 1, 1);
         candidate.companion = (!makes_none).then(|| Companion::new(session(party), token));
         candidate.candidacy = Some(Candidacy::new(session(party), (token, 1)));
         self.keep_up(party, candidacy::Event::Begin);
@@ -205,12 +210,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.faults.proclamations -= 1;
         (self.witness)(Witness::Proclaimed);
         let candidate = self.candidate(party);
+        // The performer takes it in by itself, if it waits, or with the next reply.
         candidate.proclaimed += 1;
-        // Otherwise the performer takes it in with the next reply.
-        if matches!(candidate.keeper, Keeper::Settling | Keeper::Waiting) {
-            let newest = candidacy::Event::Proclaimed(candidate.newest());
-            self.announce(party, newest);
-        }
+    }
+
+    /// The performer hears that the leader has proclaimed another value.
+    pub(crate) fn heed(&mut self, party: Party) {
+        let newest = candidacy::Event::Proclaimed(self.candidate(party).newest());
+        self.announce(party, newest);
     }
 
     /// Begins to leave: it resigns, or drops its lost guard, or waits no longer.
@@ -255,15 +262,21 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (Some(Mutant::ForgetsThatItsOwnWatchIsLost), E::Doubted) => E::Changed,
             (_, event) => event,
         };
-        if !self.is(Mutant::ForgetsAProclamation) {
-            let newest = E::Proclaimed(self.candidate(party).newest());
-            self.announce(party, newest);
+        if self.is(Mutant::ForgetsAProclamation) {
+            let candidate = self.candidate(party);
+            candidate.heeded = candidate.proclaimed;
+        } else {
+            self.heed(party);
         }
         self.announce(party, event);
     }
 
     /// Gives the candidacy one event, and performs what follows.
     fn announce(&mut self, party: Party, event: candidacy::Event<Told, ()>) {
+        if let candidacy::Event::Proclaimed(_) = event {
+            let candidate = self.candidate(party);
+            candidate.heeded = candidate.proclaimed;
+        }
         let Some(machine) = &mut self.candidate(party).candidacy else { return };
         let commands = machine.handle(event);
         if machine.is_ended() {
@@ -276,7 +289,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn perform(&mut self, party: Party, command: candidacy::Command<Told, ()>) {
-        let gives_up = self.is(Mutant::GivesUpAfterTheFirstDisturbance) && self.world.faults.deletions == 0;
+        let gives_up = self.is(Mutant::GivesUpAfterTheFirstDisturbance);
+        let pauses = command == candidacy::Command::Pause;
+        let disturbed = pauses && gives_up && std::mem::replace(&mut self.candidate(party).disturbed, true);
         let tells_the_newest = self.is(Mutant::TakesTheReplyToAnOlderProclamation);
         let keeper = match command {
             candidacy::Command::Announce { value: (_, value), replace } => {
@@ -289,7 +304,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             candidacy::Command::Settle => Keeper::Settling,
             candidacy::Command::Wait => Keeper::Waiting,
-            candidacy::Command::Pause if gives_up => return self.announce(party, candidacy::Event::Over),
+            candidacy::Command::Pause if disturbed => return self.announce(party, candidacy::Event::Over),
             candidacy::Command::Pause => Keeper::Pausing,
             candidacy::Command::Tell(number, outcome) => {
                 let candidate = self.candidate(party);
@@ -372,11 +387,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let candidate = self.candidate(party);
         let told = (candidate.token(), value);
         let own = candidate.own.filter(|_| !unchecked).map(|own| Named::of(Path::Child(LOCK, own.place)));
-        let held = own.map(held);
+        let held = confirmation(own, Some(UNTOUCHED));
         let name =
             |()| Named { name: Name::Ephemeral(Path::Directory(ANNOUNCEMENT)), data: Data::Announced(told) };
         let announcement = candidacy::announcement(replace).into_iter().map(|operation| operation.map(name));
-        held.into_iter().chain(announcement).collect()
+        held.chain(announcement).collect()
     }
 
     /// A quorum write opens the connection: what was sent before has taken effect, or never will.

@@ -66,7 +66,7 @@ impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
         let onlooker = setup.candidates;
         let following = if setup.observed { vec![onlooker] } else { Vec::new() };
-        let tree = Tree::new([Some(Data::Nothing), None]);
+        let tree = Tree::new([Some(Data::Nothing), None], &[LOCK, ANNOUNCEMENT]);
         // A rewind goes back from one leader's announcement to the one before.
         let keeps = if setup.faults.rewinds > 0 { 2 } else { 0 };
         let ensemble = Ensemble::new(tree, onlooker + 1, &following).showing(&[ANNOUNCEMENT], keeps);

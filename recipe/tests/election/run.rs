@@ -15,6 +15,8 @@ pub(crate) enum Step {
     Enqueue(Party),
     Grant(Party),
     Proclaim(Party),
+    /// Its keeper hears of that while it waits.
+    Heed(Party),
     Leave(Party),
     /// A candidate hears that its node is gone, or that somebody has written to it.
     Told(Party),
@@ -104,10 +106,15 @@ impl World {
                 Stage::Lost => steps.push(Step::Leave(party)),
                 Stage::Gone => {}
             }
+            let unheeded = candidate.heeded < candidate.proclaimed;
             match candidate.keeper {
-                Keeper::Settling => steps.push(Step::Settled(party)),
+                Keeper::Settling => {
+                    steps.push(Step::Settled(party));
+                    steps.extend(unheeded.then_some(Step::Heed(party)));
+                }
                 Keeper::Pausing => steps.push(Step::Paused(party)),
                 Keeper::Waiting => {
+                    steps.extend(unheeded.then_some(Step::Heed(party)));
                     steps.extend(candidate.dirty.then_some(Step::Changed(party)));
                     let stale = candidate.withheld || !self.ensemble.watches(party);
                     steps.extend((stale && !candidate.deaf).then_some(Step::Doubt(party)));
@@ -221,6 +228,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Enqueue(party) => self.enqueue(party),
             Step::Grant(party) => self.grant(party),
             Step::Proclaim(party) => self.proclaim(party),
+            Step::Heed(party) => self.heed(party),
             Step::Leave(party) => self.leave(party),
             Step::Told(party) => self.told(party),
             Step::Serve(party) => {

@@ -87,7 +87,7 @@ fn an_operator_deletes_one_node_of_several() {
     let setup = Setup { settling: true, ..patient(opposite()) };
     explore(
         with(Faults { deletions: 1, ..faults() }, setup),
-        65_649,
+        64_509,
         &[HolderTold, ToldByMissingNode, ReleaseFindsNone],
     );
 }

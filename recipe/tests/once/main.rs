@@ -3,7 +3,7 @@
 //! callers go, guards are lost, servers are busy, an operator writes to the record, and processes die.
 //!
 //! Another model explores the lock: here one process at a time holds it. `claimer.rs` is the client's side: the machines, and
-//! how what they ask for is performed. `world.rs` is the servers' side: a write takes effect only while the guard's node is there.
+//! how what they ask for is performed. `slot.rs` has the slot on the servers of `../world/`: a write takes effect only while the guard's node is there.
 
 #[path = "../world/mod.rs"]
 mod world;

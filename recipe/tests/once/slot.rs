@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 
 use zklock_recipe::claim::{self, Progress, Record, RunEnd};
-use zklock_recipe::transaction::{Operation, held};
+use zklock_recipe::nodes::confirmation;
+use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{Kind, Own};
 
 use crate::claimer::Claimer;
@@ -71,7 +72,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let tree = Tree::new([Some(Data::Nothing), Some(Data::Nothing), None]);
+        let tree = Tree::new([Some(Data::Nothing), Some(Data::Nothing), None], &[LOCK]);
         Self {
             ensemble: Ensemble::new(tree, setup.retries.len(), &[]),
             claimers: vec![Claimer::new(setup.claims); setup.retries.len()],
@@ -155,6 +156,7 @@ pub(crate) fn guarded(
         claim::Target::Record => Named { name: Name::At(Path::Directory(RECORD)), data },
         claim::Target::Dropped(nobody) => match nobody {},
     };
-    let held = held(Named::of(Path::Child(LOCK, own.place)));
-    [held].into_iter().chain(operations.into_iter().map(|operation| operation.map(name))).collect()
+    confirmation([Named::of(Path::Child(LOCK, own.place))], Some(UNTOUCHED))
+        .chain(operations.into_iter().map(|operation| operation.map(name)))
+        .collect()
 }

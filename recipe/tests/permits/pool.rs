@@ -110,7 +110,7 @@ impl World {
             owes_since_its_look: false,
         };
         let contenders = vec![contender; setup.wishes.len()];
-        let tree = Tree::new([Some(Data::Nothing), Some(Data::Stock(setup.stock))]);
+        let tree = Tree::new([Some(Data::Nothing), Some(Data::Stock(setup.stock))], &[TURNSTILE]);
         Self {
             ensemble: Ensemble::new(tree, contenders.len(), &setup.following),
             contenders,

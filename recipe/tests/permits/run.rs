@@ -341,7 +341,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if matches!(node, Some(Data::Permit { owes: true, .. })) {
             self.world.breach(Breach::Undelayed);
         }
-        if first != Some(id) {
+        if first.is_some_and(|first| first != id) {
             self.world.breach(Breach::Overtaken);
         }
         if self.world.is_exceeded() {

@@ -9,9 +9,11 @@ pub(crate) type Session = usize;
 /// `D` is what the models have for data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tree<D> {
-    /// The last transaction that has created a node in a queue, or has created or changed a node that is ephemeral and has a name of
-    /// its own. No machine compares the others.
+    /// The last transaction that has created a child of one of the numbered directories, or has changed one of them itself. No machine
+    /// compares the others.
     pub(crate) zxid: i64,
+    /// The directories whose changes a machine may compare, by index.
+    numbered: Vec<usize>,
     /// Each by its index; `None` while there is none.
     pub(crate) directories: Vec<Option<Directory<D>>>,
 }
@@ -83,10 +85,11 @@ pub(crate) enum Change {
 }
 
 impl<D: Clone> Tree<D> {
-    /// Persistent directories with these data.
-    pub(crate) fn new(directories: impl IntoIterator<Item = Option<D>>) -> Self {
+    /// Persistent directories with these data. Transactions about these are numbered.
+    pub(crate) fn new(directories: impl IntoIterator<Item = Option<D>>, numbered: &[usize]) -> Self {
         let directory = |data: Option<D>| Some(Directory::new(None, 0, data?));
-        Self { zxid: 0, directories: directories.into_iter().map(directory).collect() }
+        let directories = directories.into_iter().map(directory).collect();
+        Self { zxid: 0, numbered: numbered.to_vec(), directories }
     }
 
     pub(crate) fn children(&self, directory: usize) -> &[(Place, Node<D>)] {
@@ -154,13 +157,15 @@ impl<D: Clone> Tree<D> {
     }
 
     fn counts(&self, operation: &Operation<Named<D>>) -> bool {
-        let ephemeral = |path| self.get(path).is_some_and(|node| node.owner.is_some());
-        match (operation, operation.node().name) {
-            (Operation::Create(_), Name::Next(_, kind)) => Kind::ALL.contains(&kind),
-            (Operation::Create(_), Name::Ephemeral(_)) => true,
-            (_, Name::At(path @ Path::Directory(_))) => ephemeral(path),
-            _ => false,
-        }
+        let index = match (operation, operation.node().name) {
+            (Operation::Create(_), Name::Next(index, _)) => index,
+            (Operation::Create(_) | Operation::Set(..) | Operation::Delete(..), name) => match name {
+                Name::At(Path::Directory(index)) | Name::Ephemeral(Path::Directory(index)) => index,
+                _ => return false,
+            },
+            (Operation::Check(..), _) => return false,
+        };
+        self.numbered.contains(&index)
     }
 
     fn apply(
