@@ -8,8 +8,8 @@ use zklock_recipe::acquisition::{Acquisition, Input};
 use zklock_recipe::{Arrival, Kind, Own, Patience, Place, Takeover, Term};
 
 use crate::findings::Witness;
+use crate::nodes::Party;
 use crate::run::Run;
-use crate::server::{Party, Target};
 use crate::setup::{Actor, Seat};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +71,14 @@ pub(crate) enum Pending {
     Delay,
     /// The lease, which is to come back by itself.
     Lease,
+}
+
+/// What a contender watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    /// By two watches.
+    Predecessor,
+    Own,
 }
 
 impl Contender {

@@ -20,7 +20,7 @@ pub(crate) struct Tree<D> {
 pub(crate) struct Directory<D> {
     pub(crate) node: Node<D>,
     /// The number that the next child gets.
-    next: i32,
+    pub(crate) next: i32,
     /// In the order of their numbers.
     pub(crate) children: Vec<(Place, Node<D>)>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Node<D> {
 }
 
 /// Where a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Path {
     Directory(usize),
     Child(usize, Place),
@@ -73,6 +73,11 @@ pub(crate) struct Committed {
 }
 
 pub(crate) type Transaction<D> = Vec<Operation<Named<D>>>;
+
+/// A transaction that deletes these nodes, whatever their versions.
+pub(crate) fn deletion<D: Default>(paths: impl IntoIterator<Item = Path>) -> Transaction<D> {
+    paths.into_iter().map(|path| Operation::Delete(Named::of(path), None)).collect()
+}
 
 /// What a transaction has changed, for the watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
