@@ -90,10 +90,10 @@ fn an_operator_touches_the_announcement() {
 #[test]
 fn an_operator_deletes_candidates() {
     let setup = setup(2, Faults { evictions: 1, ..Faults::default() });
-    explore(setup.clone(), 1_165_328, &[Retracted, RetractedAnothers, AnnouncedAgain]);
+    explore(setup.clone(), 1_107_648, &[Retracted, RetractedAnothers, AnnouncedAgain]);
     for faults in [Faults { breaks: 1, ..setup.faults }, Faults { lapses: 1, ..setup.faults }] {
         let setup = slow(Setup { faults, ..setup.clone() });
-        explore(setup, if faults.breaks > 0 { 185_245 } else { 119_111 }, &[Retracted, AnnouncedAgain]);
+        explore(setup, if faults.breaks > 0 { 179_981 } else { 113_479 }, &[Retracted, AnnouncedAgain]);
     }
 }
 

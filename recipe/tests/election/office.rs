@@ -6,7 +6,7 @@ use crate::candidate::Candidate;
 use crate::onlooker::Onlooker;
 use crate::setup::{Breach, Faults, Party, Setup};
 use crate::world::ensemble::Ensemble;
-use crate::world::tree::{Node, Path, Tree};
+use crate::world::tree::{Node, Numbered, Path, Tree};
 
 /// The directories.
 pub(crate) const LOCK: usize = 0;
@@ -66,7 +66,8 @@ impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
         let onlooker = setup.candidates;
         let following = if setup.observed { vec![onlooker] } else { Vec::new() };
-        let tree = Tree::new([Some(Data::Nothing), None], &[LOCK, ANNOUNCEMENT]);
+        let tree =
+            Tree::new([Some(Data::Nothing), None], [Numbered::Children(LOCK), Numbered::Node(ANNOUNCEMENT)]);
         // A rewind goes back from one leader's announcement to the one before.
         let keeps = if setup.faults.rewinds > 0 { 2 } else { 0 };
         let ensemble = Ensemble::new(tree, onlooker + 1, &following).showing(&[ANNOUNCEMENT], keeps);

@@ -6,15 +6,15 @@ use zklock_recipe::{Look, Takeover};
 use crate::contest::{
     GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, SEEN, replay, replay_timed, valid_guards,
 };
-use crate::exploration::refute;
 use crate::findings::Breach;
 use crate::follower::Streams;
 use crate::mutant::Mutant;
-use crate::server::Make;
+use crate::nodes::Make;
 use crate::setup::{
     Faults, Flaw, Setup, mixed, mutated, patient, reaped, timed, tries, waiters, waits, weakened, with,
 };
 use crate::step::Step;
+use crate::world::exploration::refute;
 
 /// Each fault that a machine can have, a model in which it shows, and the rule by which it does.
 fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
@@ -185,13 +185,13 @@ fn repeats_its_removal(removal: &[Step]) {
     let blindly = [&before[..], &[Step::Apply(0)]].concat();
     let world = replay(&mutated(Mutant::RemovesAgain, setup()), &blindly);
     assert_eq!(world.breach, Some(Breach::RemovalOfAnothersNode));
-    assert_eq!((valid_guards(&world), world.server.nodes().count()), (1, 0));
+    assert_eq!((valid_guards(&world), world.leader.tree.nodes().count()), (1, 0));
 
     let looking = [&before[..], &[Step::Apply(0), Step::Deliver(0)]].concat();
     let world = replay(&setup(), &looking);
     assert_eq!(world.breach, None);
     assert!(world.contenders[0].acquisition.is_ended());
-    assert_eq!((valid_guards(&world), world.server.nodes().count()), (1, 1));
+    assert_eq!((valid_guards(&world), world.leader.tree.nodes().count()), (1, 1));
 }
 
 /// Found by this model: the machine used to repeat its release at once. It then released for the second contender,

@@ -8,8 +8,8 @@ use zklock_recipe::acquisition::{Acquisition, Input};
 use zklock_recipe::{Arrival, Kind, Own, Patience, Place, Takeover, Term};
 
 use crate::findings::Witness;
+use crate::nodes::Party;
 use crate::run::Run;
-use crate::server::{Party, Target};
 use crate::setup::{Actor, Seat};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +26,8 @@ pub(crate) struct Contender {
     /// One of its nodes was gone when something happened after which it has to look at them again: a connection came, a
     /// predecessor released the lock, a delay was over. Only models note it in which an operator deletes nodes.
     pub(crate) blind: bool,
+    /// The connection on which a mutant believes to have seen its nodes.
+    pub(crate) remembered: Option<u64>,
     /// What is under way for all members.
     pub(crate) joint: Option<Pending>,
     /// Of each member of the group.
@@ -73,6 +75,14 @@ pub(crate) enum Pending {
     Lease,
 }
 
+/// What a contender watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    /// By two watches.
+    Predecessor,
+    Own,
+}
+
 impl Contender {
     pub(crate) fn new(actor: &Actor, takeover: Takeover) -> Self {
         let takeovers = actor.seats.iter().map(|_| takeover);
@@ -85,6 +95,7 @@ impl Contender {
             neglected: false,
             told: false,
             blind: false,
+            remembered: None,
             joint: None,
             seats: actor.seats.iter().map(|seat| Seated::new(*seat)).collect(),
             term: None,

@@ -1,17 +1,20 @@
 //! What must hold in every world of the model, and how one way through it is replayed.
 
+use std::iter;
+
 use stateright::Property;
 
 use zklock_recipe::Kind;
 
-use crate::contender::{Caller, Contender, Seated};
-use crate::exploration;
+use crate::contender::{Caller, Contender, Seated, Target};
 use crate::findings::{Breach, Witness};
 use crate::foreigner::Foreigner;
-use crate::server::{Make, Party, Target};
+use crate::nodes::{Make, Party};
+use crate::queues::World;
 use crate::setup::Setup;
 use crate::step::Step;
-use crate::world::World;
+use crate::world::exploration;
+use crate::world::tree::Path;
 
 pub(crate) const ONE_HOLDER: &str = "at most one guard is valid";
 pub(crate) const NO_ORPHAN: &str = "no node is left without an owner";
@@ -49,11 +52,11 @@ impl exploration::Setup for Setup {
     fn properties(&self) -> Vec<Property<Contest>> {
         let mut properties = vec![
             Contest::always(NO_ORPHAN, |_, world| {
-                let mut ours = world.server.nodes().filter(|node| node.make == Make::Ours);
-                ours.all(|node| {
-                    let creator = &world.contenders[node.creator];
+                let mut ours = world.leader.tree.nodes().filter(|(_, node)| node.data.make == Make::Ours);
+                ours.all(|(_, node)| {
+                    let creator = &world.contenders[node.data.creator];
                     let session = &world.sessions[creator.session];
-                    let is_late = session.late.iter().any(|(party, _)| *party == node.creator);
+                    let is_late = session.late.iter().any(|(party, _)| *party == node.data.creator);
                     !creator.acquisition.is_ended() || session.over || is_late
                 })
             }),
@@ -61,16 +64,18 @@ impl exploration::Setup for Setup {
                 valid_guards(world) == 0 || !world.foreigners.iter().any(Foreigner::holds)
             }),
             Contest::always("a contender has one watch of a kind in each queue", |_, world| {
-                let follower =
-                    world.follower.iter().flat_map(|follower| follower.server.queues.iter().enumerate());
-                let queues = world.server.queues.iter().enumerate().chain(follower);
-                let nodes =
-                    queues.flat_map(|(index, queue)| queue.nodes.iter().map(move |node| (index, node)));
-                let watches =
-                    nodes.flat_map(|(queue, node)| node.watches.iter().map(move |watch| (queue, watch)));
+                let servers = iter::once(&world.leader).chain(world.follower.iter().map(|it| &it.server));
+                let watches = servers.flat_map(|server| {
+                    server.watches.iter().map(|watch| {
+                        let Path::Child(queue, place) = watch.path else { unreachable!("{watch:?}") };
+                        let node = server.tree.node(queue, place);
+                        let own = node.is_some_and(|node| node.data.creator == watch.session);
+                        (queue, watch.session, watch.kind, own)
+                    })
+                });
                 let mut watches = watches.collect::<Vec<_>>();
                 let all = watches.len();
-                watches.sort_by_key(|(queue, watch)| (*queue, watch.party, watch.target as u8));
+                watches.sort();
                 watches.dedup();
                 watches.len() == all
             }),
@@ -81,7 +86,7 @@ impl exploration::Setup for Setup {
                 let is_over = |contender: &Contender| {
                     contender.caller == Caller::Idle || contender.acquisition.is_ended()
                 };
-                world.server.nodes().next().is_none() && world.contenders.iter().all(is_over)
+                world.leader.tree.nodes().next().is_none() && world.contenders.iter().all(is_over)
                     || !world.is_quiet(&contest.setup)
             }),
             Contest::always("every grant has a caller", |_, world| {
@@ -166,10 +171,8 @@ impl exploration::Setup for Setup {
                     world.contenders.iter().enumerate().filter(|(_, contender)| contender.holds());
                 holders.all(|(party, contender)| {
                     contender.places().all(|(queue, own)| {
-                        let queue = &world.server.queues[queue];
-                        queue.node_of(party).is_some_and(|node| {
-                            own == Some(node.own) && queue.blocking(node.own.place).next().is_none()
-                        })
+                        let node = world.leader.tree.node_of(queue, party);
+                        own == node && own.is_some_and(|own| !world.leader.tree.blocks(queue, own.place))
                     })
                 })
             }),
@@ -200,7 +203,7 @@ pub(crate) fn valid_guards(world: &World) -> usize {
 /// Whether two guards are valid, at least one of which is exclusive in a queue of both.
 fn two_hold(world: &World) -> bool {
     let seats = world.contenders.iter().filter(|contender| contender.holds()).flat_map(|it| &it.seats);
-    let mut guards = vec![(0, 0); world.server.queues.len()];
+    let mut guards = vec![(0, 0); world.leader.tree.directories.len()];
     for Seated { seat, .. } in seats {
         let (all, exclusive) = &mut guards[seat.queue];
         *all += 1;
@@ -218,15 +221,15 @@ fn is_calm(contest: &Contest, world: &World) -> bool {
 
 /// Whether the nodes of these members are there.
 fn has_its_nodes(world: &World, party: Party, which: impl Fn(&Seated) -> bool) -> bool {
-    let seats = world.contenders[party].seats.iter().filter(|seated| which(seated));
-    seats.map(|seated| &world.server.queues[seated.seat.queue]).all(|queue| queue.node_of(party).is_some())
+    let mut seats = world.contenders[party].seats.iter().filter(|seated| which(seated));
+    seats.all(|seated| world.leader.tree.node_of(seated.seat.queue, party).is_some())
 }
 
 /// Whether all of a contender's nodes are there, and none is blocked.
 fn is_free(world: &World, party: Party) -> bool {
     world.contenders[party].places().all(|(queue, _)| {
-        let queue = &world.server.queues[queue];
-        queue.node_of(party).is_some_and(|node| queue.blocking(node.own.place).next().is_none())
+        let own = world.leader.tree.node_of(queue, party);
+        own.is_some_and(|own| !world.leader.tree.blocks(queue, own.place))
     })
 }
 

@@ -12,9 +12,8 @@ use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Event, Input as Heard, Kind, Place};
 
 use crate::findings::{Breach, Witness};
-use crate::requests::Change;
+use crate::nodes::{Party, exclude_each_other};
 use crate::run::Run;
-use crate::server::{Party, exclude_each_other};
 
 impl<W: Fn(Witness)> Run<'_, W> {
     /// A contender has been granted.
@@ -25,8 +24,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if self.world.contenders[party].seats.iter().any(|seated| !seated.owes.is_empty()) {
             self.world.breach.get_or_insert(Breach::Undelayed);
         }
-        for queue in &mut self.world.server.queues {
-            queue.nodes.iter_mut().filter(|node| node.creator == party).for_each(|node| node.held = true);
+        for directory in self.world.leader.tree.directories.iter_mut().flatten() {
+            let nodes = directory.children.iter_mut().map(|(_, node)| &mut node.data);
+            nodes.filter(|node| node.creator == party).for_each(|node| node.held = true);
         }
     }
 
@@ -48,14 +48,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
         owes.retain(|vanished| predecessor.kind == Kind::Shared && *vanished == Kind::Shared);
     }
 
-    /// A node is about to go.
-    pub(crate) fn see_end(&mut self, queue: usize, place: Place, change: Change) {
-        let node = self.world.server.queues[queue].node(place);
-        if change == Change::Released || !node.is_some_and(|node| node.held) {
+    /// A node is about to go, and is not released.
+    pub(crate) fn see_end(&mut self, queue: usize, place: Place) {
+        let tree = &self.world.leader.tree;
+        if !tree.node(queue, place).is_some_and(|node| node.data.held) {
             return;
         }
         for (party, contender) in self.world.contenders.iter_mut().enumerate() {
-            let own = self.world.server.queues[queue].node_of(party).map(|node| node.own.place);
+            let own = tree.node_of(queue, party).map(|own| own.place);
             let behind =
                 |own: Place| place.sequence < own.sequence && exclude_each_other(place.kind, own.kind);
             if !own.is_some_and(behind) {

@@ -3,14 +3,15 @@
 //! earlier one; a request for one member takes the place of its earlier one, and of one for all.
 
 use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Search, Single};
+use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Arrival, End, Event, Input as Heard, Kind, Own, Patience, Refusal, SessionEnd, Sight};
 
-use crate::contender::{Caller, Contender, Pending, Seated};
+use crate::contender::{Caller, Contender, Pending, Seated, Target};
 use crate::findings::{Breach, Witness};
 use crate::foreigner::Foreigner;
-use crate::requests::{Address, Change, Message, Request, Sent, Trust};
+use crate::nodes::{Party, exclude_each_other};
+use crate::requests::{Address, Message, Request, Sent, Shown, Trust};
 use crate::run::Run;
-use crate::server::{Party, Target, exclude_each_other};
 use crate::session::{Assurance, Number, at};
 use crate::setup::{Clock, Flaw};
 
@@ -75,14 +76,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Single::Recover(own) => self.request(address, Request::Recover(Some(own))),
             Single::List => self.request(address, Request::List),
             Single::WatchPredecessor(place, _) => {
-                self.request(address, Request::Watch(Target::Predecessor, place));
+                self.request(address, Request::Watch(place));
             }
             Single::WatchOwn(own) => self.request(address, Request::WatchOwn(own)),
             Single::Release(own, certainty) => {
                 self.request_where(address, certainty, |trust| Request::Release(vec![own], trust));
             }
             Single::Delete(own, certainty) => {
-                self.world.contenders[address.party].seats[seat].watch = None;
+                self.unwatch(address);
                 self.request_where(address, certainty, |trust| Request::Delete(own, trust));
             }
             Single::Delay => {
@@ -105,9 +106,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// The session deletes a node that a late create has made.
     pub(crate) fn sweep(&mut self, session: usize) {
-        if let Some((queue, place)) = self.world.late_node(session) {
+        if let Some(late) = self.world.late_node(session) {
             (self.witness)(Witness::LateCreateSwept);
-            self.remove(vec![(queue, place)], Change::Deleted);
+            self.delete([late]);
         }
     }
 
@@ -156,7 +157,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn note_blind(&mut self, party: Party) {
         let contender = &self.world.contenders[party];
         let gone = |(queue, own): (usize, Option<Own>)| {
-            own.is_some_and(|own| self.world.server.queues[queue].nodes.iter().all(|node| node.own != own))
+            own.is_some_and(|own| !self.world.leader.tree.has(queue, own))
         };
         let meddled = self.setup.faults.deletions + self.setup.faults.uproots > 0;
         if meddled && contender.caller == Caller::Waiting && contender.places().any(gone) {
@@ -262,8 +263,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let Some(before) = shared else { return self.request(address, Request::Recover(None)) };
         (self.witness)(Witness::SearchShared);
         self.supersede(address);
-        let node = self.world.server_of(session).queues[queue].node_of(address.party);
-        let found = node.filter(|node| !node.written).map(|node| node.own).filter(|own| own.czxid <= before);
+        let tree = &self.world.server_of(session).tree;
+        let found = tree.find(queue, |node| node.data.creator == address.party && node.version == UNTOUCHED);
+        let found = found.filter(|own| own.czxid <= before);
         let answer = match self.is_unclear(session, address) {
             true => Message::Unclear,
             false => Message::Found(found, shared),
@@ -317,8 +319,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
             let waits = |(other, contender): (Party, &Contender)| {
                 other != party
                     && contender.caller == Caller::Waiting
-                    && self.world.server.queues[seat.queue].node_of(other).is_some_and(|node| {
-                        node.own.czxid < own.czxid && exclude_each_other(node.own.place.kind, seat.kind)
+                    && self.world.leader.tree.node_of(seat.queue, other).is_some_and(|other| {
+                        other.czxid < own.czxid && exclude_each_other(other.place.kind, seat.kind)
                     })
             };
             if self.setup.faults.deletions == 0 && self.world.contenders.iter().enumerate().any(waits) {
@@ -348,6 +350,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     fn end(&mut self, party: Party, seat: usize, end: End) {
         self.supersede(Address { party, seat: None });
+        self.unwatch(Address { party, seat: None });
         let contender = &mut self.world.contenders[party];
         let breach = match end {
             End::Released => {
@@ -448,38 +451,38 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 contender.seats[seat].watch = Some((target, place));
                 let event = match target {
                     Target::Own => Event::OwnWatched(true),
-                    Target::Predecessor | Target::Children => Event::PredecessorWatched(true),
+                    Target::Predecessor => Event::PredecessorWatched(true),
                 };
                 address.reply(event, connection)
             }
             Message::WatchLost => {
                 let Some((target, place)) = contender.seats[seat].watch.take() else { return };
                 let queue = contender.seats[seat].seat.queue;
-                if target == Target::Predecessor && self.world.server.queues[queue].node(place).is_none() {
+                if target == Target::Predecessor && self.world.leader.tree.node(queue, place).is_none() {
                     (self.witness)(Witness::PredecessorVanishedWhileDisconnected);
                 }
                 Input::Watch(seat, Event::WatchLost)
             }
-            Message::Changed(target, place, change) => {
+            Message::Changed(place, shown) => {
                 // The watch may have been dropped while this was under way.
-                if contender.seats[seat].watch != Some((target, place)) {
+                let Some((target, _)) = contender.seats[seat].watch.filter(|(_, it)| *it == place) else {
                     return;
-                }
-                if change == Change::WrittenAndDeleted {
+                };
+                if shown == Shown::WrittenAndDeleted {
                     (self.witness)(Witness::DeletedAfterAWrite);
                 }
-                let event = match (target, change) {
+                let event = match (target, shown) {
                     (Target::Own, _) => Event::OwnTouched,
-                    (_, Change::Released) => Event::PredecessorReleased,
-                    (_, change) if self.setup.mutant.is_some_and(|it| it.takes_for_a_release(change)) => {
+                    (_, Shown::Released) => Event::PredecessorReleased,
+                    (_, shown) if self.setup.mutant.is_some_and(|it| it.takes_for_a_release(shown)) => {
                         Event::PredecessorReleased
                     }
                     // Its end is still to come.
-                    (_, Change::Written) => return,
-                    (_, Change::Deleted | Change::WrittenAndDeleted) => Event::PredecessorDeleted,
+                    (_, Shown::Touched) => return,
+                    (_, Shown::Deleted | Shown::WrittenAndDeleted) => Event::PredecessorDeleted,
                 };
                 contender.seats[seat].watch = None;
-                if change == Change::Released {
+                if shown == Shown::Released {
                     self.see_release(party, seat, place);
                 }
                 Input::Watch(seat, event)
@@ -491,7 +494,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
 impl Contender {
     /// Every member, or the one that is meant.
-    fn addressed(&mut self, address: Address) -> impl Iterator<Item = &mut Seated> {
+    pub(crate) fn addressed(&mut self, address: Address) -> impl Iterator<Item = &mut Seated> {
         let meant = move |seat: usize| address.seat.is_none_or(|it| it == seat);
         self.seats.iter_mut().enumerate().filter(move |(seat, _)| meant(*seat)).map(|(_, seated)| seated)
     }

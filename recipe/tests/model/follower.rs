@@ -3,13 +3,14 @@
 //! One stream leads from it to the leader and one back, and each takes any time. So a follower that is cut off is one
 //! whose streams stand still for long.
 
-use zklock_recipe::Place;
+use zklock_recipe::transaction::Operation;
 
 use crate::findings::Witness;
-use crate::requests::{Address, Change, Message, Sent};
+use crate::nodes::{Data, Server};
+use crate::requests::{Address, Message, Sent};
 use crate::run::Run;
-use crate::server::{Make, Party, Server};
-use crate::setup::{Flaw, Seat};
+use crate::setup::Flaw;
+use crate::world::tree::{Named, Transaction, deletion};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Follower {
@@ -44,23 +45,15 @@ pub(crate) enum Up {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Down {
-    Transaction(Effect),
+    /// Of this session.
+    Transaction(usize, Transaction<Data>),
+    /// The session has ended, and with it its nodes.
+    Over(usize),
     /// To what was forwarded for this session. Nothing, if a read answers it.
     Answer(usize, Option<(Address, Message)>),
     /// The session may be resumed.
     Revalidated(usize),
     Ping,
-}
-
-/// What a transaction changes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Effect {
-    Directory(usize, bool),
-    Created(Party, Make, Vec<Seat>),
-    Written(usize, Place),
-    Removed(Vec<(usize, Place)>, Change),
-    /// The session has ended, and with it the nodes of its contenders.
-    Over(usize),
 }
 
 impl Follower {
@@ -78,7 +71,7 @@ impl Follower {
     }
 
     pub(crate) fn is_behind(&self) -> bool {
-        self.down.iter().any(|down| matches!(down, Down::Transaction(_)))
+        self.down.iter().any(|down| matches!(down, Down::Transaction(..) | Down::Over(_)))
     }
 
     pub(crate) fn touch(&mut self, session: usize) {
@@ -105,10 +98,8 @@ impl Follower {
 
 impl<W: Fn(Witness)> Run<'_, W> {
     /// Tells the follower, if there is one, of what the leader has changed.
-    pub(crate) fn replicate(&mut self, effect: Effect) {
-        if let Some(follower) = &mut self.world.follower {
-            follower.down.push(Down::Transaction(effect));
-        }
+    pub(crate) fn replicate(&mut self, down: Down) {
+        self.world.follower.iter_mut().for_each(|follower| follower.down.push(down.clone()));
     }
 
     /// The leader hears what the follower sent next.
@@ -135,16 +126,21 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
-    /// The follower hears what the leader sent next. The answer to a write comes with it.
+    /// The follower hears what the leader sent next.
     pub(crate) fn hear_leader(&mut self) {
         let Some(follower) = &mut self.world.follower else { return };
         match follower.down.remove(0) {
-            Down::Transaction(effect) => {
-                self.apply_effect(effect);
-                let next = self.world.follower.as_ref().and_then(|follower| follower.down.first());
-                if matches!(next, Some(Down::Answer(..))) {
-                    self.hear_leader();
+            Down::Transaction(session, transaction) => {
+                self.follow(session, &transaction);
+                self.hear_answer();
+            }
+            Down::Over(session) => {
+                let ended = deletion(follower.server.tree.of(session));
+                self.follow(session, &ended);
+                if self.world.sessions[session].follows {
+                    self.disconnect(session);
                 }
+                self.hear_answer();
             }
             Down::Answer(session, answer) => {
                 let session = &mut self.world.sessions[session];
@@ -158,41 +154,19 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
     }
 
-    fn apply_effect(&mut self, effect: Effect) {
-        let Some(follower) = &mut self.world.follower else { return };
-        match effect {
-            Effect::Directory(queue, there) => {
-                follower.server.queues[queue].directory = there.then_some(0);
-            }
-            Effect::Created(party, make, seats) => drop(follower.server.create(party, make, &seats)),
-            Effect::Written(queue, place) => {
-                let watches = follower.server.queues[queue].write(place);
-                self.notify(watches, queue, place, Change::Written);
-            }
-            Effect::Removed(removals, change) => {
-                let queues = &mut follower.server.queues;
-                let fired = removals.iter().map(|&(queue, place)| queues[queue].remove(place));
-                let fired = fired.collect::<Vec<_>>();
-                for ((queue, place), watches) in removals.into_iter().zip(fired) {
-                    self.notify(watches, queue, place, change);
-                }
-            }
-            Effect::Over(session) => {
-                for party in self.world.contenders_of(session) {
-                    for queue in 0..self.world.server.queues.len() {
-                        while let Some(follower) = &mut self.world.follower
-                            && let Some(node) = follower.server.queues[queue].node_of(party)
-                        {
-                            let place = node.own.place;
-                            let watches = follower.server.queues[queue].remove(place);
-                            self.notify(watches, queue, place, Change::Deleted);
-                        }
-                    }
-                }
-                if self.world.sessions[session].follows {
-                    self.disconnect(session);
-                }
-            }
+    /// The answer to a write comes with it.
+    fn hear_answer(&mut self) {
+        let next = self.world.follower.as_ref().and_then(|follower| follower.down.first());
+        if matches!(next, Some(Down::Answer(..))) {
+            self.hear_leader();
         }
+    }
+
+    fn follow(&mut self, session: usize, transaction: &[Operation<Named<Data>>]) {
+        let Some(follower) = &mut self.world.follower else { return };
+        let committed = follower.server.tree.commit(session, transaction);
+        let Ok(committed) = committed else { unreachable!("the leader has carried it out") };
+        let fired = follower.server.fire(&committed.changes);
+        self.notify(&fired);
     }
 }

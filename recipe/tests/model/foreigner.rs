@@ -6,18 +6,17 @@
 //! that follows, change nothing for others and are no steps.
 
 use zklock_recipe::Kind;
+use zklock_recipe::transaction::Operation;
 
 use crate::findings::Witness;
-use crate::follower::Effect;
-use crate::requests::Change;
+use crate::nodes::{Data, Make, Party};
+use crate::queues::World;
 use crate::run::Run;
-use crate::server::{Make, Node, Party};
-use crate::setup::Seat;
 use crate::step::Step;
-use crate::world::World;
+use crate::world::tree::{Name, Named, Path};
 
 /// They contend in the first queue.
-const SEAT: Seat = Seat { queue: 0, kind: Kind::Exclusive };
+const QUEUE: usize = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Foreigner {
@@ -56,13 +55,13 @@ impl World {
     pub(crate) fn foreigner_steps(&self, steps: &mut Vec<Step>) {
         for (index, foreigner) in self.foreigners.iter().enumerate() {
             match foreigner.stay {
-                Stay::Idle if self.server.queues[SEAT.queue].directory.is_some() => {
+                Stay::Idle if self.leader.tree.directories[QUEUE].is_some() => {
                     steps.push(Step::ForeignerEnters(index))
                 }
                 Stay::Waiting => {
                     steps.push(Step::ForeignerLeaves(index));
-                    let first = self.server.queues[SEAT.queue].nodes.first();
-                    if first.is_some_and(|first| first.creator == self.foreign(index)) {
+                    let first = self.leader.tree.children(QUEUE).first();
+                    if first.is_some_and(|(_, first)| first.data.creator == self.foreign(index)) {
                         steps.push(Step::ForeignerHolds(index));
                     }
                 }
@@ -80,24 +79,23 @@ impl World {
 impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn foreigner_enters(&mut self, index: usize) {
         let (party, make) = (self.world.foreign(index), self.world.foreigners[index].make);
-        if self.world.server.create(party, make, &[SEAT]).is_some() {
-            self.replicate(Effect::Created(party, make, vec![SEAT]));
-        }
+        let name = Name::Next(QUEUE, Kind::Exclusive);
+        let create =
+            Operation::Create(Named { name, data: Data { creator: party, make, ..Data::default() } });
+        let _ = self.commit(party + self.world.sessions.len(), vec![create]);
         self.world.foreigners[index].stay = Stay::Waiting;
     }
 
     pub(crate) fn foreigner_holds(&mut self, index: usize) {
-        if self.world.tokens[SEAT.queue].any > 0 {
+        if self.world.tokens[QUEUE].any > 0 {
             (self.witness)(Witness::ForeignerHeldNext);
         }
         self.world.foreigners[index].stay = Stay::Holding;
     }
 
     pub(crate) fn foreigner_leaves(&mut self, index: usize) {
-        let node = self.world.server.queues[SEAT.queue].node_of(self.world.foreign(index));
-        if let Some(Node { own, .. }) = node {
-            self.remove(vec![(SEAT.queue, own.place)], Change::Deleted);
-        }
+        let node = self.world.leader.tree.node_of(QUEUE, self.world.foreign(index));
+        self.delete(node.map(|own| Path::Child(QUEUE, own.place)));
         self.world.foreigners[index].stay = Stay::Gone;
     }
 }

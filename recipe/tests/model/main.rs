@@ -14,11 +14,6 @@
 //! what it has heard of them, and what is under way arrives at once unless a stream between the two servers stands still:
 //! so it is the lease that has to end in time.
 
-#[path = "../world/exploration.rs"]
-mod exploration;
-#[path = "../world/present.rs"]
-mod present;
-
 mod broken;
 mod contender;
 mod contest;
@@ -28,25 +23,28 @@ mod findings;
 mod follower;
 mod foreigner;
 mod mutant;
+mod nodes;
+mod queues;
 mod readers;
 mod requests;
 mod run;
-mod server;
 mod session;
 mod setup;
 mod several;
 mod step;
+
+#[path = "../world/mod.rs"]
 mod world;
 
 use zklock_recipe::{Look, Takeover};
 
 use contest::{GRANTED, NO_ORPHAN, ONE_HOLDER, ONE_KIND};
-use exploration::{explore, refute};
 use findings::Witness::*;
-use server::Make;
+use nodes::Make;
 use setup::{
     Clock, Faults, Flaw, Setup, mixed, patient, reaped, timed, tries, waiters, waits, weakened, with,
 };
+use world::exploration::{explore, refute};
 
 #[test]
 fn three_waiters_look_in_either_way() {
@@ -57,21 +55,21 @@ fn three_waiters_look_in_either_way() {
 #[test]
 fn three_waiters_give_up_at_any_time() {
     let setup = Setup { looks: vec![Look::Count], ..waiters(3) };
-    explore(setup, 178_230, &[GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting]);
+    explore(setup, 106_884, &[GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting]);
 }
 
 #[test]
 fn one_waits_and_two_try() {
     let contenders = vec![waits(0), tries(1), tries(2)];
     let setup = Setup { contenders, looks: vec![Look::Count], ..waiters(3) };
-    explore(setup, 111_370, &[GrantByListing, GrantByCount, Busy]);
+    explore(setup, 94_624, &[GrantByListing, GrantByCount, Busy]);
 }
 
 #[test]
 fn connections_break_and_the_directory_is_reaped() {
     explore(
         reaped(with(Faults { breaks: 2, ..Faults::default() }, waiters(2))),
-        127_588,
+        117_036,
         &[
             DirectoryCreated,
             DirectoryReset,
@@ -106,7 +104,7 @@ fn sessions_end_in_every_way() {
     let faults = Faults { breaks: 1, lapses: 1, expiries: 1, closings: 1, ..Faults::default() };
     explore(
         with(faults, waiters(2)),
-        188_065,
+        169_169,
         &[GuardLost, GrantAfterLapse, GiveUpOnceGranted, RemovalFoundUndone],
     );
 }
@@ -143,7 +141,7 @@ fn searching() -> Setup {
 
 #[test]
 fn searches_are_shared() {
-    explore(searching(), 20_689, &[SearchShared, RecoveryFindsNode, RecoveryFindsNone]);
+    explore(searching(), 18_146, &[SearchShared, RecoveryFindsNode, RecoveryFindsNone]);
     refute(weakened(Flaw::SearchesOutliveConnections, searching()), NO_ORPHAN);
     let written = with(Faults { breaks: 1, writes: 1, ..Faults::default() }, waiters(1));
     refute(weakened(Flaw::WrittenNodesArePassedOver, written), NO_ORPHAN);
@@ -154,7 +152,7 @@ fn holders_watch_their_own_nodes() {
     let setup = Setup { settling: true, ..waiters(2) };
     explore(
         with(Faults { breaks: 1, lapses: 1, ..Faults::default() }, setup),
-        168_308,
+        142_962,
         &[RemovalFoundDone, GuardLost, GrantByRelease],
     );
 }
@@ -167,7 +165,7 @@ fn an_operator_deletes_nodes() {
     let setup = Setup { settling: true, ..waiters(2) };
     explore(
         with(Faults { breaks: 1, deletions: 1, ..Faults::default() }, setup),
-        177_998,
+        161_388,
         &[HolderTold, ToldByMissingNode],
     );
 }
@@ -179,7 +177,7 @@ fn anybody_writes_to_nodes() {
     let setup = Setup { settling: true, ..waiters(2) };
     explore(
         with(Faults { breaks: 1, writes: 1, ..Faults::default() }, setup),
-        134_533,
+        99_362,
         &[HolderTold, DeletedAfterAWrite, GrantByRelease],
     );
 }
@@ -189,7 +187,7 @@ fn anybody_writes_to_the_nodes_of_three() {
     let setup = Setup { settling: true, ..patient(waiters(3)) };
     explore(
         with(Faults { writes: 1, ..Faults::default() }, setup),
-        285_568,
+        216_667,
         &[HolderTold, DeletedAfterAWrite, GrantByRelease],
     );
 }
@@ -200,7 +198,7 @@ fn an_operator_ends_sessions() {
     let setup = Setup { following: vec![0], settling: true, ..patient(waiters(2)) };
     explore(
         with(Faults { breaks: 1, evictions: 1, ..Faults::default() }, setup),
-        485_856,
+        484_674,
         &[GuardLost, ServedAfterItsEnd, AnswerFromThePast],
     );
 }
@@ -221,7 +219,7 @@ fn a_delay_must_not_be_shorter() {
 fn waiters_delay_their_takeover() {
     let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
     let setup = Setup { takeover: Takeover::Delayed, ..waiters(2) };
-    explore(with(faults, setup), 153_054, &[TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed]);
+    explore(with(faults, setup), 137_154, &[TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed]);
 }
 
 #[test]
@@ -272,14 +270,14 @@ fn neglectful(faults: Faults) -> Setup {
 #[test]
 fn callers_stop_polling() {
     let occurrences = [Evicted, PolledAgain, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
-    explore(neglectful(Faults::default()), 40_823, &occurrences);
+    explore(neglectful(Faults::default()), 36_635, &occurrences);
 }
 
 #[test]
 fn callers_stop_polling_while_sessions_end() {
     let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
     let setup = Setup { contenders: waiters(2).contenders, ..neglectful(faults) };
-    explore(setup, 118_425, &[Evicted, PolledAgain, GiveUpOnceGranted, RecoveryFindsNode, GuardLost]);
+    explore(setup, 113_239, &[Evicted, PolledAgain, GiveUpOnceGranted, RecoveryFindsNode, GuardLost]);
 }
 
 #[test]
@@ -295,7 +293,7 @@ fn a_caller_that_does_not_poll_must_lose_its_place() {
 fn a_contender_is_at_a_follower() {
     let setup = Setup { following: vec![0], ..waiters(2) };
     let occurrences = [AnswerFromThePast, GrantByRelease, GrantByListing, GrantByCount];
-    explore(setup, 5_218, &occurrences);
+    explore(setup, 4_308, &occurrences);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use zklock_recipe::acquisition::{Certainty, Command, Input, Joint, Search, Singl
 use zklock_recipe::{Event, Input as Heard, Kind, Own, Place, Present, Refusal, Sight};
 
 use crate::contender::Contender;
-use crate::present::TERM;
-use crate::requests::Change;
+use crate::requests::Shown;
+use crate::world::present::TERM;
 
 /// Which rule a machine, a group or an acquisition breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,8 +155,11 @@ impl Mutant {
         let input = self.hears(contender, input, present);
         let (seen, known) = (contender.acquisition.seen(), contender.known());
         let mut commands = contender.acquisition.handle(input, present);
-        if self == Self::RemembersThroughALoss && commands.contains(&Command::Lose) {
-            seen.into_iter().for_each(|connection| contender.acquisition.saw(connection));
+        if self == Self::RemembersThroughALoss {
+            if commands.contains(&Command::Lose) {
+                contender.remembered = seen;
+            }
+            commands.iter_mut().for_each(|command| trust(command, contender.remembered));
         }
         if self == Self::RemembersThroughAnEnd && contender.known() < known {
             commands.iter_mut().for_each(|command| trust(command, seen));
@@ -279,10 +282,10 @@ impl Mutant {
     }
 
     /// Whether it takes this for a release of its predecessor, which it is not.
-    pub(crate) fn takes_for_a_release(self, change: Change) -> bool {
+    pub(crate) fn takes_for_a_release(self, shown: Shown) -> bool {
         match self {
-            Self::TrustsWrites => change == Change::Written,
-            Self::TrustsWritesBeforeDeletions => change == Change::WrittenAndDeleted,
+            Self::TrustsWrites => shown == Shown::Touched,
+            Self::TrustsWritesBeforeDeletions => shown == Shown::WrittenAndDeleted,
             _ => false,
         }
     }

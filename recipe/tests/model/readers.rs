@@ -3,11 +3,11 @@
 use zklock_recipe::{Look, Takeover};
 
 use crate::contest::{DELAYED, IN_VAIN, ONE_HOLDER, UNASKED};
-use crate::exploration::{explore, refute};
 use crate::findings::Witness::*;
 use crate::mutant::Mutant;
 use crate::setup::{Clock, Faults, Flaw, Setup, mutated, of, patient, reads, tries, waits, weakened, with};
 use crate::step::Step;
+use crate::world::exploration::{explore, refute};
 
 fn breaks() -> Faults {
     Faults { breaks: 1, ..Faults::default() }
@@ -48,14 +48,14 @@ fn delayed(setup: Setup) -> Setup {
 #[test]
 fn readers_hold_the_lock_beside_each_other() {
     let setup = Setup { giving_up: false, ..one_writer() };
-    explore(setup, 53_100, &[ReaderGrantedByRelease, GrantBesideAnother, GrantByListing, GrantByCount]);
+    explore(setup, 51_882, &[ReaderGrantedByRelease, GrantBesideAnother, GrantByListing, GrantByCount]);
 }
 
 #[test]
 fn readers_and_a_writer_give_up_at_any_time() {
     explore(
         counting(one_writer()),
-        170_846,
+        110_886,
         &[ReaderGrantedByRelease, GrantBesideAnother, GiveUpWhileEntering, GiveUpWhileWaiting],
     );
 }
@@ -64,7 +64,7 @@ fn readers_and_a_writer_give_up_at_any_time() {
 fn writers_give_up_before_a_reader() {
     explore(
         counting(two_writers()),
-        188_952,
+        116_590,
         &[ReaderGrantedByRelease, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting],
     );
 }
@@ -81,7 +81,7 @@ fn a_reader_and_a_writer_try() {
 fn the_connection_of_a_reader_or_a_writer_breaks() {
     explore(
         with(breaks(), patient(one_writer())),
-        246_741,
+        240_289,
         &[
             ReaderGrantedByRelease,
             GrantBesideAnother,
@@ -113,7 +113,7 @@ fn in_turns() -> Setup {
 #[test]
 fn readers_vanish_and_writers_give_up_in_turns() {
     let occurrences = [GuardVanished, TakeoverDelayed, GiveUpWhileWaiting, GrantBesideAnother];
-    explore(in_turns(), 52_786, &occurrences);
+    explore(in_turns(), 23_832, &occurrences);
     refute(mutated(Mutant::ForgetsEarlyReaders, in_turns()), DELAYED);
 }
 
@@ -129,7 +129,7 @@ fn anybody_writes_to_the_nodes_of_a_reader_and_a_writer() {
     let setup = Setup { settling: true, ..of(vec![waits(0), reads(1)]) };
     explore(
         with(Faults { writes: 1, ..breaks() }, setup),
-        133_252,
+        98_534,
         &[HolderTold, DeletedAfterAWrite, ReaderGrantedByRelease],
     );
 }
@@ -186,7 +186,7 @@ fn a_reader_vanishes_before_a_writer(end: u8) -> Setup {
 #[test]
 fn a_reader_vanishes_that_was_in_front_of_a_writer_that_gave_up() {
     let setup = a_reader_vanishes_before_a_writer(8);
-    explore(setup, 50_484, &[TakeoverDelayed, GuardLost, ServedAfterItsEnd]);
+    explore(setup, 47_869, &[TakeoverDelayed, GuardLost, ServedAfterItsEnd]);
 }
 
 #[cfg(not(debug_assertions))]

@@ -1,16 +1,22 @@
 //! What goes over the network, and how the server answers it.
 
 use zklock_recipe::acquisition::Input;
+use zklock_recipe::companion::removal;
+use zklock_recipe::nodes::{self, Entered};
+use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
 use zklock_recipe::{
     Event, Foreign, ForeignClient, Input as Heard, Look, Own, Place, Sequence, Sight, Stranger, Takeover,
 };
 
+use crate::contender::Target;
 use crate::findings::{Breach, Witness};
-use crate::follower::{Down, Effect, Up};
+use crate::follower::{Down, Up};
 use crate::mutant::Mutant;
+use crate::nodes::{Data, Make, Party};
 use crate::run::Run;
-use crate::server::{Make, Node, Party, Target, Watch};
 use crate::setup::{Flaw, Seat};
+use crate::world::ensemble::{Kind, Watch};
+use crate::world::tree::{Change, Committed, Name, Named, Node, Path, Transaction, deletion};
 
 /// Who has asked, or is answered: one member of a contender's group, or all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,8 +62,8 @@ pub(crate) enum Request {
     /// The second half of a heartbeat, sent then.
     Beat(u8),
     List,
-    /// Reads a node, and watches its data.
-    Watch(Target, Place),
+    /// Reads a predecessor, and watches its data.
+    Watch(Place),
     WatchOwn(Own),
     /// The second watch on a predecessor, sent right behind the first.
     WatchChildren(Place),
@@ -115,7 +121,7 @@ pub(crate) enum Message {
     Watched(Target, Place),
     /// The request's connection was lost.
     Failed,
-    Changed(Target, Place, Change),
+    Changed(Place, Shown),
     /// The watch's connection was lost.
     WatchLost,
     /// A heartbeat that was sent then.
@@ -134,10 +140,11 @@ impl Message {
     }
 }
 
-/// What a watch shows. The two on a predecessor together show whether the write and the deletion were one transaction.
+/// What the watches on a node show. The two on a predecessor together show whether the write and the deletion were one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Change {
-    Written,
+pub(crate) enum Shown {
+    /// Our own node is not as it was; or the predecessor's is written to, of which only a mutant hears.
+    Touched,
     Deleted,
     /// Written to, and deleted by another transaction.
     WrittenAndDeleted,
@@ -221,11 +228,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Request::CreateDirectory => {
                 (self.witness)(Witness::DirectoryCreated);
                 for seat in self.seats(party) {
-                    let directory = &mut self.world.server.queues[seat.queue].directory;
-                    if directory.is_none() {
-                        *directory = Some(0);
-                        self.replicate(Effect::Directory(seat.queue, true));
-                    }
+                    // It may be there already.
+                    let create = Operation::Create(Named::of(Path::Directory(seat.queue)));
+                    let _ = self.commit(session, vec![create]);
                 }
                 Message::Reply(Event::DirectoryReady)
             }
@@ -245,42 +250,52 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     Some(_) => Message::Reply(Event::Recovered(found)),
                     None => {
                         let shared = self.world.contenders_of(session).count() > 1;
-                        Message::Found(found, shared.then(|| self.world.server_of(session).last_zxid))
+                        Message::Found(found, shared.then(|| self.world.server_of(session).tree.zxid))
                     }
                 }
             }
-            Request::Confirm(owns) => match self.missing(address, &owns) {
-                Some(seat) => Message::FailedAt(seat, Event::OwnTouched),
-                None => Message::NodesConfirmed,
-            },
+            Request::Confirm(owns) => {
+                let named = self.paths(address, &owns).into_iter().map(Named::of);
+                let checked = self.commit(session, nodes::confirmation(named, None).collect());
+                match self.missing(address, &owns).or(checked.err().map(|(index, _)| index)) {
+                    Some(seat) => Message::FailedAt(seat, Event::OwnTouched),
+                    None => Message::NodesConfirmed,
+                }
+            }
             Request::ConfirmLease => Message::LeaseConfirmed,
             Request::Sync(sent) => Message::Synced(sent),
             Request::Beat(sent) => Message::Beaten(sent),
-            Request::List => match &self.world.server_of(session).queues[queue] {
-                queue if queue.directory.is_none() => Message::Reply(Event::NoDirectory),
-                _ => Message::Reply(self.children(session, queue).map_or_else(Event::Foreign, Event::Listed)),
+            Request::List => match self.sight(session, queue, Look::List) {
+                Sight::Children(children) => Message::Reply(Event::Listed(children)),
+                Sight::Foreign(stranger) => Message::Reply(Event::Foreign(stranger)),
+                Sight::Nothing | Sight::Count(_) => Message::Reply(Event::NoDirectory),
             },
             // A watch nobody awaits is removed again; that it was there for a while changes nothing.
             Request::Watch(..) | Request::WatchOwn(_) | Request::WatchChildren(_) if !awaited => return,
             Request::WatchOwn(own) => {
-                let queue = &mut self.world.server_of_mut(session).queues[queue];
+                let server = self.world.server_of_mut(session);
                 // A node of that name may be another contender's by now.
-                let ours = queue.node(own.place).is_some_and(|node| node.own == own);
-                if ours && queue.watch(own.place, Watch { party, target: Target::Own }) {
+                if server.tree.has(queue, own) {
+                    server.watches.insert(Watch {
+                        session: party,
+                        path: Path::Child(queue, own.place),
+                        kind: Kind::Data,
+                    });
                     Message::Watched(Target::Own, own.place)
                 } else {
                     Message::Reply(Event::OwnWatched(false))
                 }
             }
-            Request::Watch(target, place) => {
-                let predecessor = self.world.server_of(session).queues[queue].node(place);
-                let foreign = predecessor.filter(|node| node.make == Make::Lookalike).cloned();
-                if let Some(node) = foreign.filter(|_| !self.passes_over()) {
-                    let answer = Message::Reply(Event::Foreign(foreign_contender(&node)));
+            Request::Watch(place) => {
+                let predecessor = self.world.server_of(session).tree.node(queue, place).map(|node| node.data);
+                let foreign = predecessor.filter(|node| node.make == Make::Lookalike && !self.passes_over());
+                if let Some(node) = foreign {
+                    let answer = Message::Reply(Event::Foreign(foreign_contender(node.make, place)));
                     return self.world.sessions[session].answer(address, answer);
                 }
-                let queue = &mut self.world.server_of_mut(session).queues[queue];
-                if queue.watch(place, Watch { party, target }) {
+                if predecessor.is_some() {
+                    let watch = Watch { session: party, path: Path::Child(queue, place), kind: Kind::Data };
+                    self.world.server_of_mut(session).watches.insert(watch);
                     let children = Sent { address, request: Request::WatchChildren(place), awaited };
                     self.world.sessions[session].up.insert(0, children);
                     return;
@@ -288,29 +303,27 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 Message::Reply(Event::PredecessorWatched(false))
             }
             Request::WatchChildren(place) => {
-                let watch = Watch { party, target: Target::Children };
-                let stands = self.world.server_of_mut(session).queues[queue].watch(place, watch);
+                let server = self.world.server_of_mut(session);
+                let stands = server.tree.node(queue, place).is_some();
+                if stands {
+                    let watch =
+                        Watch { session: party, path: Path::Child(queue, place), kind: Kind::Children };
+                    server.watches.insert(watch);
+                }
                 let session = &mut self.world.sessions[session];
                 session.answer(address, Message::Watched(Target::Predecessor, place));
                 if !stands {
                     (self.witness)(Witness::GoneBetweenItsWatches);
-                    session.answer(address, Message::Changed(Target::Predecessor, place, Change::Deleted));
+                    session.answer(address, Message::Changed(place, Shown::Deleted));
                 }
                 return;
             }
-            Request::Release(owns, trust) => match self.release(address, &owns, trust) {
+            Request::Release(owns, trust) => match self.leave(session, address, &owns, trust, true) {
                 Some(seat) if address.seat.is_none() => Message::FailedAt(seat, Event::Released(false)),
                 missing => Message::Reply(Event::Released(missing.is_none())),
             },
             Request::Delete(own, trust) => {
-                if self.finds_another(address, &[own], trust).is_some() {
-                    let answer = awaited.then_some((address, Message::Reply(Event::Deleted)));
-                    return self.answer_write(session, answer);
-                }
-                self.see_removal(address, own.place, trust);
-                if self.world.server.queues[queue].node(own.place).is_some() {
-                    self.remove(vec![(queue, own.place)], Change::Deleted);
-                }
+                self.leave(session, address, &[own], trust, false);
                 Message::Reply(Event::Deleted)
             }
         };
@@ -331,18 +344,22 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Some(Mutant::EnqueuesOneByOne) => &all[owns.len()..=owns.len()],
             _ => &all[..],
         };
-        let Some(created) = self.world.server.create(party, Make::Ours, seats) else {
+        let late = !awaited && self.setup.flaw == Some(Flaw::CreatesComeLate);
+        let name = |node| match node {
+            Entered::Own(Seat { queue, kind }) => {
+                let data = Data { creator: party, late, ..Data::default() };
+                Named { name: Name::Next(queue, kind), data }
+            }
+            Entered::Directory(seat) => Named::of(Path::Directory(seat.queue)),
+        };
+        let entry = nodes::entry(seats.iter().map(|seat| (*seat, false)));
+        let entry = entry.into_iter().map(|operation| operation.map(name)).collect();
+        let Ok(created) = self.commit(session, entry) else {
             let answer = (address, Message::Reply(Event::NoDirectory));
             return self.answer_write(session, awaited.then_some(answer));
         };
-        self.replicate(Effect::Created(party, Make::Ours, seats.to_vec()));
         if created.iter().any(|own| own.place.sequence == Sequence(0) && own.czxid > 1) {
             (self.witness)(Witness::DirectoryReset);
-        }
-        if !awaited && self.setup.flaw == Some(Flaw::CreatesComeLate) {
-            for node in self.world.server.queues.iter_mut().flat_map(|queue| &mut queue.nodes) {
-                node.late |= created.contains(&node.own);
-            }
         }
         owns.extend(created);
         if awaited && owns.len() < all.len() {
@@ -359,18 +376,18 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn sight(&self, session: usize, queue: usize, look: Look) -> Sight {
-        match (&self.world.server_of(session).queues[queue], look) {
-            (queue, _) if queue.directory.is_none() => Sight::Nothing,
-            (_, Look::List) => self.children(session, queue).map_or_else(Sight::Foreign, Sight::Children),
-            (queue, Look::Count) => Sight::Count(queue.nodes.len()),
+        let tree = &self.world.server_of(session).tree;
+        match look {
+            _ if tree.directories[queue].is_none() => Sight::Nothing,
+            Look::List => {
+                let mut children = tree.children(queue).iter();
+                let foreign =
+                    children.find(|(_, node)| node.data.make == Make::Foreign && !self.passes_over());
+                let stranger = foreign.map(|(place, _)| foreign_contender(Make::Foreign, *place));
+                stranger.map_or_else(|| Sight::Children(tree.names(queue)), Sight::Foreign)
+            }
+            Look::Count => Sight::Count(tree.children(queue).len()),
         }
-    }
-
-    /// The names of a contender's rivals; or the first of them that shows by its name that it is another client's.
-    fn children(&self, session: usize, queue: usize) -> Result<Vec<String>, Stranger> {
-        let queue = &self.world.server_of(session).queues[queue];
-        let foreign = queue.nodes.iter().find(|node| node.make == Make::Foreign && !self.passes_over());
-        foreign.map_or_else(|| Ok(queue.children()), |node| Err(foreign_contender(node)))
     }
 
     fn passes_over(&self) -> bool {
@@ -384,26 +401,26 @@ impl<W: Fn(Witness)> Run<'_, W> {
             let contender = &self.world.contenders[party];
             contender.acquisition.own(contender.seat_in(queue).unwrap_or_default())
         };
-        let nodes = &self.world.server_of(session).queues[queue].nodes;
-        let is_found = nodes.iter().any(|node| node.creator == address.party && !node.written);
-        let is_anybodys = |node: &Node| {
-            let of_session = self.world.contenders_of(session).any(|party| party == node.creator);
-            node.written && of_session && own(node.creator).is_none()
+        let nodes = self.world.server_of(session).tree.children(queue);
+        let is_found = |node: &Node<Data>| node.data.creator == address.party && node.version == UNTOUCHED;
+        let is_found = nodes.iter().any(|(_, node)| is_found(node));
+        let is_anybodys = |node: &Node<Data>| {
+            node.version > UNTOUCHED && node.owner == Some(session) && own(node.data.creator).is_none()
         };
-        !is_found && self.setup.flaw != Some(Flaw::WrittenNodesArePassedOver) && nodes.iter().any(is_anybodys)
+        !is_found
+            && self.setup.flaw != Some(Flaw::WrittenNodesArePassedOver)
+            && nodes.iter().any(|(_, node)| is_anybodys(node))
     }
 
     fn recover(&self, session: usize, address: Address, removing: Option<Own>) -> Option<Own> {
-        let queue = &self.world.server_of(session).queues[self.queue(address)];
+        let (tree, queue) = (&self.world.server_of(session).tree, self.queue(address));
         let found = match (self.setup.mutant, removing) {
-            (_, Some(own)) => queue.node(own.place).filter(|node| node.own == own),
-            (Some(Mutant::AdoptsAnothersNode), None) => {
-                let of_session = |node: &&Node| self.world.contenders[node.creator].session == session;
-                queue.nodes.iter().find(of_session)
+            (_, Some(own)) => Some(own).filter(|own| tree.has(queue, *own)),
+            (Some(Mutant::AdoptsAnothersNode), None) => tree.find(queue, |node| node.owner == Some(session)),
+            (_, None) => {
+                tree.find(queue, |node| node.data.creator == address.party && node.version == UNTOUCHED)
             }
-            (_, None) => queue.node_of(address.party).filter(|node| !node.written),
         };
-        let found = found.map(|node| node.own);
         (self.witness)(match (removing, found) {
             (None, Some(_)) => Witness::RecoveryFindsNode,
             (None, None) => Witness::RecoveryFindsNone,
@@ -415,12 +432,18 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// The first of these nodes that is not there, or is another contender's.
     fn missing(&self, address: Address, owns: &[Own]) -> Option<usize> {
-        let is_missing = |seat: usize, own: Own| {
-            let node = self.world.server.queues[self.world.queue(address.party, seat)].node(own.place);
-            node.is_none_or(|node| node.own != own)
-        };
+        let tree = &self.world.leader.tree;
         let first = address.seat.unwrap_or_default();
-        (0..).zip(owns).find_map(|(index, own)| is_missing(first + index, *own).then_some(index))
+        owns.iter()
+            .zip(first..)
+            .position(|(own, seat)| !tree.has(self.world.queue(address.party, seat), *own))
+    }
+
+    /// These nodes of the contender, by their names.
+    fn paths(&self, address: Address, owns: &[Own]) -> Vec<Path> {
+        let first = address.seat.unwrap_or_default();
+        let queues = (first..).map(|seat| self.world.queue(address.party, seat));
+        owns.iter().zip(queues).map(|(own, queue)| Path::Child(queue, own.place)).collect()
     }
 
     /// What a contender that is unsure of its nodes finds when it looks at them: the first that is not its own.
@@ -433,84 +456,144 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     /// Removes nodes on behalf of a contender, all or none; the first that was not there.
-    fn release(&mut self, address: Address, owns: &[Own], trust: Trust) -> Option<usize> {
+    fn leave(
+        &mut self,
+        session: usize,
+        address: Address,
+        owns: &[Own],
+        trust: Trust,
+        releases: bool,
+    ) -> Option<usize> {
         if let Some(missing) = self.finds_another(address, owns, trust) {
             return Some(missing);
         }
-        let first = address.seat.unwrap_or_default();
-        let queues = (first..first + owns.len()).map(|seat| self.world.queue(address.party, seat));
-        let removals = queues.zip(owns.iter().map(|own| own.place)).collect::<Vec<_>>();
-        for (queue, place) in &removals {
-            if self.world.server.queues[*queue].blocking(*place).next().is_some() {
-                self.world.breach.get_or_insert(Breach::ReleaseBehindOthers);
+        let (tree, paths) = (&self.world.leader.tree, self.paths(address, owns));
+        let blocked = |path: &Path| matches!(path, Path::Child(queue, place) if tree.blocks(*queue, *place));
+        let is_blocked = releases && paths.iter().any(blocked);
+        let creators = paths.iter().map(|path| tree.get(*path).map(|node| node.data.creator));
+        let creators = creators.collect::<Vec<_>>();
+        if is_blocked {
+            self.world.breach.get_or_insert(Breach::ReleaseBehindOthers);
+        }
+        let operations = match releases {
+            true => nodes::release(0..paths.len()),
+            false => removal(false, false).into_iter().map(|operation| operation.map(|_| 0)).collect(),
+        };
+        let named = operations.iter().map(|operation| operation.clone().map(|node| Named::of(paths[node])));
+        if let Err((failed, _)) = self.commit(session, named.collect()) {
+            if releases {
+                (self.witness)(Witness::ReleaseFindsNone);
             }
+            return Some(*operations[failed].node());
         }
-        let gone = |&(queue, place): &(usize, Place)| self.world.server.queues[queue].node(place).is_none();
-        if let Some(missing) = removals.iter().position(gone) {
-            (self.witness)(Witness::ReleaseFindsNone);
-            return Some(missing);
+        for (index, creator) in creators.into_iter().enumerate() {
+            self.see_removal(address, index, creator, trust);
         }
-        for (seat, own) in (first..).zip(owns) {
-            self.see_removal(Address { seat: Some(seat), ..address }, own.place, trust);
-        }
-        self.remove(removals, Change::Released);
         None
     }
 
-    /// A contender is about to remove this node, if it is there.
-    fn see_removal(&mut self, address: Address, place: Place, trust: Trust) {
+    /// A contender has removed a node that this one had created.
+    fn see_removal(&mut self, address: Address, index: usize, creator: Option<Party>, trust: Trust) {
         // What nobody has told it yet, it cannot know.
         let excused = self.setup.faults.uproots > 0 && trust == Trust::Certain;
-        let seat = address.seat.unwrap_or_default();
-        match self.world.server.queues[self.queue(address)].node(place).map(|node| node.creator) {
-            None => {}
-            Some(creator) if creator == address.party => {
-                self.world.contenders[address.party].seats[seat].removed = true;
-            }
-            Some(_) if excused => {}
-            Some(_) => {
-                self.world.breach.get_or_insert(Breach::RemovalOfAnothersNode);
-            }
+        if creator == Some(address.party) {
+            let seat = address.seat.unwrap_or_default() + index;
+            self.world.contenders[address.party].seats[seat].removed = true;
+        } else if !excused {
+            self.world.breach.get_or_insert(Breach::RemovalOfAnothersNode);
         }
     }
 
-    /// Removes nodes in one transaction.
-    pub(crate) fn remove(&mut self, removals: Vec<(usize, Place)>, change: Change) {
-        for (queue, place) in &removals {
-            self.see_end(*queue, *place, change);
+    /// The leader carries a transaction out, and tells the follower what that changes.
+    pub(crate) fn commit(
+        &mut self,
+        session: usize,
+        transaction: Transaction<Data>,
+    ) -> Result<Vec<Own>, (usize, Problem)> {
+        let committed = self.carry_out(session, &transaction)?;
+        if !committed.changes.is_empty() {
+            self.replicate(Down::Transaction(session, transaction));
         }
-        if change == Change::Released && self.setup.takeover == Takeover::Delayed {
+        Ok(committed.created)
+    }
+
+    pub(crate) fn carry_out(
+        &mut self,
+        session: usize,
+        transaction: &[Operation<Named<Data>>],
+    ) -> Result<Committed, (usize, Problem)> {
+        let mut tree = self.world.leader.tree.clone();
+        let committed = tree.commit(session, transaction)?;
+        self.see_changes(&committed.changes);
+        self.world.leader.tree = tree;
+        let fired = self.world.leader.fire(&committed.changes);
+        self.notify(&fired);
+        Ok(committed)
+    }
+
+    /// Nodes are about to change so. Those that a transaction writes to and deletes are released.
+    fn see_changes(&mut self, changes: &[(Path, Change)]) {
+        let is_released = |path| changes.contains(&(path, Change::Written));
+        let ends = changes.iter().filter(|(_, change)| *change == Change::Deleted);
+        for path in ends.clone().map(|(path, _)| *path).filter(|path| !is_released(*path)) {
+            if let Path::Child(queue, place) = path {
+                self.see_end(queue, place);
+            }
+        }
+        let is_release = ends.into_iter().any(|(path, _)| is_released(*path));
+        if is_release && self.setup.takeover == Takeover::Delayed {
             (0..self.world.contenders.len()).for_each(|party| self.note_blind(party));
         }
-        let remove = |&(queue, place): &(usize, Place)| self.world.server.queues[queue].remove(place);
-        let fired = removals.iter().map(remove).collect::<Vec<_>>();
-        self.replicate(Effect::Removed(removals.clone(), change));
-        for ((queue, place), watches) in removals.into_iter().zip(fired) {
-            self.notify(watches, queue, place, change);
-        }
+    }
+
+    /// Somebody deletes these nodes.
+    pub(crate) fn delete(&mut self, paths: impl IntoIterator<Item = Path>) {
+        let _ = self.commit(usize::MAX, deletion(paths));
     }
 
     /// An operator, or another client, changes a node without removing it.
-    pub(crate) fn write(&mut self, queue: usize, place: Place) {
-        let watches = self.world.server.queues[queue].write(place);
-        self.replicate(Effect::Written(queue, place));
-        self.notify(watches, queue, place, Change::Written);
+    pub(crate) fn write(&mut self, path: Path) {
+        let data = self.world.leader.tree.get(path).map(|node| node.data).unwrap_or_default();
+        let _ = self.commit(usize::MAX, vec![Operation::Set(Named { name: Name::At(path), data }, None)]);
     }
 
-    pub(crate) fn notify(&mut self, watches: Vec<Watch>, queue: usize, place: Place, change: Change) {
-        for &Watch { party, target } in &watches {
-            let both = watches.contains(&Watch { party, target: Target::Predecessor });
-            let (target, change) = match target {
-                // The second watch tells of the node's end, or finds it gone.
-                Target::Predecessor if change != Change::Written => continue,
-                Target::Children if both => (Target::Predecessor, change),
-                Target::Children => (Target::Predecessor, Change::WrittenAndDeleted),
-                target => (target, change),
-            };
+    /// Tells contenders what their watches show.
+    pub(crate) fn notify(&mut self, fired: &[(Watch, Change)]) {
+        for &(Watch { session: party, path, kind }, _) in fired {
+            let Path::Child(queue, place) = path else { continue };
             let contender = &self.world.contenders[party];
-            let address = Address { party, seat: contender.seat_in(queue) };
-            self.world.sessions[contender.session].answer(address, Message::Changed(target, place, change));
+            let seat = contender.seat_in(queue);
+            let own = seat.and_then(|seat| contender.acquisition.own(seat));
+            let is_other = |watch: &Watch| (watch.session, watch.path) == (party, path) && watch.kind != kind;
+            let other = fired.iter().find(|(watch, _)| is_other(watch)).map(|(_, change)| *change);
+            let shown = match (kind, other) {
+                (Kind::Data, None) if own.is_some_and(|own| own.place == place) => Shown::Touched,
+                // The end of the predecessor is still to come.
+                (Kind::Data, None) if self.setup.mutant == Some(Mutant::TrustsWrites) => Shown::Touched,
+                (Kind::Data | Kind::Persistent, _) => continue,
+                (Kind::Children, Some(Change::Written)) => Shown::Released,
+                (Kind::Children, Some(_)) => Shown::Deleted,
+                (Kind::Children, None) => Shown::WrittenAndDeleted,
+            };
+            let message = Message::Changed(place, shown);
+            self.world.sessions[contender.session].answer(Address { party, seat }, message);
         }
+    }
+
+    /// The contender, or this member, hears nothing of its watches any more.
+    pub(crate) fn unwatch(&mut self, address: Address) {
+        let queue = address.seat.map(|seat| self.world.queue(address.party, seat));
+        let goes = |watch: &Watch| {
+            let here = |queue| matches!(watch.path, Path::Child(index, _) if index == queue);
+            watch.session == address.party && queue.is_none_or(here)
+        };
+        let contender = &mut self.world.contenders[address.party];
+        contender.addressed(address).for_each(|seated| seated.watch = None);
+        let session = contender.session;
+        self.world.server_of_mut(session).watches.retain(|watch| !goes(watch));
+        let hears =
+            |to: Address| to.party == address.party && (address.seat.is_none() || to.seat == address.seat);
+        self.world.sessions[session].down.retain(|(to, message, _)| !(hears(*to) && message.is_of_a_watch()));
     }
 
     /// The leader answers a write. A follower passes that on once it has applied the write itself.
@@ -536,6 +619,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 }
 
-fn foreign_contender(node: &Node) -> Stranger {
-    Stranger::Client(Foreign { name: node.name(), client: ForeignClient::Unknown, session: None })
+fn foreign_contender(make: Make, place: Place) -> Stranger {
+    Stranger::Client(Foreign { name: make.name(place), client: ForeignClient::Unknown, session: None })
 }

@@ -5,12 +5,13 @@ use zklock_recipe::acquisition::Input;
 
 use crate::contender::Caller;
 use crate::findings::Witness;
-use crate::follower::{Down, Effect};
-use crate::requests::{Change, Request};
+use crate::follower::Down;
+use crate::queues::World;
+use crate::requests::Request;
 use crate::session::Assurance;
 use crate::setup::Setup;
 use crate::step::Step;
-use crate::world::World;
+use crate::world::tree::Path;
 
 impl World {
     /// Takes one step.
@@ -123,31 +124,24 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::ForeignerLeaves(index) => self.foreigner_leaves(index),
             Step::Reap(queue) => {
                 self.world.faults.reaps -= 1;
-                self.remove_directory(queue);
+                self.delete([Path::Directory(queue)]);
             }
             Step::Uproot => {
                 self.world.faults.uproots -= 1;
-                for queue in 0..self.world.server.queues.len() {
-                    let nodes = self.world.server.queues[queue].nodes.iter();
-                    let nodes = nodes.map(|node| (queue, node.own.place)).collect();
-                    self.remove(nodes, Change::Deleted);
-                    self.remove_directory(queue);
-                }
+                let tree = &self.world.leader.tree;
+                let directories = (0..tree.directories.len()).map(Path::Directory);
+                let all = tree.nodes().map(|(path, _)| path).chain(directories).collect::<Vec<_>>();
+                self.delete(all);
             }
-            Step::OperatorDeletes(queue, place) => {
+            Step::OperatorDeletes(path) => {
                 self.world.faults.deletions -= 1;
-                self.remove(vec![(queue, place)], Change::Deleted);
+                self.delete([path]);
             }
-            Step::Write(queue, place) => {
+            Step::Write(path) => {
                 self.world.faults.writes -= 1;
-                self.write(queue, place);
+                self.write(path);
             }
         }
-    }
-
-    fn remove_directory(&mut self, queue: usize) {
-        self.world.server.queues[queue].directory = None;
-        self.replicate(Effect::Directory(queue, false));
     }
 
     fn tick(&mut self) {

@@ -8,12 +8,13 @@ use zklock_recipe::{Lease, Moment, Present, Reckoning, SessionEnd, Term};
 
 use crate::contender::{Caller, Pending};
 use crate::findings::Witness;
-use crate::follower::{Effect, Up};
-use crate::present::present;
-use crate::requests::{Address, Change, Message, Request, Sent};
+use crate::follower::{Down, Up};
+use crate::nodes::Party;
+use crate::requests::{Address, Message, Request, Sent};
 use crate::run::Run;
-use crate::server::Party;
 use crate::setup::{Clock, Flaw, Setup};
+use crate::world::present::present;
+use crate::world::tree::deletion;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
@@ -45,7 +46,7 @@ pub(crate) struct Session {
     pub(crate) late: Vec<(Party, usize)>,
 }
 
-/// The number of a connection. Worlds are taken for one that differ in their numbers alone: see [`World`](crate::world::World).
+/// The number of a connection. Worlds are taken for one that differ in their numbers alone: see [`World`](crate::queues::World).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number(pub(crate) u64);
 
@@ -185,7 +186,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     pub(crate) fn disconnect(&mut self, session: usize) {
         for party in self.world.contenders_of(session) {
-            self.world.server_of_mut(session).forget_watches(party);
+            self.world.server_of_mut(session).watches.retain(|watch| watch.session != party);
         }
         if let Some(follower) = self.world.follower.as_mut().filter(|_| self.world.sessions[session].follows)
         {
@@ -344,17 +345,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.sessions[session].taken = None;
         self.world.sessions[session].half = false;
         self.world.sessions[session].strays.clear();
-        for party in self.world.contenders_of(session) {
-            for queue in 0..self.world.server.queues.len() {
-                while let Some(node) = self.world.server.queues[queue].node_of(party) {
-                    let place = node.own.place;
-                    self.see_end(queue, place, Change::Deleted);
-                    let watches = self.world.server.queues[queue].remove(place);
-                    self.notify(watches, queue, place, Change::Deleted);
-                }
-            }
+        let ended = deletion(self.world.leader.tree.of(session));
+        if self.carry_out(session, &ended).is_ok() {
+            self.replicate(Down::Over(session));
         }
-        self.replicate(Effect::Over(session));
     }
 
     pub(crate) fn over(&mut self, index: usize, end: SessionEnd) {

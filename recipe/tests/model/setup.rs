@@ -3,7 +3,7 @@
 use zklock_recipe::{Kind, Look, Patience, Takeover};
 
 use crate::mutant::Mutant;
-use crate::server::Make;
+use crate::nodes::Make;
 use crate::step::Step;
 
 /// What a model consists of, and how much may go wrong in it.

@@ -3,13 +3,13 @@
 use zklock_recipe::{Look, Takeover};
 
 use crate::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER};
-use crate::exploration::{explore, refute};
 use crate::findings::Witness::*;
 use crate::mutant::Mutant;
 use crate::setup::{
     Faults, Flaw, Seat, Setup, mutated, of, patient, reader, reaped, tries, waits, waits_for, weakened, with,
     writer,
 };
+use crate::world::exploration::{explore, refute};
 
 /// Two that wait for the same two locks, and name them in opposite order.
 fn opposite() -> Setup {
@@ -48,7 +48,7 @@ fn counting(setup: Setup) -> Setup {
 fn two_wait_for_two_locks_in_opposite_order() {
     explore(
         opposite(),
-        19_634,
+        12_916,
         &[GrantByRelease, GrantByListing, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting],
     );
 }
@@ -57,7 +57,7 @@ fn two_wait_for_two_locks_in_opposite_order() {
 fn two_that_wait_for_two_locks_lose_their_connections() {
     explore(
         with(Faults { breaks: 1, ..faults() }, patient(opposite())),
-        24_389,
+        23_721,
         &[GrantByRelease, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, RemovalFoundUndone],
     );
 }
@@ -66,7 +66,7 @@ fn two_that_wait_for_two_locks_lose_their_connections() {
 fn two_that_wait_for_two_locks_lose_their_sessions() {
     explore(
         counting(with(Faults { lapses: 1, expiries: 1, ..faults() }, opposite())),
-        107_222,
+        70_903,
         &[GuardLost, GrantAfterLapse, GiveUpOnceGranted, GrantByRelease],
     );
 }
@@ -76,7 +76,7 @@ fn two_that_wait_for_two_locks_delay_their_takeover() {
     let setup = Setup { takeover: Takeover::Delayed, ..patient(opposite()) };
     explore(
         with(Faults { lapses: 1, expiries: 1, ..faults() }, setup),
-        29_035,
+        26_047,
         &[TakeoverDelayed, GuardLost, GrantByRelease],
     );
 }
@@ -87,7 +87,7 @@ fn an_operator_deletes_one_node_of_several() {
     let setup = Setup { settling: true, ..patient(opposite()) };
     explore(
         with(Faults { deletions: 1, ..faults() }, setup),
-        64_509,
+        53_199,
         &[HolderTold, ToldByMissingNode, ReleaseFindsNone],
     );
 }
@@ -98,7 +98,7 @@ fn an_operator_deletes_the_node_of_a_member_that_is_first() {
     let setup = patient(of(vec![waits_for(0, &both()), waits(1)]));
     explore(
         with(Faults { deletions: 1, breaks: 1, ..faults() }, setup),
-        53_489,
+        52_637,
         &[FirstAmongWaiting, ToldBeforeTheGrant, ToldByMissingNode],
     );
 }
@@ -113,14 +113,14 @@ fn uprooted() -> Setup {
 /// The holder is told of one node, and looks at the other one before it removes the node of that name.
 #[test]
 fn an_operator_removes_the_directories_of_several_locks() {
-    explore(uprooted(), 58_631, &[HolderTold, DirectoryCreated, DirectoryReset, LookFindsNone]);
+    explore(uprooted(), 57_061, &[HolderTold, DirectoryCreated, DirectoryReset, LookFindsNone]);
 }
 
 #[test]
 fn directories_of_several_locks_are_created_and_reaped() {
     explore(
         reaped(with(Faults { breaks: 1, ..faults() }, patient(opposite()))),
-        29_162,
+        28_494,
         &[DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, StrayCreate],
     );
 }
@@ -130,7 +130,7 @@ fn one_of_two_that_wait_for_two_locks_is_at_a_follower() {
     let setup = Setup { following: vec![0], ..patient(opposite()) };
     explore(
         with(Faults { breaks: 1, ..faults() }, setup),
-        113_652,
+        112_076,
         &[AnswerFromThePast, MovedToFollower, MovedToLeader, GrantByRelease],
     );
 }
@@ -139,14 +139,14 @@ fn one_of_two_that_wait_for_two_locks_is_at_a_follower() {
 fn each_reads_in_one_queue_and_writes_in_the_other() {
     explore(
         with(Faults { breaks: 1, ..faults() }, patient(mixed())),
-        21_783,
+        21_235,
         &[ReaderGrantedByRelease, RecoveryFindsNode, RemovalFoundDone],
     );
 }
 
 #[test]
 fn one_waits_for_two_locks_among_those_that_wait_for_one() {
-    explore(patient(among_plain()), 32_570, &[FirstAmongWaiting, GrantByRelease]);
+    explore(patient(among_plain()), 30_730, &[FirstAmongWaiting, GrantByRelease]);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn several_locks_are_tried() {
     let mut trying = waits_for(0, &both());
     trying.patience = tries(0).patience;
     let setup = of(vec![trying, waits_for(1, &both()), waits_for(2, &[writer(1)])]);
-    explore(patient(setup), 100_430, &[Busy, GrantByListing]);
+    explore(patient(setup), 96_977, &[Busy, GrantByListing]);
 }
 
 /// The models above would notice a deadlock.
@@ -175,7 +175,7 @@ fn late_create() -> Setup {
 
 #[test]
 fn a_create_that_comes_late_is_found_or_deleted() {
-    explore(late_create(), 1_157, &[RecoveryFindsNone, LateCreateSwept]);
+    explore(late_create(), 987, &[RecoveryFindsNone, LateCreateSwept]);
 }
 
 /// Each fault that a group can have.

@@ -1,14 +1,15 @@
 //! Every step that the world can take, and which of them it can take now.
 
-use zklock_recipe::{Kind, Look, Place};
+use zklock_recipe::{Kind, Look};
 
 use crate::contender::{Caller, Contender, Pending, Seated};
 use crate::follower::{Down, Streams, Up};
+use crate::nodes::Party;
+use crate::queues::World;
 use crate::requests::{Request, Sent};
-use crate::server::Party;
 use crate::session::{Assurance, Session};
 use crate::setup::{Clock, Flaw, Setup};
-use crate::world::World;
+use crate::world::tree::Path;
 
 /// One step; most name a contender or a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,11 +78,11 @@ pub(crate) enum Step {
     /// The directory of a queue is removed.
     Reap(usize),
     /// An operator deletes a node in a queue.
-    OperatorDeletes(usize, Place),
+    OperatorDeletes(Path),
     /// An operator removes all directories, with what is in them.
     Uproot,
     /// Somebody writes to a node.
-    Write(usize, Place),
+    Write(Path),
 }
 
 impl Step {
@@ -107,9 +108,9 @@ impl Step {
             | Self::Close(_)
             | Self::ForeignerEnters(_)
             | Self::Reap(_)
-            | Self::OperatorDeletes(..)
+            | Self::OperatorDeletes(_)
             | Self::Uproot
-            | Self::Write(..) => true,
+            | Self::Write(_) => true,
             Self::Expire(session) => !world.sessions[session].over,
             Self::ForeignerLeaves(index) => !world.foreigners[index].holds(),
             Self::LetGo(_)
@@ -184,19 +185,19 @@ impl World {
         if let Some(clock) = setup.clock {
             self.clock_steps(clock, steps);
         }
-        if self.faults.uproots > 0 && self.server.nodes().next().is_some() {
+        if self.faults.uproots > 0 && self.leader.tree.nodes().next().is_some() {
             steps.push(Step::Uproot);
         }
-        for (index, queue) in self.server.queues.iter().enumerate() {
-            if self.faults.reaps > 0 && queue.nodes.is_empty() && queue.directory > Some(0) {
-                steps.push(Step::Reap(index));
-            }
-            let places = || queue.nodes.iter().map(|node| node.own.place);
+        for (index, directory) in self.leader.tree.directories.iter().enumerate() {
+            let reapable = directory.as_ref().is_some_and(|it| it.children.is_empty() && it.next > 0);
+            steps.extend((self.faults.reaps > 0 && reapable).then_some(Step::Reap(index)));
+            let paths =
+                || self.leader.tree.children(index).iter().map(|(place, _)| Path::Child(index, *place));
             if self.faults.deletions > 0 {
-                steps.extend(places().map(|place| Step::OperatorDeletes(index, place)));
+                steps.extend(paths().map(Step::OperatorDeletes));
             }
             if self.faults.writes > 0 {
-                steps.extend(places().map(|place| Step::Write(index, place)));
+                steps.extend(paths().map(Step::Write));
             }
         }
     }

@@ -10,7 +10,7 @@ use zklock_recipe::{Kind, Own};
 use crate::claimer::Claimer;
 use crate::setup::{Breach, Faults, Party, Setup, Token};
 use crate::world::ensemble::{Answer, Ensemble};
-use crate::world::tree::{Name, Named, Node, Path, Transaction, Tree};
+use crate::world::tree::{Name, Named, Node, Numbered, Path, Transaction, Tree};
 
 /// The directories.
 pub(crate) const LOCK: usize = 0;
@@ -72,7 +72,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let tree = Tree::new([Some(Data::Nothing), Some(Data::Nothing), None], &[LOCK]);
+        let tree = Tree::new([Some(Data::Nothing), Some(Data::Nothing), None], [Numbered::Children(LOCK)]);
         Self {
             ensemble: Ensemble::new(tree, setup.retries.len(), &[]),
             claimers: vec![Claimer::new(setup.claims); setup.retries.len()],

@@ -70,7 +70,7 @@ fn connections_break() {
     let faults = Faults { breaks: 2, late: 1, ..NONE };
     explore(
         setup(&[1, 2, 1], 2, faults),
-        99_872,
+        93_902,
         &[Adopted, NotCommitted, StrayApplied, StrayRefused, LateApplied],
     );
 }
@@ -84,7 +84,7 @@ fn sessions_end() {
 #[test]
 fn callers_go() {
     let faults = Faults { departures: 1, breaks: 1, late: 1, ..NONE };
-    explore(setup(&[1, 2, 1], 2, faults), 381_105, &[GivenBack, LateApplied]);
+    explore(setup(&[1, 2, 1], 2, faults), 358_733, &[GivenBack, LateApplied]);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn servers_are_behind() {
 #[test]
 fn an_operator_deletes_permits_and_contenders() {
     let faults = Faults { evictions: 1, displacements: 1, breaks: 1, ..NONE };
-    explore(setup(&[1, 2, 1], 2, faults), 482_259, &[Told, QueuedAgain, Adopted]);
+    explore(setup(&[1, 2, 1], 2, faults), 474_559, &[Told, QueuedAgain, Adopted]);
 }
 
 #[test]
@@ -111,15 +111,15 @@ fn contenders_delay_their_takeover() {
     let occurrences = [Delayed, VanishedInTheDelay, AttemptedAtOnce, Expired];
     explore(delayed(&[1, 2, 1], 2, Faults { expiries: 2, breaks: 1, ..NONE }), 740_928, &occurrences);
     let faults = Faults { expiries: 1, evictions: 1, departures: 1, ..NONE };
-    explore(delayed(&[1, 2, 1], 2, faults), 1_477_314, &occurrences);
+    explore(delayed(&[1, 2, 1], 2, faults), 1_469_572, &occurrences);
     let faults = Faults { expiries: 1, evictions: 1, breaks: 1, late: 1, changes: 1, ..NONE };
-    explore(delayed(&[1, 1], 2, faults), 382_645, &occurrences);
+    explore(delayed(&[1, 1], 2, faults), 380_201, &occurrences);
 }
 
 #[test]
 fn an_operator_writes_to_contenders() {
     let faults = Faults { touches: 1, breaks: 1, late: 1, ..NONE };
-    explore(setup(&[1, 2], 2, faults), 5_214, &[FoundTouched, QueuedAgain, LateApplied]);
+    explore(setup(&[1, 2], 2, faults), 5_062, &[FoundTouched, QueuedAgain, LateApplied]);
 }
 
 #[test]

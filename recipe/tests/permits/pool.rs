@@ -5,7 +5,7 @@ use zklock_recipe::{Kind, Own, Place, Stock, Takeover};
 
 use crate::setup::{Breach, Faults, Party, Setup};
 use crate::world::ensemble::Ensemble;
-use crate::world::tree::{Node, Path, Tree};
+use crate::world::tree::{Node, Numbered, Path, Tree};
 
 /// The directories.
 pub(crate) const TURNSTILE: usize = 0;
@@ -110,7 +110,8 @@ impl World {
             owes_since_its_look: false,
         };
         let contenders = vec![contender; setup.wishes.len()];
-        let tree = Tree::new([Some(Data::Nothing), Some(Data::Stock(setup.stock))], &[TURNSTILE]);
+        let tree =
+            Tree::new([Some(Data::Nothing), Some(Data::Stock(setup.stock))], [Numbered::Children(TURNSTILE)]);
         Self {
             ensemble: Ensemble::new(tree, contenders.len(), &setup.following),
             contenders,

@@ -4,10 +4,12 @@
 //! client's requests are served in their order, and so are its answers. What was under way on a connection that breaks may still be
 //! carried out, until the leader hears of the session again.
 
+use std::collections::BTreeSet;
+
 use zklock_recipe::Own;
 use zklock_recipe::transaction::{Operation, Problem};
 
-use super::tree::{Change, Directory, Name, Named, Node, Path, Session, Transaction, Tree};
+use super::tree::{Change, Directory, Name, Named, Node, Path, Session, Transaction, Tree, deletion};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ensemble<D> {
@@ -19,7 +21,7 @@ pub(crate) struct Ensemble<D> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server<D> {
     pub(crate) tree: Tree<D>,
-    watches: Vec<Watch>,
+    pub(crate) watches: BTreeSet<Watch>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,8 +74,8 @@ pub(crate) enum Ask<D> {
 }
 
 /// What a watch is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
     Data,
     Children,
     Persistent,
@@ -100,35 +102,36 @@ pub(crate) enum Word<D> {
     Event(Path, Change, Option<i64>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Watch {
-    session: Session,
-    path: Path,
-    kind: Kind,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Watch {
+    pub(crate) session: Session,
+    pub(crate) path: Path,
+    pub(crate) kind: Kind,
 }
 
 impl<D: Clone> Server<D> {
-    /// The watches that changes fire.
-    fn fire(&mut self, changes: &[(Path, Change)]) -> Vec<(Session, Word<D>)> {
-        let zxid = self.tree.zxid;
-        let mut words = Vec::new();
+    pub(crate) fn new(tree: Tree<D>) -> Self {
+        Self { tree, watches: BTreeSet::new() }
+    }
+
+    /// The watches that changes fire, and by which.
+    pub(crate) fn fire(&mut self, changes: &[(Path, Change)]) -> Vec<(Watch, Change)> {
+        let mut fired = Vec::new();
         for (path, change) in changes.iter().copied() {
             self.watches.retain(|watch| {
-                let fires = match (watch.kind, path) {
-                    (Kind::Data | Kind::Persistent, _) => watch.path == path,
-                    (Kind::Children, Path::Child(index, _)) => {
-                        watch.path == Path::Directory(index) && change != Change::Written
-                    }
-                    (Kind::Children, _) => watch.path == path && change == Change::Deleted,
+                let among = matches!(path, Path::Child(index, _) if watch.path == Path::Directory(index));
+                let fires = match watch.kind {
+                    Kind::Data | Kind::Persistent => watch.path == path,
+                    Kind::Children if watch.path == path => change == Change::Deleted,
+                    Kind::Children => among && change != Change::Written,
                 };
                 if fires {
-                    let zxid = (watch.kind == Kind::Persistent).then_some(zxid);
-                    words.push((watch.session, Word::Event(watch.path, change, zxid)));
+                    fired.push((*watch, change));
                 }
                 !fires || watch.kind == Kind::Persistent
             });
         }
-        words
+        fired
     }
 
     fn answer(&mut self, session: Session, ask: Ask<D>) -> Answer<D> {
@@ -136,28 +139,26 @@ impl<D: Clone> Server<D> {
             Ask::Get(path, watch) => {
                 let found = self.tree.get(path).cloned();
                 if watch && found.is_some() {
-                    self.watch(Watch { session, path, kind: Kind::Data });
+                    self.watches.insert(Watch { session, path, kind: Kind::Data });
                 }
                 Answer::Got(found)
             }
             Ask::List(index, watch) => {
                 let found = self.tree.directories[index].clone();
                 if watch && found.is_some() {
-                    self.watch(Watch { session, path: Path::Directory(index), kind: Kind::Children });
+                    self.watches.insert(Watch {
+                        session,
+                        path: Path::Directory(index),
+                        kind: Kind::Children,
+                    });
                 }
                 Answer::Listed(found)
             }
             Ask::Watch(path) => {
-                self.watch(Watch { session, path, kind: Kind::Persistent });
+                self.watches.insert(Watch { session, path, kind: Kind::Persistent });
                 Answer::Watched
             }
             Ask::Commit(_) | Ask::Sync => unreachable!("only the leader answers"),
-        }
-    }
-
-    fn watch(&mut self, watch: Watch) {
-        if !self.watches.contains(&watch) {
-            self.watches.push(watch);
         }
     }
 }
@@ -165,7 +166,7 @@ impl<D: Clone> Server<D> {
 impl<D: Clone + Default + PartialEq> Ensemble<D> {
     /// These sessions have connections; those of `following` to a follower.
     pub(crate) fn new(tree: Tree<D>, sessions: usize, following: &[Session]) -> Self {
-        let leader = Server { tree, watches: Vec::new() };
+        let leader = Server::new(tree);
         let link = |session| Link {
             number: 0,
             connected: true,
@@ -287,8 +288,8 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
             Ok(committed) => committed,
             Err((index, problem)) => return Answer::Failed(index, problem),
         };
-        let words = self.leader.fire(&committed.changes);
-        self.tell(words);
+        let fired = self.leader.fire(&committed.changes);
+        self.tell(fired, self.leader.tree.zxid);
         if let Some(follower) = &mut self.follower {
             let is_shown = |operation: &&Operation<Named<D>>| match operation.node().name {
                 Name::At(Path::Directory(index) | Path::Child(index, _))
@@ -305,16 +306,17 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
 
     /// Somebody deletes these nodes, all at once.
     pub(crate) fn delete(&mut self, paths: impl IntoIterator<Item = Path>) {
-        let delete = |path| Operation::Delete(Named::of(path), None);
-        let transaction = paths.into_iter().map(delete).collect::<Vec<_>>();
+        let transaction = deletion(paths);
         if !transaction.is_empty() {
             self.commit(Session::MAX, &transaction);
         }
     }
 
-    fn tell(&mut self, words: Vec<(Session, Word<D>)>) {
-        for (session, word) in words {
-            self.links[session].down.push(word);
+    /// A persistent watch also shows which transaction fired it.
+    fn tell(&mut self, fired: Vec<(Watch, Change)>, zxid: i64) {
+        for (Watch { session, path, kind }, change) in fired {
+            let zxid = (kind == Kind::Persistent).then_some(zxid);
+            self.links[session].down.push(Word::Event(path, change, zxid));
         }
     }
 
@@ -332,9 +334,9 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
             follower.last.drain(..forgotten);
             let committed = follower.server.tree.commit_as(*zxid, *session, transaction);
             let Ok(committed) = committed else { unreachable!("the leader has carried it out") };
+            let (fired, zxid) = (follower.server.fire(&committed.changes), *zxid);
             follower.down.remove(0);
-            let words = follower.server.fire(&committed.changes);
-            self.tell(words);
+            self.tell(fired, zxid);
         }
         let Some(follower) = &mut self.follower else { return };
         if let Some(Down::Answer(session, answer)) = follower.down.first().cloned() {

@@ -9,20 +9,27 @@ pub(crate) type Session = usize;
 /// `D` is what the models have for data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tree<D> {
-    /// The last transaction that has created a child of one of the numbered directories, or has changed one of them itself. No machine
-    /// compares the others.
+    /// The last transaction that is numbered. No machine compares the others.
     pub(crate) zxid: i64,
-    /// The directories whose changes a machine may compare, by index.
-    numbered: Vec<usize>,
+    numbered: Vec<Numbered>,
     /// Each by its index; `None` while there is none.
     pub(crate) directories: Vec<Option<Directory<D>>>,
+}
+
+/// Which transactions are numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Numbered {
+    /// Those that create a child of this directory.
+    Children(usize),
+    /// Those that change this directory itself.
+    Node(usize),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Directory<D> {
     pub(crate) node: Node<D>,
     /// The number that the next child gets.
-    next: i32,
+    pub(crate) next: i32,
     /// In the order of their numbers.
     pub(crate) children: Vec<(Place, Node<D>)>,
 }
@@ -37,7 +44,7 @@ pub(crate) struct Node<D> {
 }
 
 /// Where a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Path {
     Directory(usize),
     Child(usize, Place),
@@ -76,6 +83,11 @@ pub(crate) struct Committed {
 
 pub(crate) type Transaction<D> = Vec<Operation<Named<D>>>;
 
+/// A transaction that deletes these nodes, whatever their versions.
+pub(crate) fn deletion<D: Default>(paths: impl IntoIterator<Item = Path>) -> Transaction<D> {
+    paths.into_iter().map(|path| Operation::Delete(Named::of(path), None)).collect()
+}
+
 /// What a transaction has changed, for the watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
@@ -85,11 +97,14 @@ pub(crate) enum Change {
 }
 
 impl<D: Clone> Tree<D> {
-    /// Persistent directories with these data. Transactions about these are numbered.
-    pub(crate) fn new(directories: impl IntoIterator<Item = Option<D>>, numbered: &[usize]) -> Self {
+    /// Persistent directories with these data.
+    pub(crate) fn new(
+        directories: impl IntoIterator<Item = Option<D>>,
+        numbered: impl IntoIterator<Item = Numbered>,
+    ) -> Self {
         let directory = |data: Option<D>| Some(Directory::new(None, 0, data?));
         let directories = directories.into_iter().map(directory).collect();
-        Self { zxid: 0, numbered: numbered.to_vec(), directories }
+        Self { zxid: 0, numbered: numbered.into_iter().collect(), directories }
     }
 
     pub(crate) fn children(&self, directory: usize) -> &[(Place, Node<D>)] {
@@ -157,15 +172,15 @@ impl<D: Clone> Tree<D> {
     }
 
     fn counts(&self, operation: &Operation<Named<D>>) -> bool {
-        let index = match (operation, operation.node().name) {
-            (Operation::Create(_), Name::Next(index, _)) => index,
-            (Operation::Create(_) | Operation::Set(..) | Operation::Delete(..), name) => match name {
-                Name::At(Path::Directory(index)) | Name::Ephemeral(Path::Directory(index)) => index,
-                _ => return false,
-            },
+        let change = match (operation, operation.node().name) {
+            (Operation::Create(_), Name::Next(index, _)) => Numbered::Children(index),
             (Operation::Check(..), _) => return false,
+            (_, Name::At(Path::Directory(index)) | Name::Ephemeral(Path::Directory(index))) => {
+                Numbered::Node(index)
+            }
+            _ => return false,
         };
-        self.numbered.contains(&index)
+        self.numbered.contains(&change)
     }
 
     fn apply(

@@ -2,20 +2,18 @@
 
 use std::hash::{Hash, Hasher};
 
-use zklock_recipe::Place;
-
 use crate::contender::{Contender, Pending};
 use crate::findings::Breach;
 use crate::follower::Follower;
 use crate::foreigner::Foreigner;
-use crate::server::{Party, Server};
+use crate::nodes::{Data, Party, Server};
 use crate::session::{Number, Session};
 use crate::setup::{Faults, Setup};
+use crate::world::tree::{Node, Path, Tree};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct World {
-    /// The leader.
-    pub(crate) server: Server,
+    pub(crate) leader: Server,
     pub(crate) follower: Option<Follower>,
     /// Time by the clients' clock, if the setup has one.
     pub(crate) now: u8,
@@ -37,7 +35,7 @@ pub(crate) struct World {
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
-            server,
+            leader,
             follower,
             now,
             ahead,
@@ -49,7 +47,7 @@ impl Hash for World {
             tokens,
             breach,
         } = self;
-        (server, follower, now, ahead, pinged, sessions, contenders, foreigners, faults, tokens, breach)
+        (leader, follower, now, ahead, pinged, sessions, contenders, foreigners, faults, tokens, breach)
             .hash(state);
         for session in sessions {
             let is_present = |number: Number| session.connection() == Some(number.0);
@@ -73,9 +71,9 @@ pub(crate) struct Tokens {
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
         let sessions = setup.contenders.iter().map(|actor| actor.session + 1).max().unwrap_or(0);
-        let server = Server::new(setup.directory, setup.queues());
+        let leader = Server::new(Tree::of_queues(setup));
         Self {
-            follower: (!setup.following.is_empty()).then(|| Follower::new(server.clone())),
+            follower: (!setup.following.is_empty()).then(|| Follower::new(leader.clone())),
             now: 0,
             ahead: 0,
             pinged: 0,
@@ -83,8 +81,8 @@ impl World {
             contenders: setup.contenders.iter().map(|actor| Contender::new(actor, setup.takeover)).collect(),
             foreigners: setup.foreigners.iter().copied().map(Foreigner::new).collect(),
             faults: setup.faults,
-            tokens: vec![Tokens::default(); server.queues.len()],
-            server,
+            tokens: vec![Tokens::default(); setup.queues()],
+            leader,
             breach: None,
         }
     }
@@ -93,14 +91,14 @@ impl World {
     pub(crate) fn server_of(&self, session: usize) -> &Server {
         match &self.follower {
             Some(follower) if self.sessions[session].follows => &follower.server,
-            _ => &self.server,
+            _ => &self.leader,
         }
     }
 
     pub(crate) fn server_of_mut(&mut self, session: usize) -> &mut Server {
         match &mut self.follower {
             Some(follower) if self.sessions[session].follows => &mut follower.server,
-            _ => &mut self.server,
+            _ => &mut self.leader,
         }
     }
 
@@ -122,17 +120,17 @@ impl World {
         of_session.map(|(party, _)| party).collect::<Vec<_>>().into_iter()
     }
 
-    /// A node that a late create has made, and that nobody knows: its queue and its place.
-    pub(crate) fn late_node(&self, session: usize) -> Option<(usize, Place)> {
-        let late = self.sessions[session].late.iter();
-        let mut nodes = late.flat_map(|(party, queue)| {
+    /// A node that a late create has made, and that nobody knows.
+    pub(crate) fn late_node(&self, session: usize) -> Option<Path> {
+        let tree = &self.leader.tree;
+        let nodes = self.sessions[session].late.iter().filter_map(|(party, queue)| {
             let contender = &self.contenders[*party];
             let own = contender.seat_in(*queue).and_then(|seat| contender.acquisition.own(seat));
-            let nodes =
-                self.server.queues[*queue].nodes.iter().filter(|node| node.creator == *party && node.late);
-            nodes.filter(move |node| own != Some(node.own)).map(|node| (*queue, node.own.place))
+            let unknown = |node: &Node<Data>| own.is_none_or(|own| own.czxid != node.czxid);
+            let is_late = |node: &Node<Data>| node.data.creator == *party && node.data.late && unknown(node);
+            tree.find(*queue, is_late).map(|late| Path::Child(*queue, late.place))
         });
-        nodes.next()
+        nodes.into_iter().next()
     }
 
     /// The queue of a contender's seat.

@@ -1,0 +1,90 @@
+//! What the queues' nodes have for data, and what is asked of a tree with queues.
+
+use std::iter;
+
+use zklock_recipe::{Kind, Own, Place};
+
+use crate::setup::Setup;
+use crate::world::ensemble;
+use crate::world::tree::{Node, Numbered, Path, Tree};
+
+/// A contender, by its index in the world. Those of other clients come behind ours.
+pub(crate) type Party = usize;
+
+/// In a server, each contender sets watches of its own.
+pub(crate) type Server = ensemble::Server<Data>;
+
+/// What the model notes of a node. A contender finds its node by that only as long as nobody has written to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Data {
+    pub(crate) creator: Party,
+    pub(crate) make: Make,
+    /// Its create came late. Only models note it in which one may.
+    pub(crate) late: bool,
+    /// Its contender has been granted. Only some models note it.
+    pub(crate) held: bool,
+}
+
+/// Which client made a node, and under which name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Make {
+    #[default]
+    Ours,
+    /// Another client, under a name like ours.
+    Lookalike,
+    /// Another client, under a name of its own.
+    Foreign,
+}
+
+impl Make {
+    pub(crate) fn name(self, place: Place) -> String {
+        let name = place.name();
+        if self == Self::Foreign { format!("_c_{name}") } else { name }
+    }
+}
+
+impl Tree<Data> {
+    pub(crate) fn of_queues(setup: &Setup) -> Self {
+        let directories = iter::repeat_n(setup.directory.then(Data::default), setup.queues());
+        Self::new(directories, (0..setup.queues()).map(Numbered::Children))
+    }
+
+    /// The node of a contender's name.
+    pub(crate) fn node(&self, queue: usize, place: Place) -> Option<&Node<Data>> {
+        self.get(Path::Child(queue, place)).filter(|node| node.data.make != Make::Foreign)
+    }
+
+    /// The node that this contender has in a queue.
+    pub(crate) fn node_of(&self, queue: usize, creator: Party) -> Option<Own> {
+        self.find(queue, |node| node.data.creator == creator)
+    }
+
+    /// The first such node of a queue.
+    pub(crate) fn find(&self, queue: usize, is_it: impl Fn(&Node<Data>) -> bool) -> Option<Own> {
+        let (place, node) = self.children(queue).iter().find(|(_, node)| is_it(node))?;
+        Some(Own { place: *place, czxid: node.czxid })
+    }
+
+    pub(crate) fn names(&self, queue: usize) -> Vec<String> {
+        self.children(queue).iter().map(|(place, node)| node.data.make.name(*place)).collect()
+    }
+
+    /// Whether a node keeps the one in this place from the lock.
+    pub(crate) fn blocks(&self, queue: usize, place: Place) -> bool {
+        let lower = self.children(queue).iter().filter(|(other, _)| other.sequence < place.sequence);
+        lower.into_iter().any(|(other, _)| exclude_each_other(other.kind, place.kind))
+    }
+
+    /// The nodes of all queues.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (Path, &Node<Data>)> {
+        let queues = 0..self.directories.len();
+        queues.flat_map(|queue| {
+            self.children(queue).iter().map(move |(place, node)| (Path::Child(queue, *place), node))
+        })
+    }
+}
+
+/// Whether a guard of the one kind must not be valid beside one of the other.
+pub(crate) fn exclude_each_other(one: Kind, other: Kind) -> bool {
+    (one, other) != (Kind::Shared, Kind::Shared)
+}
