@@ -15,6 +15,7 @@
 //! so it is the lease that has to end in time.
 
 mod broken;
+mod changes;
 mod contender;
 mod contest;
 mod delays;
