@@ -3,7 +3,6 @@
 //! earlier one; a request for one member takes the place of its earlier one, and of one for all.
 
 use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Search, Single};
-use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Arrival, End, Event, Input as Heard, Kind, Own, Patience, Refusal, SessionEnd, Sight};
 
 use crate::contender::{Caller, Contender, Pending, Seated, Target};
@@ -263,8 +262,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let Some(before) = shared else { return self.request(address, Request::Recover(None)) };
         (self.witness)(Witness::SearchShared);
         self.supersede(address);
-        let tree = &self.world.server_of(session).tree;
-        let found = tree.find(queue, |node| node.data.creator == address.party && node.version == UNTOUCHED);
+        let found = self.world.server_of(session).tree.found(queue, address.party);
         let found = found.filter(|own| own.czxid <= before);
         let answer = match self.is_unclear(session, address) {
             true => Message::Unclear,

@@ -2,6 +2,7 @@
 
 use std::iter;
 
+use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Kind, Own, Place};
 
 use crate::setup::Setup;
@@ -59,6 +60,11 @@ impl Tree<Data> {
         self.find(queue, |node| node.data.creator == creator)
     }
 
+    /// As that, if its contender still finds it.
+    pub(crate) fn found(&self, queue: usize, creator: Party) -> Option<Own> {
+        self.find(queue, |node| node.data.creator == creator && node.version == UNTOUCHED)
+    }
+
     /// The first such node of a queue.
     pub(crate) fn find(&self, queue: usize, is_it: impl Fn(&Node<Data>) -> bool) -> Option<Own> {
         let (place, node) = self.children(queue).iter().find(|(_, node)| is_it(node))?;
@@ -71,8 +77,8 @@ impl Tree<Data> {
 
     /// Whether a node keeps the one in this place from the lock.
     pub(crate) fn blocks(&self, queue: usize, place: Place) -> bool {
-        let lower = self.children(queue).iter().filter(|(other, _)| other.sequence < place.sequence);
-        lower.into_iter().any(|(other, _)| exclude_each_other(other.kind, place.kind))
+        let mut lower = self.children(queue).iter().filter(|(other, _)| other.sequence < place.sequence);
+        lower.any(|(other, _)| exclude_each_other(other.kind, place.kind))
     }
 
     /// The nodes of all queues.

@@ -3,9 +3,9 @@
 use zklock_recipe::acquisition::Input;
 use zklock_recipe::companion::removal;
 use zklock_recipe::nodes::{self, Entered};
-use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
+use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{
-    Event, Foreign, ForeignClient, Input as Heard, Look, Own, Place, Sequence, Sight, Stranger, Takeover,
+    Event, Foreign, ForeignClient, Input as Heard, Look, Own, Place, Sequence, Sight, Stranger,
 };
 
 use crate::contender::Target;
@@ -15,8 +15,8 @@ use crate::mutant::Mutant;
 use crate::nodes::{Data, Make, Party};
 use crate::run::Run;
 use crate::setup::{Flaw, Seat};
-use crate::world::ensemble::{Kind, Watch};
-use crate::world::tree::{Change, Committed, Name, Named, Node, Path, Transaction, deletion};
+use crate::world::ensemble::Kind;
+use crate::world::tree::{Name, Named, Node, Path};
 
 /// Who has asked, or is answered: one member of a contender's group, or all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -276,11 +276,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 let server = self.world.server_of_mut(session);
                 // A node of that name may be another contender's by now.
                 if server.tree.has(queue, own) {
-                    server.watches.insert(Watch {
-                        session: party,
-                        path: Path::Child(queue, own.place),
-                        kind: Kind::Data,
-                    });
+                    server.watch(party, Path::Child(queue, own.place), Kind::Data);
                     Message::Watched(Target::Own, own.place)
                 } else {
                     Message::Reply(Event::OwnWatched(false))
@@ -293,9 +289,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     let answer = Message::Reply(Event::Foreign(foreign_contender(node.make, place)));
                     return self.world.sessions[session].answer(address, answer);
                 }
-                if predecessor.is_some() {
-                    let watch = Watch { session: party, path: Path::Child(queue, place), kind: Kind::Data };
-                    self.world.server_of_mut(session).watches.insert(watch);
+                let server = self.world.server_of_mut(session);
+                if predecessor.is_some() && server.watch(party, Path::Child(queue, place), Kind::Data) {
                     let children = Sent { address, request: Request::WatchChildren(place), awaited };
                     self.world.sessions[session].up.insert(0, children);
                     return;
@@ -304,12 +299,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Request::WatchChildren(place) => {
                 let server = self.world.server_of_mut(session);
-                let stands = server.tree.node(queue, place).is_some();
-                if stands {
-                    let watch =
-                        Watch { session: party, path: Path::Child(queue, place), kind: Kind::Children };
-                    server.watches.insert(watch);
-                }
+                let stands = server.watch(party, Path::Child(queue, place), Kind::Children);
                 let session = &mut self.world.sessions[session];
                 session.answer(address, Message::Watched(Target::Predecessor, place));
                 if !stands {
@@ -401,15 +391,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
             let contender = &self.world.contenders[party];
             contender.acquisition.own(contender.seat_in(queue).unwrap_or_default())
         };
-        let nodes = self.world.server_of(session).tree.children(queue);
-        let is_found = |node: &Node<Data>| node.data.creator == address.party && node.version == UNTOUCHED;
-        let is_found = nodes.iter().any(|(_, node)| is_found(node));
+        let tree = &self.world.server_of(session).tree;
         let is_anybodys = |node: &Node<Data>| {
             node.version > UNTOUCHED && node.owner == Some(session) && own(node.data.creator).is_none()
         };
-        !is_found
+        tree.found(queue, address.party).is_none()
             && self.setup.flaw != Some(Flaw::WrittenNodesArePassedOver)
-            && nodes.iter().any(|(_, node)| is_anybodys(node))
+            && tree.find(queue, is_anybodys).is_some()
     }
 
     fn recover(&self, session: usize, address: Address, removing: Option<Own>) -> Option<Own> {
@@ -417,9 +405,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let found = match (self.setup.mutant, removing) {
             (_, Some(own)) => Some(own).filter(|own| tree.has(queue, *own)),
             (Some(Mutant::AdoptsAnothersNode), None) => tree.find(queue, |node| node.owner == Some(session)),
-            (_, None) => {
-                tree.find(queue, |node| node.data.creator == address.party && node.version == UNTOUCHED)
-            }
+            (_, None) => tree.found(queue, address.party),
         };
         (self.witness)(match (removing, found) {
             (None, Some(_)) => Witness::RecoveryFindsNode,
@@ -469,12 +455,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         let (tree, paths) = (&self.world.leader.tree, self.paths(address, owns));
         let blocked = |path: &Path| matches!(path, Path::Child(queue, place) if tree.blocks(*queue, *place));
-        let is_blocked = releases && paths.iter().any(blocked);
-        let creators = paths.iter().map(|path| tree.get(*path).map(|node| node.data.creator));
-        let creators = creators.collect::<Vec<_>>();
-        if is_blocked {
+        if releases && paths.iter().any(blocked) {
             self.world.breach.get_or_insert(Breach::ReleaseBehindOthers);
         }
+        let creators = paths.iter().map(|path| tree.get(*path).map(|node| node.data.creator));
+        let creators = creators.collect::<Vec<_>>();
         let operations = match releases {
             true => nodes::release(0..paths.len()),
             false => removal(false, false).into_iter().map(|operation| operation.map(|_| 0)).collect(),
@@ -486,114 +471,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             return Some(*operations[failed].node());
         }
-        for (index, creator) in creators.into_iter().enumerate() {
-            self.see_removal(address, index, creator, trust);
-        }
-        None
-    }
-
-    /// A contender has removed a node that this one had created.
-    fn see_removal(&mut self, address: Address, index: usize, creator: Option<Party>, trust: Trust) {
         // What nobody has told it yet, it cannot know.
         let excused = self.setup.faults.uproots > 0 && trust == Trust::Certain;
-        if creator == Some(address.party) {
-            let seat = address.seat.unwrap_or_default() + index;
-            self.world.contenders[address.party].seats[seat].removed = true;
-        } else if !excused {
-            self.world.breach.get_or_insert(Breach::RemovalOfAnothersNode);
-        }
-    }
-
-    /// The leader carries a transaction out, and tells the follower what that changes.
-    pub(crate) fn commit(
-        &mut self,
-        session: usize,
-        transaction: Transaction<Data>,
-    ) -> Result<Vec<Own>, (usize, Problem)> {
-        let committed = self.carry_out(session, &transaction)?;
-        if !committed.changes.is_empty() {
-            self.replicate(Down::Transaction(session, transaction));
-        }
-        Ok(committed.created)
-    }
-
-    pub(crate) fn carry_out(
-        &mut self,
-        session: usize,
-        transaction: &[Operation<Named<Data>>],
-    ) -> Result<Committed, (usize, Problem)> {
-        let mut tree = self.world.leader.tree.clone();
-        let committed = tree.commit(session, transaction)?;
-        self.see_changes(&committed.changes);
-        self.world.leader.tree = tree;
-        let fired = self.world.leader.fire(&committed.changes);
-        self.notify(&fired);
-        Ok(committed)
-    }
-
-    /// Nodes are about to change so. Those that a transaction writes to and deletes are released.
-    fn see_changes(&mut self, changes: &[(Path, Change)]) {
-        let is_released = |path| changes.contains(&(path, Change::Written));
-        let ends = changes.iter().filter(|(_, change)| *change == Change::Deleted);
-        for path in ends.clone().map(|(path, _)| *path).filter(|path| !is_released(*path)) {
-            if let Path::Child(queue, place) = path {
-                self.see_end(queue, place);
+        for (creator, seat) in creators.into_iter().zip(address.seat.unwrap_or_default()..) {
+            if creator == Some(address.party) {
+                self.world.contenders[address.party].seats[seat].removed = true;
+            } else if !excused {
+                self.world.breach.get_or_insert(Breach::RemovalOfAnothersNode);
             }
         }
-        let is_release = ends.into_iter().any(|(path, _)| is_released(*path));
-        if is_release && self.setup.takeover == Takeover::Delayed {
-            (0..self.world.contenders.len()).for_each(|party| self.note_blind(party));
-        }
-    }
-
-    /// Somebody deletes these nodes.
-    pub(crate) fn delete(&mut self, paths: impl IntoIterator<Item = Path>) {
-        let _ = self.commit(usize::MAX, deletion(paths));
-    }
-
-    /// An operator, or another client, changes a node without removing it.
-    pub(crate) fn write(&mut self, path: Path) {
-        let data = self.world.leader.tree.get(path).map(|node| node.data).unwrap_or_default();
-        let _ = self.commit(usize::MAX, vec![Operation::Set(Named { name: Name::At(path), data }, None)]);
-    }
-
-    /// Tells contenders what their watches show.
-    pub(crate) fn notify(&mut self, fired: &[(Watch, Change)]) {
-        for &(Watch { session: party, path, kind }, _) in fired {
-            let Path::Child(queue, place) = path else { continue };
-            let contender = &self.world.contenders[party];
-            let seat = contender.seat_in(queue);
-            let own = seat.and_then(|seat| contender.acquisition.own(seat));
-            let is_other = |watch: &Watch| (watch.session, watch.path) == (party, path) && watch.kind != kind;
-            let other = fired.iter().find(|(watch, _)| is_other(watch)).map(|(_, change)| *change);
-            let shown = match (kind, other) {
-                (Kind::Data, None) if own.is_some_and(|own| own.place == place) => Shown::Touched,
-                // The end of the predecessor is still to come.
-                (Kind::Data, None) if self.setup.mutant == Some(Mutant::TrustsWrites) => Shown::Touched,
-                (Kind::Data | Kind::Persistent, _) => continue,
-                (Kind::Children, Some(Change::Written)) => Shown::Released,
-                (Kind::Children, Some(_)) => Shown::Deleted,
-                (Kind::Children, None) => Shown::WrittenAndDeleted,
-            };
-            let message = Message::Changed(place, shown);
-            self.world.sessions[contender.session].answer(Address { party, seat }, message);
-        }
-    }
-
-    /// The contender, or this member, hears nothing of its watches any more.
-    pub(crate) fn unwatch(&mut self, address: Address) {
-        let queue = address.seat.map(|seat| self.world.queue(address.party, seat));
-        let goes = |watch: &Watch| {
-            let here = |queue| matches!(watch.path, Path::Child(index, _) if index == queue);
-            watch.session == address.party && queue.is_none_or(here)
-        };
-        let contender = &mut self.world.contenders[address.party];
-        contender.addressed(address).for_each(|seated| seated.watch = None);
-        let session = contender.session;
-        self.world.server_of_mut(session).watches.retain(|watch| !goes(watch));
-        let hears =
-            |to: Address| to.party == address.party && (address.seat.is_none() || to.seat == address.seat);
-        self.world.sessions[session].down.retain(|(to, message, _)| !(hears(*to) && message.is_of_a_watch()));
+        None
     }
 
     /// The leader answers a write. A follower passes that on once it has applied the write itself.

@@ -134,25 +134,28 @@ impl<D: Clone> Server<D> {
         fired
     }
 
+    /// A read watches the node that it finds. Returns whether it finds one.
+    pub(crate) fn watch(&mut self, session: Session, path: Path, kind: Kind) -> bool {
+        let found = self.tree.get(path).is_some();
+        if found {
+            self.watches.insert(Watch { session, path, kind });
+        }
+        found
+    }
+
     fn answer(&mut self, session: Session, ask: Ask<D>) -> Answer<D> {
         match ask {
             Ask::Get(path, watch) => {
-                let found = self.tree.get(path).cloned();
-                if watch && found.is_some() {
-                    self.watches.insert(Watch { session, path, kind: Kind::Data });
+                if watch {
+                    self.watch(session, path, Kind::Data);
                 }
-                Answer::Got(found)
+                Answer::Got(self.tree.get(path).cloned())
             }
             Ask::List(index, watch) => {
-                let found = self.tree.directories[index].clone();
-                if watch && found.is_some() {
-                    self.watches.insert(Watch {
-                        session,
-                        path: Path::Directory(index),
-                        kind: Kind::Children,
-                    });
+                if watch {
+                    self.watch(session, Path::Directory(index), Kind::Children);
                 }
-                Answer::Listed(found)
+                Answer::Listed(self.tree.directories[index].clone())
             }
             Ask::Watch(path) => {
                 self.watches.insert(Watch { session, path, kind: Kind::Persistent });
