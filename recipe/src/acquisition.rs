@@ -292,11 +292,7 @@ impl Acquisition {
     /// Gives the group what was heard, and adds the commands that follow.
     fn take_in(&mut self, heard: Heard, search: Search, present: Present, commands: &mut Vec<Command>) {
         self.note(&heard);
-        let is_ours = matches!(
-            heard,
-            Heard::All(Event::Released(true) | Event::SessionOver(_))
-                | Heard::One(_, Event::Released(true) | Event::Deleted)
-        );
+        let is_ours = matches!(heard, Heard::One(_, Event::Released(true) | Event::Deleted));
         // If another member finds its node, this one may have been deleted.
         let is_missing = matches!(heard, Heard::One(_, Event::Recovered(None)));
         let before = self.group.nodes().count();
@@ -338,9 +334,7 @@ impl Acquisition {
                 event
             }
         };
-        if let Event::PredecessorWatched(_) | Event::Recovered(_) | Event::Unanswered | Event::WatchLost =
-            event
-        {
+        if let Event::PredecessorWatched(_) | Event::Unanswered | Event::WatchLost = event {
             self.arrival = Arrival::Queued;
         }
     }
