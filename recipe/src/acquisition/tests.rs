@@ -269,7 +269,7 @@ fn a_takeover_delay_outlasts_what_was_seen_before() {
 
 /// A common ancestor of the queues may be gone, and other contenders may have the names of all nodes.
 #[test]
-fn news_that_a_node_is_touched_make_all_doubtful() {
+fn a_node_that_is_touched_makes_all_doubtful() {
     let settled = vec![Input::Settled, reply_to(0, E::OwnWatched(true)), reply_to(1, E::OwnWatched(true))];
     let mut lost = after(both_held(), settled);
     assert_eq!(lost.handle(Input::Watch(1, E::OwnTouched), PRESENT), [Command::Lose]);
