@@ -378,7 +378,7 @@ mod at_large {
         let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
         explore(
             with(faults, Setup { looks: vec![Look::Count], ..waiters(3) }),
-            16_400_995,
+            20_557_379,
             &[
                 GuardLost,
                 GrantAfterLapse,
@@ -396,7 +396,7 @@ mod at_large {
         let setup = Setup { looks: vec![Look::Count], takeover: Takeover::Delayed, ..waiters(3) };
         explore(
             with(faults, setup),
-            1_836_733,
+            2_001_452,
             &[TakeoverDelayed, GiveUpWhileDelayed, GiveUpWhileWaiting, GuardLost, GrantAfterLapse],
         );
     }
@@ -432,13 +432,13 @@ mod at_large {
 
     #[test]
     fn a_delay_of_a_session_timeout_outlasts_what_an_operator_ends() {
-        explore(evicted(6), 3_757_633, &[ServedAfterItsEnd, TakeoverDelayed, GuardLost]);
+        explore(evicted(6), 3_755_225, &[ServedAfterItsEnd, TakeoverDelayed, GuardLost]);
     }
 
     #[test]
     fn leases_are_kept_though_connections_break() {
         let faults = Faults { beats: 1, breaks: 1, stalls: 1, ..Faults::default() };
-        explore(timed(5, faults), 17_211_005, &[GuardLost, LeaseExtended, MovedToLeader, MovedToFollower]);
+        explore(timed(5, faults), 17_575_600, &[GuardLost, LeaseExtended, MovedToLeader, MovedToFollower]);
     }
 
     #[test]
@@ -447,7 +447,7 @@ mod at_large {
         let setup = Setup { following: vec![0, 1], ..patient(waiters(3)) };
         explore(
             with(faults, setup),
-            22_118_401,
+            23_872_315,
             &[AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost],
         );
     }
@@ -455,7 +455,7 @@ mod at_large {
     #[test]
     fn leases_are_kept_under_every_fault_of_limits_and_late_requests() {
         let faults = Faults { breaks: 1, halves: 1, races: 1, ..Faults::default() };
-        explore(clipped(5, faults), 176_348, &[GuardLost, ResumedLate, MovedToLeader, MovedToFollower]);
+        explore(clipped(5, faults), 183_025, &[GuardLost, ResumedLate, MovedToLeader, MovedToFollower]);
     }
 
     #[test]
@@ -463,7 +463,7 @@ mod at_large {
         let setup = Setup { settling: true, ..patient(waiters(3)) };
         explore(
             with(Faults { breaks: 1, writes: 1, ..Faults::default() }, setup),
-            3_298_039,
+            4_126_862,
             &[HolderTold, DeletedAfterAWrite, GrantByRelease, RecoveryFindsNode],
         );
     }
@@ -474,7 +474,7 @@ mod at_large {
         let setup = Setup { looks: vec![Look::Count], ..mixed(Make::Foreign, faults) };
         explore(
             setup,
-            266_572,
+            316_097,
             &[ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease, RecoveryFindsNode],
         );
     }
@@ -490,7 +490,7 @@ mod at_large {
         let setup = Setup { looks: vec![Look::Count], ..waiters(3) };
         explore(
             reaped(with(Faults { breaks: 1, ..Faults::default() }, setup)),
-            2_243_836,
+            2_820_967,
             &[DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, StrayCreate],
         );
     }

@@ -216,7 +216,7 @@ mod at_large {
         let faults = Faults { breaks: 1, ..sessions_end() };
         explore(
             with(faults, Setup { opening, giving_up: true, ..listing(two_of_each()) }),
-            1_538_095,
+            1_943_710,
             &[ReaderGrantedByRelease, RemovalFoundDone, GuardLost, GrantAfterLapse],
         );
     }
@@ -238,7 +238,7 @@ mod at_large {
     fn readers_and_a_writer_lose_their_sessions() {
         explore(
             with(sessions_end(), patient(one_writer())),
-            226_811,
+            230_285,
             &[ReaderGrantedByRelease, GrantBesideAnother, GuardLost, GrantAfterLapse],
         );
     }
@@ -247,7 +247,7 @@ mod at_large {
     fn two_writers_and_a_reader_delay_their_takeover() {
         explore(
             delayed(with(sessions_end(), patient(two_writers()))),
-            283_079,
+            306_741,
             &[ReaderGrantedByRelease, TakeoverDelayed, GuardLost],
         );
     }

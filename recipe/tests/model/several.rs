@@ -206,7 +206,7 @@ mod at_large {
         let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..faults() };
         explore(
             with(faults, patient(opposite())),
-            249_241,
+            267_828,
             &[GuardLost, GrantAfterLapse, RecoveryFindsNode, RemovalFoundUndone],
         );
     }
@@ -215,7 +215,7 @@ mod at_large {
     fn two_give_up_two_locks_while_their_connections_break() {
         explore(
             counting(with(Faults { breaks: 1, ..faults() }, opposite())),
-            162_971,
+            188_711,
             &[GiveUpWhileEntering, GiveUpWhileWaiting, RecoveryFindsNode, StrayCreate],
         );
     }
@@ -225,7 +225,7 @@ mod at_large {
         let setup = Setup { settling: true, ..patient(opposite()) };
         explore(
             with(Faults { breaks: 1, deletions: 1, ..faults() }, setup),
-            797_583,
+            1_004_337,
             &[HolderTold, ToldByMissingNode, ReleaseFindsNone, RecoveryFindsNode, RemovalFoundDone],
         );
     }
@@ -235,7 +235,7 @@ mod at_large {
         let setup = Setup { settling: true, ..counting(opposite()) };
         explore(
             with(Faults { deletions: 1, ..faults() }, setup),
-            242_785,
+            263_925,
             &[HolderTold, ToldByMissingNode, ReleaseFindsNone, GiveUpWhileWaiting],
         );
     }
@@ -244,7 +244,7 @@ mod at_large {
     fn one_gives_up_two_locks_among_those_that_wait_for_one() {
         explore(
             counting(among_plain()),
-            422_585,
+            439_542,
             &[FirstAmongWaiting, GiveUpWhileEntering, GiveUpWhileWaiting],
         );
     }
@@ -253,7 +253,7 @@ mod at_large {
     fn one_waits_for_two_locks_among_others_while_connections_break() {
         explore(
             with(Faults { breaks: 1, ..faults() }, patient(among_plain())),
-            429_150,
+            503_125,
             &[FirstAmongWaiting, RecoveryFindsNode, RemovalFoundDone],
         );
     }
@@ -262,7 +262,7 @@ mod at_large {
     fn one_waits_for_two_locks_among_others_while_sessions_end() {
         explore(
             with(Faults { lapses: 1, expiries: 1, ..faults() }, patient(among_plain())),
-            417_218,
+            423_771,
             &[FirstAmongWaiting, GuardLost, GrantAfterLapse],
         );
     }
@@ -271,6 +271,6 @@ mod at_large {
     fn three_wait_for_two_locks() {
         let setup =
             of(vec![waits_for(0, &both()), waits_for(1, &[writer(1), writer(0)]), waits_for(2, &both())]);
-        explore(patient(setup), 387_950, &[GrantByRelease]);
+        explore(patient(setup), 394_346, &[GrantByRelease]);
     }
 }
