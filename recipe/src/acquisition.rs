@@ -13,11 +13,11 @@
 //! # Invariants
 //!
 //! 1. The group is told `Confirmed` only with a term: the lease is valid at that instant. And a server has shown each of our
-//!    nodes: to the reply that is taken in, or on the connection that is present.
+//!    nodes: by the reply that is taken in, or on the present connection.
 //! 2. A request names a node of ours without a look at it only on the connection on which a server last showed us that node.
 //!    On a later one, somebody may have deleted it, and another contender may have its name.
-//! 3. News that somebody else has touched one of our nodes make us doubt all: a common ancestor of the queues may be gone. A holder
-//!    that has heard such news believes no older sight of its nodes, however late that comes.
+//! 3. If somebody else has touched one of our nodes, we doubt all of them: a common ancestor of the queues may be gone. A holder that
+//!    has heard of it believes no older sight of its nodes, however late that comes.
 //! 4. A create that was not answered, and whose node was not found, may still take effect. The session is told before the
 //!    next create, and at the end. It is not told before, because another search may still find the node.
 //! 5. Once the acquisition has heard that the session is over, no request follows.
@@ -78,7 +78,7 @@ pub enum Input {
     LeaseConfirmed,
     /// The connection was lost before the reply to the last request: of this member, or else for all.
     Lost(Option<usize>),
-    /// What this member's watch shows.
+    /// A change that this member's watch shows, or the loss of that watch.
     Watch(usize, Event),
     /// Reply to this member's `Delay`: the takeover delay is over.
     Delayed(usize),
@@ -322,11 +322,7 @@ impl Acquisition {
     /// Gives the group what was heard, and adds the commands that follow.
     fn take_in(&mut self, heard: Heard, search: Search, present: Present, commands: &mut Vec<Command>) {
         self.note(&heard);
-        let is_ours = matches!(
-            heard,
-            Heard::All(Event::Released(true) | Event::SessionOver(_))
-                | Heard::One(_, Event::Released(true) | Event::Deleted)
-        );
+        let is_ours = matches!(heard, Heard::One(_, Event::Released(true) | Event::Deleted));
         // If another member finds its node, this one may have been deleted.
         let is_missing = matches!(heard, Heard::One(_, Event::Recovered(None)));
         let before = self.group.nodes().count();
@@ -371,9 +367,7 @@ impl Acquisition {
                 event
             }
         };
-        if let Event::PredecessorWatched(_) | Event::Recovered(_) | Event::Unanswered | Event::WatchLost =
-            event
-        {
+        if let Event::PredecessorWatched(_) | Event::Unanswered | Event::WatchLost = event {
             self.arrival = Arrival::Queued;
         }
     }

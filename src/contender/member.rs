@@ -16,7 +16,7 @@ use crate::zk::{Answer, Revocable, SETTLING, Sent};
 /// Something that is awaited.
 pub(super) type Pending = BoxFuture<'static, News>;
 
-/// What was awaited, or what a watch shows.
+/// The answer to a request, the end of a delay, or a change that a watch shows.
 pub(super) struct News {
     pub(super) input: Input,
     /// The watch that the request has set, and the member whose it is.
@@ -32,7 +32,7 @@ impl From<Input> for News {
 }
 
 impl News {
-    /// What came of a request for all members.
+    /// Makes the news of an answer to a request for all members.
     pub(super) fn of_reply(answer: Answer<Heard>) -> Self {
         match answer {
             Answer::Given(reply, sent) => {
@@ -44,7 +44,7 @@ impl News {
         }
     }
 
-    /// What came of a request of one member.
+    /// Makes the news of an answer to a request of one member.
     pub(super) fn of_member(index: usize, answer: Answer<(Event, Option<Revocable<Event>>)>) -> Self {
         match answer {
             Answer::Given((event, watch), sent) => {

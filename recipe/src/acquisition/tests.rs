@@ -117,6 +117,13 @@ fn both_held() -> Acquisition {
     after(two(), vec![begin(), entered(&[alone(FIRST), alone(SECOND)])])
 }
 
+/// The first member is first in its queue and watches its own node, the second one waits.
+fn half() -> Acquisition {
+    let entered = entered(&[alone(FIRST), behind(SECOND)]);
+    let watched = [reply_to(0, E::OwnWatched(true)), reply_to(1, E::PredecessorWatched(true))];
+    after(two(), [begin(), entered].into_iter().chain(watched).collect())
+}
+
 /// `Confirm` is out for all.
 fn confirming(present: Present) -> Acquisition {
     after_at(present, entering(), vec![entered(&[alone(FIRST)])])
@@ -276,13 +283,22 @@ fn a_takeover_delay_outlasts_what_was_seen_before() {
 
 /// A common ancestor of the queues may be gone, and other contenders may have the names of all nodes.
 #[test]
-fn news_that_a_node_is_touched_make_all_doubtful() {
+fn a_node_that_is_touched_makes_all_doubtful() {
     let settled = vec![Input::Settled, reply_to(0, E::OwnWatched(true)), reply_to(1, E::OwnWatched(true))];
     let mut lost = after(both_held(), settled);
     assert_eq!(lost.handle(Input::Watch(1, E::OwnTouched), PRESENT), [Command::Lose]);
     assert_eq!(
         lost.handle(Input::Forfeit, PRESENT),
         [single(0, Single::Delete(FIRST, Certainty::Unsure)), single(1, Single::Recover(SECOND))]
+    );
+
+    // A member that is first in its queue has not looked again yet.
+    let mut first = half();
+    let watch = single(0, Single::WatchOwn(FIRST));
+    assert_eq!(first.handle(Input::Watch(0, E::OwnTouched), PRESENT), [watch]);
+    assert_eq!(
+        first.handle(Input::Watch(1, E::PredecessorReleased), PRESENT),
+        [all(Joint::ConfirmNodes(vec![FIRST, SECOND]))]
     );
 
     // A release that finds one node gone: the other one is looked at.
@@ -315,6 +331,12 @@ fn our_own_removals_leave_the_rest_certain() {
     let delete = |member, own| single(member, Single::Delete(own, SEEN));
     assert_eq!(leaving.handle(Input::Forfeit, PRESENT), [delete(0, FIRST), delete(1, SECOND)]);
     assert_eq!(leaving.handle(reply_to(0, E::Deleted), PRESENT), []);
+    assert_eq!(leaving.certainty(Some(NOW)), SEEN);
+
+    let release = single(0, Single::Release(FIRST, SEEN));
+    let mut leaving = half();
+    assert_eq!(leaving.handle(Input::GiveUp, PRESENT), [release, delete(1, SECOND)]);
+    assert_eq!(leaving.handle(reply_to(0, E::Released(true)), PRESENT), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
 }
 
@@ -408,11 +430,18 @@ fn nothing_is_asked_in_a_session_that_is_over() {
         (searching(one()), Input::Lost(Some(0)), OVER),
         (searching(one()), reply_to(0, E::Unanswered), OVER),
         (waiting(Takeover::AtOnce), Input::Watch(0, E::WatchLost), OVER),
+        (half(), reply_to(1, E::SessionOver(END)), PRESENT),
+        (half(), Input::Watch(1, E::SessionOver(END)), PRESENT),
         (confirming(SHORT), Input::LeaseConfirmed, OVER),
         (confirming(SHORT), Input::NodesConfirmed(NOW), OVER),
     ] {
         assert_eq!(acquisition.clone().handle(input.clone(), present), end(), "{input:?}");
+        assert_eq!(input.session_end(), (present == PRESENT).then_some(END), "{input:?}");
     }
+    // A server has answered before the end.
+    let mut released = after(held(), vec![Input::Release]);
+    let done = reply(Heard::All(E::Released(true)));
+    assert_eq!(released.handle(done, OVER), [Command::End(0, End::Released)]);
 }
 
 #[test]
@@ -453,6 +482,14 @@ fn requests_count_their_tries_for_all_and_for_each_member() {
         [single(1, Single::List), single(0, Single::WatchOwn(FIRST))]
     );
 
+    let mut found = after(searching(one()), vec![Input::Lost(Some(0))]);
+    assert_eq!(
+        found.handle(reply_to(0, E::Recovered(Some(FIRST))), PRESENT),
+        [Command::One(0, Single::List, tries(1))]
+    );
+    let mut again = after(searching(one()), vec![reply_to(0, E::Recovered(None))]);
+    assert_eq!(again.handle(entered(&[alone(FIRST)]), SHORT), [all(Joint::ConfirmLease)]);
+
     // The caller's going is no answer, but a release begins anew.
     let mut leaving = after_at(LAPSED, confirming(LAPSED), vec![lost(), lost()]);
     let release = |tries| [Command::All(Joint::Release(vec![FIRST], SEEN), tries)];
@@ -483,13 +520,11 @@ fn an_entry_that_is_not_sent_any_more_ends_the_acquisition() {
 /// A watch on the own node waits for the confirmation of all, and its reply is no news any more.
 #[test]
 fn the_parts_of_several_go_each_by_itself_until_all_are_first() {
-    let mut acquisition = after(two(), vec![begin()]);
     assert_eq!(
-        acquisition.handle(entered(&[alone(FIRST), behind(SECOND)]), PRESENT),
+        after(two(), vec![begin()]).handle(entered(&[alone(FIRST), behind(SECOND)]), PRESENT),
         [single(1, Single::WatchPredecessor(AHEAD, SECOND)), single(0, Single::WatchOwn(FIRST))]
     );
-    acquisition.handle(reply_to(0, E::OwnWatched(true)), PRESENT);
-    acquisition.handle(reply_to(1, E::PredecessorWatched(true)), PRESENT);
+    let mut acquisition = half();
     let granted = [grant(&[FIRST, SECOND])];
     assert_eq!(acquisition.clone().handle(Input::Watch(1, E::PredecessorReleased), PRESENT), granted);
     let asked = [all(Joint::ConfirmNodes(vec![FIRST, SECOND]))];

@@ -377,7 +377,7 @@ mod at_large {
         let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..Faults::default() };
         explore(
             with(faults, Setup { looks: vec![Look::Count], ..waiters(3) }),
-            16_400_995,
+            20_557_379,
             &[
                 GuardLost,
                 GrantAfterLapse,
@@ -437,7 +437,7 @@ mod at_large {
     #[test]
     fn leases_are_kept_though_connections_break() {
         let faults = Faults { beats: 1, breaks: 1, stalls: 1, ..Faults::default() };
-        explore(timed(5, faults), 17_211_005, &[GuardLost, LeaseExtended, MovedToLeader, MovedToFollower]);
+        explore(timed(5, faults), 17_575_600, &[GuardLost, LeaseExtended, MovedToLeader, MovedToFollower]);
     }
 
     #[test]
@@ -446,7 +446,7 @@ mod at_large {
         let setup = Setup { following: vec![0, 1], ..patient(waiters(3)) };
         explore(
             with(faults, setup),
-            22_118_401,
+            23_872_315,
             &[AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost],
         );
     }
