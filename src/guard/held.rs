@@ -248,11 +248,19 @@ impl Held {
     }
 
     /// Does something in this turn that outlives it: from here on the node is not passed on. `None` if the turn is over,
-    /// the lock is lost or it is being released.
+    /// or if the lock is being released.
     pub(super) fn tie<T>(&self, turn: u32, does: impl FnOnce() -> T) -> Option<T> {
+        self.tie_if(|| true, turn, does)
+    }
+
+    /// As [`tie`](Self::tie), unless the lock is lost.
+    pub(super) fn tie_unless_lost<T>(&self, turn: u32, does: impl FnOnce() -> T) -> Option<T> {
+        self.tie_if(|| self.lost_by_now().is_none(), turn, does)
+    }
+
+    fn tie_if<T>(&self, may: impl FnOnce() -> bool, turn: u32, does: impl FnOnce() -> T) -> Option<T> {
         let slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        let holds = slot.is_some() && self.lost_by_now().is_none();
-        (holds && self.fate.borrow().turn == turn).then(|| {
+        (slot.is_some() && self.fate.borrow().turn == turn && may()).then(|| {
             self.ties.fetch_add(1, Ordering::Relaxed);
             does()
         })

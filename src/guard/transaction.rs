@@ -160,7 +160,7 @@ pub(super) async fn send(
         .request_where(Some(connection), |wire| fenced::commit(wire.client, nodes, operations));
     // It is sent at its first poll. The end of the turn takes the same mutex first, so nothing is sent behind it. Until
     // the answer is definite, the servers may still commit the transaction, so the node stays with this turn.
-    let sent = poll_fn(|cx| Poll::Ready(held.tie(turn.number, || request.poll_unpin(cx))));
+    let sent = poll_fn(|cx| Poll::Ready(held.tie_unless_lost(turn.number, || request.poll_unpin(cx))));
     let answer = match sent.await {
         Some(Poll::Ready(answer)) => answer,
         Some(Poll::Pending) => answer(turn, request).await,
