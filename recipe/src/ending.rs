@@ -21,7 +21,7 @@
 //!    nobody else writes that.
 //! 2. After `Changed` and `Failed` the end is not in the record, and never comes into it. A look follows a quorum's answer, so each
 //!    write before it has taken effect by then, or never does. Only from a write without an answer to the next look may the end
-//!    be written unseen. What would be told as `Changed` or `Failed` is told as `Unconfirmed` then.
+//!    be written unseen. Then `Unconfirmed` is told in place of `Changed` or `Failed`.
 //! 3. The end is written over the very version of the record with which the run began. So it takes no other record's place, and
 //!    is written once.
 

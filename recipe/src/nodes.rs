@@ -36,7 +36,7 @@ pub fn confirmation<N>(
     nodes.into_iter().map(move |node| Operation::Check(node, version))
 }
 
-/// The transaction that releases these nodes, none of which has a companion. Each operation is on its own node.
+/// The transaction that releases these nodes. None of them has a companion.
 pub fn release<N: Copy>(nodes: impl IntoIterator<Item = N>) -> Vec<Operation<N>> {
     let removal =
         |node| removal(true, false).into_iter().map(move |operation| operation.map(|_: Target| node));

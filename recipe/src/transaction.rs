@@ -1,4 +1,4 @@
-//! Transactions, of which the servers carry out every operation or none.
+//! Transactions: the servers carry out every operation, or none.
 //!
 //! What a transaction checks and writes decides whether a protocol is safe. So it is a value: zklock sends it to ZooKeeper, and the
 //! models' ensemble carries out the same one.

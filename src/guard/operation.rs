@@ -86,7 +86,7 @@ impl NodeOptions {
 }
 
 impl Operation {
-    /// An operation of the recipe on the node at a path. What it writes are these data, and what it creates has these options.
+    /// An operation of the recipe on the node at a path. It writes these data, and creates a node with these options.
     pub(crate) fn of(operation: recipe::Operation<(String, Vec<u8>)>, options: &NodeOptions) -> Self {
         let (path, task) = match operation {
             recipe::Operation::Check((path, _), version) => (path, Task::Check { version }),

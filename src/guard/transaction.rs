@@ -92,7 +92,7 @@ impl<'guard> Transaction<'guard> {
         self.and(path, Task::Check { version })
     }
 
-    /// Adds an operation of the recipe on the node at a path. What it writes are these data, and what it creates has these options.
+    /// Adds an operation of the recipe on the node at a path. It writes these data, and creates a node with these options.
     pub(crate) fn apply(
         self,
         operation: recipe::Operation<(String, Vec<u8>)>,

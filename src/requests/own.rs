@@ -52,7 +52,7 @@ pub(crate) async fn release(
     }
 }
 
-/// As [`release`], for one of several nodes, none of which has a companion.
+/// As [`release`], for one of several nodes. It has no companion.
 pub(crate) async fn release_one(client: Arc<Client>, node: OwnNode, certainty: Certainty) -> Reply {
     let released = release_node(&client, &node, None, certainty).await;
     released.map_or_else(|event| event, |()| Event::Released(true)).into()
@@ -69,7 +69,7 @@ async fn release_node(
     remove(client, &path, companion, true).await.map_err(unreleased)
 }
 
-/// Releases several nodes, none of which has a companion. `Err` says which node was in the way, and why.
+/// Releases several nodes. They have no companions. `Err` says which node was in the way, and why.
 async fn release_nodes(
     client: &Client,
     nodes: &[OwnNode],

@@ -4,7 +4,7 @@ use zklock_recipe::transaction::{Operation, Problem};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, CreateOptions, Error, MultiWriter};
 
-/// Adds an operation on the node at a path. What it writes are these data, and what it creates has these options.
+/// Adds an operation on the node at a path. It writes these data, and creates a node with these options.
 pub(super) fn add(
     transaction: &mut MultiWriter<'_>,
     operation: Operation<(&str, &[u8])>,

@@ -52,7 +52,7 @@ pub(crate) struct Candidate {
     pub(crate) expired: bool,
     /// Its last proclamation: the number, which is the value, too.
     pub(crate) proclaimed: u8,
-    /// The last one of which its candidacy has heard.
+    /// The last proclamation that its candidacy has heard.
     pub(crate) heeded: u8,
     pub(crate) contender: Option<Acquisition>,
     pub(crate) companion: Option<Companion>,

@@ -143,7 +143,7 @@ impl Message {
 /// What the watches on a node show. The two on a predecessor together show whether the write and the deletion were one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shown {
-    /// Our own node is not as it was; or the predecessor's is written to, of which only a mutant hears.
+    /// Our own node is not as it was. Or the predecessor's is written to: only a mutant hears that.
     Touched,
     Deleted,
     /// Written to, and deleted by another transaction.
