@@ -459,4 +459,4 @@ fn ended(end: End) -> (State, Option<Command>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
