@@ -316,4 +316,4 @@ impl Member {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

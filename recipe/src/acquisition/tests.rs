@@ -1,10 +1,10 @@
 //! Exact commands: what an acquisition makes of what it hears, of connections and of the lease.
 
-use alloc::string::ToString;
 use alloc::vec;
 
 use super::*;
 use crate::event::Event as E;
+use crate::group::tests::{FIRST, REFUSAL, SECOND, alone, behind};
 use crate::lease::Lapse;
 
 const TERM: Term = Term::FIRST;
@@ -12,13 +12,8 @@ const TERM: Term = Term::FIRST;
 const NOW: u64 = 3;
 /// The connection before.
 const BEFORE: u64 = 2;
-const REFUSAL: Refusal = Refusal::NotAuthorized;
 const SEEN: Certainty = Certainty::Seen(NOW);
 const END: SessionEnd = SessionEnd::Expired;
-
-const FIRST: Own = Own { place: Place::exclusive(6), czxid: 70 };
-const SECOND: Own = Own { place: Place::exclusive(5), czxid: 70 };
-const AHEAD: Place = Place::exclusive(4);
 
 const PRESENT: Present = Present { connection: Some(NOW), term: Ok(TERM), is_ample: true };
 /// The lease lapses soon, and no quorum has confirmed it.
@@ -65,14 +60,6 @@ fn entered(nodes: &[(Own, Sight)]) -> Input {
     reply(Heard::Entered(nodes.to_vec()))
 }
 
-fn alone(own: Own) -> (Own, Sight) {
-    (own, Sight::Children(vec![own.place.name()]))
-}
-
-fn behind(own: Own) -> (Own, Sight) {
-    (own, Sight::Children(vec![AHEAD.name(), own.place.name()]))
-}
-
 fn all(joint: Joint) -> Command {
     Command::All(joint, Tries::default())
 }
@@ -115,6 +102,12 @@ fn held() -> Acquisition {
 /// As `held`, for two locks.
 fn both_held() -> Acquisition {
     after(two(), vec![begin(), entered(&[alone(FIRST), alone(SECOND)])])
+}
+
+/// As `both_held`, and both watch their nodes.
+fn both_guarded() -> Acquisition {
+    let watched = |member| reply_to(member, E::OwnWatched(true));
+    after(both_held(), vec![Input::Settled, watched(0), watched(1)])
 }
 
 /// The first member is first in its queue and watches its own node, the second one waits.
@@ -248,8 +241,7 @@ fn a_holder_whose_node_was_touched_believes_no_sight() {
 
 #[test]
 fn several_nodes_are_certain_if_each_is() {
-    let settled = vec![Input::Settled, reply_to(0, E::OwnWatched(true)), reply_to(1, E::OwnWatched(true))];
-    let mut acquisition = after(both_held(), settled);
+    let mut acquisition = both_guarded();
     assert_eq!(acquisition.certainty(Some(NOW)), SEEN);
     let later = NOW + 1;
     for member in 0..2 {
@@ -284,8 +276,7 @@ fn a_takeover_delay_outlasts_what_was_seen_before() {
 /// A common ancestor of the queues may be gone, and other contenders may have the names of all nodes.
 #[test]
 fn a_node_that_is_touched_makes_all_doubtful() {
-    let settled = vec![Input::Settled, reply_to(0, E::OwnWatched(true)), reply_to(1, E::OwnWatched(true))];
-    let mut lost = after(both_held(), settled);
+    let mut lost = both_guarded();
     assert_eq!(lost.handle(Input::Watch(1, E::OwnTouched), PRESENT), [Command::Lose]);
     assert_eq!(
         lost.handle(Input::Forfeit, PRESENT),
@@ -406,16 +397,6 @@ fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
     assert!(several.is_ended());
 }
 
-#[test]
-fn a_refusal_of_anything_else_ends_the_contender_alone() {
-    let listing = after(entering(), vec![entered(&[(FIRST, Sight::Nothing)])]);
-    let leaves = [single(0, Single::Delete(FIRST, SEEN))];
-    assert_eq!(listing.clone().handle(reply_to(0, E::Refused(REFUSAL)), PRESENT), leaves);
-    let text = Refusal::Other("no".to_string());
-    let refused = reply(Heard::Failed(0, E::Refused(text.clone())));
-    assert_eq!(entering().handle(refused, PRESENT), [Command::End(0, End::Refused(text))]);
-}
-
 /// However the news of the end come, and although some say only that nobody answers.
 #[test]
 fn nothing_is_asked_in_a_session_that_is_over() {
@@ -515,24 +496,4 @@ fn an_entry_that_is_not_sent_any_more_ends_the_acquisition() {
     assert_eq!(acquisition.handle(Input::Withheld, PRESENT), [Command::End(0, End::GivenUp)]);
     assert!(acquisition.is_ended());
     assert_eq!(acquisition.handle(entered(&[alone(FIRST)]), PRESENT), []);
-}
-
-/// A watch on the own node waits for the confirmation of all, and its reply is no news any more.
-#[test]
-fn the_parts_of_several_go_each_by_itself_until_all_are_first() {
-    assert_eq!(
-        after(two(), vec![begin()]).handle(entered(&[alone(FIRST), behind(SECOND)]), PRESENT),
-        [single(1, Single::WatchPredecessor(AHEAD, SECOND)), single(0, Single::WatchOwn(FIRST))]
-    );
-    let mut acquisition = half();
-    let granted = [grant(&[FIRST, SECOND])];
-    assert_eq!(acquisition.clone().handle(Input::Watch(1, E::PredecessorReleased), PRESENT), granted);
-    let asked = [all(Joint::ConfirmNodes(vec![FIRST, SECOND]))];
-    assert_eq!(acquisition.handle(Input::Watch(1, E::PredecessorReleased), DOWN), asked);
-    let gone = reply(Heard::Failed(0, E::OwnTouched));
-    assert_eq!(acquisition.handle(gone, PRESENT), [single(1, Single::Release(SECOND, Certainty::Unsure))]);
-    assert_eq!(
-        acquisition.handle(reply_to(1, E::Released(true)), PRESENT),
-        [Command::End(0, End::NodeDeleted)]
-    );
 }

@@ -16,13 +16,13 @@ mod leaving;
 mod whole;
 
 const CZXID: i64 = 70;
-const REFUSAL: Refusal = Refusal::NotAuthorized;
+pub(crate) const REFUSAL: Refusal = Refusal::NotAuthorized;
 
 /// The first member's node: alone in its queue, when it enters.
-const FIRST: Own = Own { place: Place::exclusive(6), czxid: CZXID };
+pub(crate) const FIRST: Own = Own { place: Place::exclusive(6), czxid: CZXID };
 /// The second member's node: behind one other contender.
-const SECOND: Own = Own { place: Place::exclusive(5), czxid: CZXID };
-const AHEAD: Place = Place::exclusive(4);
+pub(crate) const SECOND: Own = Own { place: Place::exclusive(5), czxid: CZXID };
+pub(crate) const AHEAD: Place = Place::exclusive(4);
 
 fn group(patience: [Patience; 2]) -> Group {
     Group::new(patience.map(|patience| Machine::new(patience, Takeover::AtOnce, Arrival::New)))
@@ -42,11 +42,11 @@ fn begin() -> Input {
     All(E::Begin(Look::List))
 }
 
-fn alone(own: Own) -> (Own, Sight) {
+pub(crate) fn alone(own: Own) -> (Own, Sight) {
     (own, Sight::Children(vec![own.place.name()]))
 }
 
-fn behind(own: Own) -> (Own, Sight) {
+pub(crate) fn behind(own: Own) -> (Own, Sight) {
     (own, Sight::Children(vec![AHEAD.name(), own.place.name()]))
 }
 
@@ -139,17 +139,6 @@ fn a_member_that_is_first_waits_for_the_others() {
 }
 
 #[test]
-fn a_member_that_lists_or_waits_out_a_delay_does_so_alone() {
-    let delayed = |_| Machine::new(Patience::Wait, Takeover::Delayed, Arrival::New);
-    let mut group = after(Group::new([0, 1].map(delayed)), vec![begin()]);
-    let entered = Entered(vec![(FIRST, Sight::Nothing), alone(SECOND)]);
-    assert_eq!(group.handle(entered), [O::One(0, A::List), watch_own(1, SECOND)]);
-    let listed = One(0, E::Listed(vec![FIRST.place.name()]));
-    assert_eq!(group.handle(listed), [O::One(0, A::Delay)]);
-    assert_eq!(group.handle(One(0, E::Delayed)), [O::All(T::Confirm)]);
-}
-
-#[test]
 fn directories_are_created_for_all_and_then_all_enter_again() {
     let mut group = entering();
     assert_eq!(group.handle(All(E::NoDirectory)), [O::All(T::CreateDirectory)]);
@@ -191,17 +180,6 @@ fn news_of_own_nodes_are_passed_over_while_all_are_confirmed() {
     }
 }
 
-#[test]
-fn a_member_that_is_alone_in_its_group_does_not_watch_its_node_before_the_grant() {
-    let delayed = Machine::new(Patience::Wait, Takeover::AtOnce, Arrival::New);
-    let mut group = Group::new([delayed]);
-    assert_eq!(group.handle(begin()), [enter()]);
-    assert_eq!(group.handle(Entered(vec![behind(SECOND)])), [watch_ahead(0, SECOND)]);
-    assert_eq!(group.handle(One(0, E::PredecessorWatched(true))), []);
-    assert_eq!(group.handle(One(0, E::PredecessorReleased)), [O::All(T::Confirm)]);
-    assert_eq!(group.handle(All(E::Confirmed(Term::FIRST))), [O::Grant(vec![SECOND], Term::FIRST)]);
-}
-
 /// A guard of several locks is lost once.
 #[test]
 fn a_guard_is_lost_with_its_first_node() {
@@ -217,8 +195,7 @@ fn a_guard_is_lost_with_its_first_node() {
 
 #[test]
 fn the_end_of_the_session_is_that_of_all() {
-    for group in [pair(), entering(), half(), confirming(), held(), releasing()] {
-        let mut group = after(group, vec![]);
+    for mut group in [pair(), entering(), half(), confirming(), held(), releasing()] {
         let over = E::SessionOver(SessionEnd::Expired);
         let end = End::SessionOver(SessionEnd::Expired);
         assert_eq!(group.handle(All(over)), [O::End(0, end)]);

@@ -30,8 +30,6 @@ fn a_caller_that_goes_while_members_wait_has_each_leave_as_it_stands() {
     let mut group = half();
     assert_eq!(group.handle(All(E::GiveUp)), [release(0, FIRST), delete(1, SECOND)]);
     assert_eq!(group.handle(One(0, E::Released(true))), []);
-    assert_eq!(group.handle(One(1, E::Unanswered)), [recover(1, SECOND)]);
-    assert_eq!(group.handle(One(1, E::Recovered(Some(SECOND)))), [delete(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::Deleted)), [O::End(0, End::Released)]);
 }
 
@@ -41,11 +39,6 @@ fn a_caller_that_goes_as_all_are_first_has_all_released_at_once() {
         assert_eq!(group.handle(All(E::GiveUp)), [O::ReleaseAll(vec![FIRST, SECOND])]);
         assert_eq!(group.handle(All(E::Released(true))), [O::End(0, End::Released)]);
     }
-}
-
-#[test]
-fn a_guard_that_is_dropped_after_its_lease_is_left_by_plain_deletions() {
-    assert_eq!(held().handle(All(E::Forfeit)), [delete(0, FIRST), delete(1, SECOND)]);
 }
 
 /// One transaction creates all nodes or none.
@@ -83,27 +76,24 @@ fn a_create_that_one_search_came_too_early_for_is_searched_for_again() {
 /// Somebody has deleted the node that is missing. The one that is there must not stay.
 #[test]
 fn a_create_of_which_a_part_is_missing_is_left() {
-    let lost = || after(entering(), vec![All(E::Unanswered)]);
+    let found = || One(1, E::Recovered(Some(SECOND)));
+    let missing = || One(0, E::Recovered(None));
     let end = || O::End(0, End::NodeDeleted);
 
-    let mut missing_first = lost();
-    assert_eq!(missing_first.handle(One(0, E::Recovered(None))), []);
-    assert_eq!(missing_first.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, A::List), find(0)]);
-    assert_eq!(missing_first.handle(One(0, E::Recovered(None))), [delete(1, SECOND)]);
-    assert_eq!(missing_first.handle(One(1, E::Deleted)), [end()]);
-
-    let mut missing_last = lost();
-    assert_eq!(missing_last.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, A::List)]);
-    assert_eq!(missing_last.handle(One(0, E::Recovered(None))), [find(0)]);
-    assert_eq!(missing_last.handle(One(0, E::Recovered(None))), [delete(1, SECOND)]);
-    assert_eq!(missing_last.handle(One(1, E::Deleted)), [end()]);
+    // However the searches end: each time the member has searched again since the other one's node was found.
+    for found_first in [true, false] {
+        let searches = if found_first { [found(), missing()] } else { [missing(), found()] };
+        let mut group = after(entering(), [vec![All(E::Unanswered)], searches.to_vec()].concat());
+        assert_eq!(group.handle(missing()), [delete(1, SECOND)]);
+        assert_eq!(group.handle(One(1, E::Deleted)), [end()]);
+    }
 
     // A member that is first already has asked for its own watch.
-    let mut parked = after(lost(), vec![One(1, E::Recovered(Some(SECOND)))]);
+    let mut parked = after(entering(), vec![All(E::Unanswered), found()]);
     let listed = One(1, E::Listed(vec![SECOND.place.name()]));
     assert_eq!(parked.handle(listed), [watch_own(1, SECOND)]);
-    assert_eq!(parked.handle(One(0, E::Recovered(None))), [find(0)]);
-    assert_eq!(parked.handle(One(0, E::Recovered(None))), [release(1, SECOND)]);
+    assert_eq!(parked.handle(missing()), [find(0)]);
+    assert_eq!(parked.handle(missing()), [release(1, SECOND)]);
     assert_eq!(parked.handle(One(1, E::Released(true))), [end()]);
 }
 
@@ -210,11 +200,8 @@ fn a_release_that_finds_a_node_gone_releases_the_others_one_by_one() {
         assert_eq!(failed().handle(One(left, E::Released(true))), [O::End(gone, End::NodeDeleted)]);
         // The operator has deleted both.
         assert_eq!(failed().handle(One(left, E::Released(false))), [O::End(gone, End::NodeDeleted)]);
-        // Each is looked for by itself from now on.
-        let mut lost = failed();
-        assert_eq!(lost.handle(One(left, E::Unanswered)), [recover(left, own)]);
-        assert_eq!(lost.handle(One(left, E::Recovered(Some(own)))), [release(left, own)]);
-        assert_eq!(lost.handle(One(left, E::Released(true))), [O::End(gone, End::NodeDeleted)]);
+        // It is looked for by itself from now on.
+        assert_eq!(failed().handle(One(left, E::Unanswered)), [recover(left, own)]);
     }
 }
 
@@ -226,10 +213,8 @@ fn a_release_of_three_that_finds_a_node_gone_releases_the_other_two_one_by_one()
     let before = vec![begin(), entered, All(E::Confirmed(Term::FIRST)), All(E::Release)];
     let mut group = after(Group::new([0, 1, 2].map(machine)), before);
     assert_eq!(group.handle(Failed(1, E::Released(false))), [release(0, FIRST), release(2, third)]);
-    // The server refuses the write to one of them, but not its deletion.
-    assert_eq!(group.handle(One(2, E::Refused(REFUSAL))), [delete(2, third)]);
-    assert_eq!(group.handle(One(0, E::Released(true))), []);
-    assert_eq!(group.handle(One(2, E::Deleted)), [O::End(1, End::NodeDeleted)]);
+    assert_eq!(group.handle(One(2, E::Released(true))), []);
+    assert_eq!(group.handle(One(0, E::Released(true))), [O::End(1, End::NodeDeleted)]);
 }
 
 #[test]
@@ -241,9 +226,6 @@ fn a_release_that_is_lost_is_looked_for_by_each() {
 
     let mut undone = after(releasing(), vec![All(E::Unanswered)]);
     assert_eq!(undone.handle(One(0, E::Recovered(Some(FIRST)))), [release(0, FIRST)]);
-    assert_eq!(undone.handle(One(1, E::Recovered(Some(SECOND)))), [release(1, SECOND)]);
-    assert_eq!(undone.handle(One(1, E::Released(true))), []);
-    assert_eq!(undone.handle(One(0, E::Released(false))), [O::End(0, End::NodeDeleted)]);
 }
 
 #[test]
@@ -254,17 +236,13 @@ fn a_release_that_is_refused_to_one_deletes_its_node() {
     assert_eq!(group.handle(One(1, E::Deleted)), [O::End(0, End::Released)]);
 }
 
-/// The node stays for as long as the session, so the caller must learn of it, though it went early.
-#[test]
-fn a_deletion_that_is_refused_is_told() {
-    let mut group = after(half(), vec![All(E::GiveUp), One(0, E::Released(true))]);
-    assert_eq!(group.handle(One(1, E::Refused(REFUSAL))), [O::End(1, End::Refused(REFUSAL))]);
-}
-
-/// The node stays for as long as the session, whatever the cause of the end.
+/// The node stays for as long as the session, so the caller must learn of it, whatever the cause of the end.
 #[test]
 fn a_deletion_that_is_refused_is_told_instead_of_the_cause() {
     let refused = |member| [O::End(member, End::Refused(REFUSAL))];
+
+    let mut group = after(half(), vec![All(E::GiveUp), One(0, E::Released(true))]);
+    assert_eq!(group.handle(One(1, E::Refused(REFUSAL))), refused(1));
 
     // Somebody has deleted the first member's node.
     let mut group = after(half(), vec![One(0, E::OwnWatched(false))]);
