@@ -45,9 +45,35 @@ fn again(stage: &mut Tasks, hold: HoldNumber) {
     assert!(over(stage, hold));
 }
 
+/// It is offered a hold, and does not take it in time. So the next one is offered the hold.
+fn passed_over(stage: &mut Tasks, late: &'static str, next: &'static str) -> HoldNumber {
+    let hold = granted(stage, late);
+    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake(next)]);
+    hold
+}
+
 fn take(stage: &mut Tasks, task: Ticket) {
     let hold = stage.hold;
     assert_eq!(stage.poll(task, "taken"), Turned::Yours(hold));
+}
+
+/// A hold opens with the task, so the offer stands for half of the time.
+fn opened(stage: &mut Tasks, task: &'static str) -> HoldNumber {
+    let hold = granted(stage, task);
+    assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing, Nothing]);
+    hold
+}
+
+fn half_missed(stage: &mut Tasks) -> [Step<&'static str, HoldNumber>; 3] {
+    [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true))
+}
+
+/// The task has its turn, and the hold ends with it. Returns whether the process contends again.
+fn turn(stage: &mut Tasks, task: Ticket) -> bool {
+    let hold = stage.hold;
+    take(stage, task);
+    assert_eq!(stage.passed(hold, hold, false), Release(hold));
+    over(stage, hold)
 }
 
 #[test]
@@ -69,7 +95,7 @@ fn an_offer_for_which_nobody_else_waits_stands_while_time_is_left() {
 #[test]
 fn one_that_comes_during_such_an_offer_has_the_hold_at_the_next_look() {
     let (mut stage, [_]) = line(["late"]);
-    let _hold = granted(&mut stage, "late");
+    granted(&mut stage, "late");
     assert_eq!([(); 3].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing]);
     let (prompt, contends) = arrive(&mut stage, "prompt");
     assert!(!contends);
@@ -77,37 +103,20 @@ fn one_that_comes_during_such_an_offer_has_the_hold_at_the_next_look() {
     take(&mut stage, prompt);
 }
 
+/// Also if its polls fall between the openings, each time.
 #[test]
 fn a_late_task_comes_behind_those_in_time_until_a_hold_opens_with_it() {
-    let (mut stage, [late, b, c, _]) = line(["late", "b", "c", "d"]);
-    let hold = granted(&mut stage, "late");
-    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
-    assert_eq!(stage.poll(late, "late"), Turned::Waits);
-    take(&mut stage, b);
-    assert_eq!(stage.passed(hold, hold, true), Wake("c"));
-    take(&mut stage, c);
-    assert_eq!(stage.passed(hold, hold, false), Release(hold));
-    again(&mut stage, hold);
-    let hold = granted(&mut stage, "late");
-    assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing, Nothing]);
-    take(&mut stage, late);
-    assert_eq!(stage.passed(hold, hold, true), Wake("d"));
-}
-
-/// Its polls fall between the openings, each time.
-#[test]
-fn a_hold_opens_with_a_late_task_though_that_is_absent() {
-    let (mut stage, [late, b, c]) = line(["late", "b", "c"]);
-    let hold = granted(&mut stage, "late");
-    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
-    take(&mut stage, b);
-    assert_eq!(stage.passed(hold, hold, false), Release(hold));
-    again(&mut stage, hold);
-    let hold = granted(&mut stage, "late");
-    assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing, Nothing]);
-    take(&mut stage, late);
-    assert_eq!(stage.passed(hold, hold, true), Wake("c"));
-    take(&mut stage, c);
+    for is_there in [true, false] {
+        let (mut stage, [late, b, c, _]) = line(["late", "b", "c", "d"]);
+        let hold = passed_over(&mut stage, "late", "b");
+        assert!(!is_there || stage.poll(late, "late") == Turned::Waits);
+        take(&mut stage, b);
+        assert_eq!(stage.passed(hold, hold, true), Wake("c"));
+        assert!(turn(&mut stage, c));
+        let hold = opened(&mut stage, "late");
+        take(&mut stage, late);
+        assert_eq!(stage.passed(hold, hold, true), Wake("d"));
+    }
 }
 
 /// Each hold has another task that is in time.
@@ -117,7 +126,7 @@ fn a_task_that_nobody_polls_has_ever_fewer_openings() {
     let mut offers = Vec::new();
     for number in 1..=40 {
         let prompt = arrive(&mut stage, "prompt").0;
-        let (hold, step) = begun(&mut stage, Half::Long);
+        let (_, step) = begun(&mut stage, Half::Long);
         if step == Wake("dead") {
             offers.push(number);
             let stands = [Left::Half; 3].iter().filter(|left| stage.look(**left, true) == Nothing).count();
@@ -128,9 +137,7 @@ fn a_task_that_nobody_polls_has_ever_fewer_openings() {
                 if number == 1 { Nothing } else { Wake("prompt") }
             );
         }
-        take(&mut stage, prompt);
-        assert_eq!(stage.passed(hold, hold, false), Release(hold));
-        assert!(!over(&mut stage, hold), "nobody is there");
+        assert!(!turn(&mut stage, prompt), "nobody is there");
     }
     assert_eq!(offers, [1, 2, 4, 8, 16, 32]);
 }
@@ -139,8 +146,7 @@ fn a_task_that_nobody_polls_has_ever_fewer_openings() {
 #[test]
 fn a_task_that_missed_its_half_has_another_one() {
     let (mut stage, [late, b]) = line(["late", "b"]);
-    let hold = granted(&mut stage, "late");
-    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
+    let hold = passed_over(&mut stage, "late", "b");
     take(&mut stage, b);
     let (c, _) = arrive(&mut stage, "c");
     assert_eq!(stage.passed(hold, hold, false), Release(hold));
@@ -153,12 +159,9 @@ fn a_task_that_missed_its_half_has_another_one() {
     let [d, _] = ["d", "e"].map(|name| arrive(&mut stage, name).0);
     assert_eq!(stage.passed(hold, hold, false), Release(hold));
     again(&mut stage, hold);
-    let hold = granted(&mut stage, "d");
-    take(&mut stage, d);
-    assert_eq!(stage.passed(hold, hold, false), Release(hold));
-    again(&mut stage, hold);
-    let _hold = granted(&mut stage, "late");
-    assert_eq!([(); 4].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing, Nothing]);
+    granted(&mut stage, "d");
+    assert!(turn(&mut stage, d));
+    opened(&mut stage, "late");
     take(&mut stage, late);
 }
 
@@ -174,35 +177,29 @@ fn a_short_hold_opens_with_a_late_task_only_if_that_is_there() {
     let hold = short(&mut stage, "late");
     assert_eq!([Left::Half, Left::Nothing].map(|left| stage.look(left, true)), [Nothing, Release(hold)]);
     again(&mut stage, hold);
-    let hold = short(&mut stage, "b");
-    take(&mut stage, b);
-    assert_eq!(stage.passed(hold, hold, false), Release(hold));
-    again(&mut stage, hold);
+    short(&mut stage, "b");
+    assert!(turn(&mut stage, b));
     assert_eq!(stage.poll(late, "late"), Turned::Waits);
     let hold = short(&mut stage, "late");
     assert_eq!([Left::Half, Left::Nothing].map(|left| stage.look(left, true)), [Nothing, Release(hold)]);
     again(&mut stage, hold);
-    let _hold = short(&mut stage, "c");
+    short(&mut stage, "c");
     take(&mut stage, c);
 }
 
 #[test]
 fn an_absent_task_has_half_of_the_time_though_those_who_waited_have_left() {
     let (mut stage, [_, b, c]) = line(["dead", "b", "c"]);
-    let hold = granted(&mut stage, "dead");
-    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
-    take(&mut stage, b);
-    assert_eq!(stage.passed(hold, hold, false), Release(hold));
-    again(&mut stage, hold);
+    passed_over(&mut stage, "dead", "b");
+    assert!(turn(&mut stage, b));
     let hold = granted(&mut stage, "dead");
     assert_eq!(stage.leave(c, Left::Half, true), Nothing);
-    let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
-    assert_eq!(looks, [Nothing, Nothing, Release(hold)]);
+    assert_eq!(half_missed(&mut stage), [Nothing, Nothing, Release(hold)]);
     assert!(!over(&mut stage, hold), "nobody is there");
     // It is the last.
     let (d, contends) = arrive(&mut stage, "d");
     assert!(contends);
-    let _hold = granted(&mut stage, "d");
+    granted(&mut stage, "d");
     take(&mut stage, d);
 }
 
@@ -215,27 +212,21 @@ fn the_last_task_waits_for_an_absent_one_once() {
     assert_eq!(stage.passed(hold, hold, true), Release(hold));
     assert!(!over(&mut stage, hold), "both are absent");
     assert_eq!(stage.poll(last, "last"), Turned::Contend);
-    let hold = granted(&mut stage, "last");
+    granted(&mut stage, "last");
     let (e, _) = arrive(&mut stage, "e");
     assert_eq!([(); 2].map(|()| stage.look(Left::LessThanHalf, true)), [Nothing, Wake("e")]);
     assert_eq!(stage.poll(last, "last"), Turned::Waits);
-    take(&mut stage, e);
-    assert_eq!(stage.passed(hold, hold, false), Release(hold));
-    again(&mut stage, hold);
-    let _hold = granted(&mut stage, "dead");
-    let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
-    assert_eq!(looks, [Nothing, Nothing, Wake("last")]);
+    assert!(turn(&mut stage, e));
+    granted(&mut stage, "dead");
+    assert_eq!(half_missed(&mut stage), [Nothing, Nothing, Wake("last")]);
     take(&mut stage, last);
 }
 
 #[test]
 fn a_hold_does_not_open_with_an_absent_task_if_nobody_waits() {
     let (mut stage, [_, b]) = line(["dead", "b"]);
-    let hold = granted(&mut stage, "dead");
-    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
-    take(&mut stage, b);
-    assert_eq!(stage.passed(hold, hold, false), Release(hold));
-    assert!(!over(&mut stage, hold), "nobody is there");
+    passed_over(&mut stage, "dead", "b");
+    assert!(!turn(&mut stage, b), "nobody is there");
     let (c, contends) = arrive(&mut stage, "c");
     assert!(contends);
     assert_eq!(stage.leave(c, Left::Half, true), GiveUp);
@@ -246,8 +237,7 @@ fn a_hold_does_not_open_with_an_absent_task_if_nobody_waits() {
 #[test]
 fn a_late_task_has_what_is_left_when_nobody_in_time_waits() {
     let (mut stage, [late, b]) = line(["late", "b"]);
-    let hold = granted(&mut stage, "late");
-    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
+    let hold = passed_over(&mut stage, "late", "b");
     assert_eq!(stage.poll(late, "late"), Turned::Waits);
     // Nobody in time waits behind this one, either.
     assert_eq!([(); 3].map(|()| stage.look(Left::Half, true)), [Nothing, Nothing, Nothing]);
@@ -260,19 +250,13 @@ fn a_late_task_has_what_is_left_when_nobody_in_time_waits() {
 #[test]
 fn one_that_lets_its_half_pass_is_the_last() {
     let (mut stage, [late, b, c]) = line(["late", "b", "c"]);
-    let hold = granted(&mut stage, "late");
-    assert_eq!([(); 2].map(|()| stage.look(Left::Half, true)), [Nothing, Wake("b")]);
+    passed_over(&mut stage, "late", "b");
     assert_eq!(stage.poll(late, "late"), Turned::Waits);
-    take(&mut stage, b);
-    assert_eq!(stage.passed(hold, hold, false), Release(hold));
-    again(&mut stage, hold);
-    let hold = granted(&mut stage, "late");
-    let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
-    assert_eq!(looks, [Nothing, Nothing, Wake("c")]);
+    assert!(turn(&mut stage, b));
+    granted(&mut stage, "late");
+    assert_eq!(half_missed(&mut stage), [Nothing, Nothing, Wake("c")]);
     assert_eq!(stage.poll(late, "late"), Turned::Waits);
-    take(&mut stage, c);
-    assert_eq!(stage.passed(hold, hold, false), Release(hold));
-    again(&mut stage, hold);
+    assert!(turn(&mut stage, c));
     // Others come first, when a hold begins, too.
     let (e, _) = arrive(&mut stage, "e");
     let hold = granted(&mut stage, "e");
@@ -296,9 +280,8 @@ fn of_two_late_tasks_the_first_keeps_the_other_waiting_for_a_half() {
     assert!(!over(&mut stage, hold), "both are absent");
     assert_eq!(stage.poll(b, "b"), Turned::Contend);
     assert_eq!(stage.poll(a, "a"), Turned::Waits);
-    let _hold = granted(&mut stage, "a");
-    let looks = [Left::Half, Left::Half, Left::LessThanHalf].map(|left| stage.look(left, true));
-    assert_eq!(looks, [Nothing, Nothing, Wake("b")]);
+    granted(&mut stage, "a");
+    assert_eq!(half_missed(&mut stage), [Nothing, Nothing, Wake("b")]);
     assert_eq!(stage.poll(a, "a"), Turned::Waits);
     assert_eq!([(); 3].map(|()| stage.look(Left::LessThanHalf, true)), [Nothing, Nothing, Nothing]);
     take(&mut stage, b);
@@ -336,7 +319,7 @@ fn a_task_that_took_a_lost_hold_goes_back_to_its_place() {
     take(&mut stage, a);
     assert!(over(&mut stage, hold), "b waits");
     assert_eq!(stage.poll(a, "a"), Turned::Waits);
-    let _later = granted(&mut stage, "a");
+    granted(&mut stage, "a");
     take(&mut stage, a);
     // What it lets go late is no hold of the present.
     assert_eq!(stage.passed(hold, hold, true), Release(hold));
