@@ -78,7 +78,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
             let shown = match (kind, other) {
                 (Kind::Data, None) if own.is_some_and(|own| own.place == place) => Shown::Touched,
                 // The end of the predecessor is still to come.
-                (Kind::Data, None) if self.setup.mutant == Some(Mutant::TrustsWrites) => Shown::Touched,
+                (Kind::Data, None) if matches!(self.setup.mutant, Some(Mutant::TrustsWrites)) => {
+                    Shown::Touched
+                }
                 (Kind::Data | Kind::Persistent, _) => continue,
                 (Kind::Children, Some(Change::Written)) => Shown::Released,
                 (Kind::Children, Some(_)) => Shown::Deleted,

@@ -84,8 +84,8 @@ pub(crate) enum Target {
 }
 
 impl Contender {
-    pub(crate) fn new(actor: &Actor, takeover: Takeover) -> Self {
-        let takeovers = actor.seats.iter().map(|_| takeover);
+    /// Its group has a member for each of these.
+    pub(crate) fn new(actor: &Actor, takeovers: impl IntoIterator<Item = Takeover, IntoIter: Clone>) -> Self {
         Self {
             session: actor.session,
             acquisition: Acquisition::new(actor.patience, Arrival::New, takeovers),
@@ -161,7 +161,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
     /// The caller polls again, and hears that the lease has come back meanwhile.
     pub(crate) fn poll(&mut self, party: Party) {
         (self.witness)(Witness::PolledAgain);
-        self.world.faults.returns -= 1;
         self.world.contenders[party].neglected = false;
         if self.world.is_assured(party) {
             self.renewed(party);

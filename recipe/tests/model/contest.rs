@@ -4,14 +4,14 @@ use std::iter;
 
 use stateright::Property;
 
-use zklock_recipe::Kind;
+use zklock_recipe::{Kind, Own};
 
 use crate::contender::{Caller, Contender, Seated, Target};
 use crate::findings::{Breach, Witness};
-use crate::foreigner::Foreigner;
+use crate::foreigner::Stay;
 use crate::nodes::{Make, Party};
 use crate::queues::World;
-use crate::setup::Setup;
+use crate::setup::{Fault, Setup};
 use crate::step::Step;
 use crate::world::exploration;
 use crate::world::tree::Path;
@@ -27,6 +27,8 @@ pub(crate) const FIRST_IS_TOLD: &str = "a member that is first and without its n
 pub(crate) const NOT_ANOTHERS: &str = "nobody removes another's node";
 pub(crate) const SEEN: &str = "nobody is granted who should have looked, and would have found a node gone";
 pub(crate) const CAUSED: &str = "every end has its cause";
+pub(crate) const STUCK: &str = "nobody is stuck";
+pub(crate) const TOLD: &str = "a settled holder without a node is told";
 pub(crate) const GRANTED: &str = "every waiter whose session lives is granted in the end";
 
 type Contest = exploration::Contest<Setup>;
@@ -38,7 +40,7 @@ impl exploration::Setup for Setup {
 
     fn first(&self) -> World {
         let setup = Self { giving_up: true, ..self.clone() };
-        replay_timed(&setup, &setup.opening)
+        replay(&setup, &setup.opening)
     }
 
     fn steps(&self, world: &World, steps: &mut Vec<Step>) {
@@ -61,7 +63,7 @@ impl exploration::Setup for Setup {
                 })
             }),
             Contest::always(ONE_KIND, |_, world| {
-                valid_guards(world) == 0 || !world.foreigners.iter().any(Foreigner::holds)
+                valid_guards(world) == 0 || world.foreigners.iter().all(|it| it.stay != Stay::Holding)
             }),
             Contest::always("a contender has one watch of a kind in each queue", |_, world| {
                 let servers = iter::once(&world.leader).chain(world.follower.iter().map(|it| &it.server));
@@ -79,7 +81,7 @@ impl exploration::Setup for Setup {
                 watches.dedup();
                 watches.len() == all
             }),
-            Contest::always("nobody is stuck", |contest, world| {
+            Contest::always(STUCK, |contest, world| {
                 if contest.setup.clock.is_some_and(|clock| clock.end == world.leader_time()) {
                     return true;
                 }
@@ -95,6 +97,9 @@ impl exploration::Setup for Setup {
             Contest::always("no write is superseded", |_, world| {
                 world.breach != Some(Breach::SupersededWrite)
             }),
+            Contest::always(SEEN, |_, world| world.breach != Some(Breach::Blind)),
+            Contest::always(UNASKED, |_, world| world.breach != Some(Breach::ReaderAsks)),
+            Contest::always(DELAYED, |_, world| world.breach != Some(Breach::Undelayed)),
             Contest::sometimes("a guard is held", |_, world| valid_guards(world) > 0),
             Contest::sometimes("it is all over", |_, world| {
                 world.contenders.iter().all(|contender| contender.acquisition.is_ended())
@@ -106,58 +111,37 @@ impl exploration::Setup for Setup {
                 let done = |contender: &Contender| {
                     contender.acquisition.is_ended() || world.sessions[contender.session].over
                 };
-                world.contenders.iter().all(done) && world.foreigners.iter().all(Foreigner::is_gone)
+                world.contenders.iter().all(done) && world.foreigners.iter().all(|it| it.stay == Stay::Gone)
             }));
         }
         // What an operator does is not foreseen, but by a long delay.
-        let faults = self.faults;
-        let meddled = faults.deletions + faults.evictions + faults.uproots > 0;
+        let meddled = self.may(&[Fault::Deletion, Fault::Eviction, Fault::Uprooting]);
         if !meddled || self.clock.is_some() {
             properties.push(Contest::always(ONE_HOLDER, |_, world| !two_hold(world)));
         }
-        if meddled || faults.writes > 0 {
-            properties.push(Contest::always("a settled holder without a node is told", |contest, world| {
+        if meddled || self.may(&[Fault::Write]) {
+            properties.push(Contest::always(TOLD, |contest, world| {
                 let settled = |contender: &Contender| contender.settled && contender.holds();
-                !world.contenders.iter().any(settled)
-                    || !is_calm(contest, world)
-                    || (world.contenders.iter().enumerate()).all(|(party, contender)| {
-                        !settled(contender) || has_its_nodes(world, party, |_| true)
-                    })
+                have_their_nodes(contest, world, settled, |_| true)
             }));
-        }
-        if faults.deletions + faults.uproots > 0 {
-            properties.push(Contest::always(SEEN, |_, world| world.breach != Some(Breach::Blind)));
-        }
-        if self.is_of_a_family() {
-            properties.push(Contest::always(UNASKED, |_, world| world.breach != Some(Breach::ReaderAsks)));
-        }
-        if self.notes_delays() {
-            properties.push(Contest::always(DELAYED, |_, world| world.breach != Some(Breach::Undelayed)));
         }
         // With a clock, time ends while somebody waits for a delay.
         if self.is_of_a_family() && self.clock.is_none() {
             properties.extend([
                 Contest::always(IN_VAIN, |contest, world| {
-                    let waiting = |(party, contender): &(Party, &Contender)| {
-                        contender.caller == Caller::Waiting && is_free(world, *party)
+                    let waiting = |(party, contender): (Party, &Contender)| {
+                        contender.caller == Caller::Waiting && is_free(world, party)
                     };
-                    !world.contenders.iter().enumerate().any(|it| waiting(&it)) || !is_calm(contest, world)
+                    !world.contenders.iter().enumerate().any(waiting) || !is_calm(contest, world)
                 }),
                 Contest::always(FIRST_IS_TOLD, |contest, world| {
-                    let waits_for_another =
-                        |seated: &Seated| matches!(seated.watch, Some((Target::Predecessor, _)));
-                    let first = |seated: &Seated| !waits_for_another(seated);
-                    let waits = |contender: &Contender| {
-                        contender.caller == Caller::Waiting && contender.seats.iter().any(first)
-                    };
-                    !world.contenders.iter().any(waits)
-                        || !is_calm(contest, world)
-                        || (world.contenders.iter().enumerate())
-                            .all(|(party, contender)| !waits(contender) || has_its_nodes(world, party, first))
+                    let waits = |contender: &Contender| contender.caller == Caller::Waiting;
+                    let is_first = |seated: &Seated| !matches!(seated.watch, Some((Target::Predecessor, _)));
+                    have_their_nodes(contest, world, waits, is_first)
                 }),
             ]);
         }
-        if !meddled || faults.uproots > 0 {
+        if !meddled || self.may(&[Fault::Uprooting]) {
             properties.push(Contest::always(NOT_ANOTHERS, |_, world| {
                 world.breach != Some(Breach::RemovalOfAnothersNode)
             }));
@@ -167,13 +151,11 @@ impl exploration::Setup for Setup {
         }
         properties.extend([
             Contest::always("nobody who blocks it is before a valid guard's node", |_, world| {
-                let mut holders =
-                    world.contenders.iter().enumerate().filter(|(_, contender)| contender.holds());
-                holders.all(|(party, contender)| {
-                    contender.places().all(|(queue, own)| {
-                        let node = world.leader.tree.node_of(queue, party);
-                        own == node && own.is_some_and(|own| !world.leader.tree.blocks(queue, own.place))
-                    })
+                let mut parties = world.contenders.iter().enumerate();
+                parties.all(|(party, contender)| {
+                    let knows =
+                        |(queue, own): (usize, Option<Own>)| own == world.leader.tree.node_of(queue, party);
+                    !contender.holds() || is_free(world, party) && contender.places().all(knows)
                 })
             }),
             Contest::always("those who wait undisturbed are granted in turn", |_, world| {
@@ -188,9 +170,7 @@ impl exploration::Setup for Setup {
             Contest::always("only the first releases", |_, world| {
                 world.breach != Some(Breach::ReleaseBehindOthers)
             }),
-            Contest::always(CAUSED, |_, world| {
-                !matches!(world.breach, Some(Breach::UnexpectedEnd | Breach::UnfoundedLoss))
-            }),
+            Contest::always(CAUSED, |_, world| world.breach != Some(Breach::Uncaused)),
         ]);
         properties
     }
@@ -219,10 +199,18 @@ fn is_calm(contest: &Contest, world: &World) -> bool {
     steps.iter().all(|step| step.is_voluntary(world) || matches!(step, Step::LetGo(_)))
 }
 
-/// Whether the nodes of these members are there.
-fn has_its_nodes(world: &World, party: Party, which: impl Fn(&Seated) -> bool) -> bool {
-    let mut seats = world.contenders[party].seats.iter().filter(|seated| which(seated));
-    seats.all(|seated| world.leader.tree.node_of(seated.seat.queue, party).is_some())
+/// Whether the nodes of these contenders' members are there, once nothing is under way.
+fn have_their_nodes(
+    contest: &Contest,
+    world: &World,
+    whose: impl Fn(&Contender) -> bool,
+    which: impl Fn(&Seated) -> bool,
+) -> bool {
+    let lacks = |(party, contender): (Party, &Contender)| {
+        let mut seats = contender.seats.iter().filter(|seated| which(seated));
+        whose(contender) && seats.any(|it| world.leader.tree.node_of(it.seat.queue, party).is_none())
+    };
+    !world.contenders.iter().enumerate().any(lacks) || !is_calm(contest, world)
 }
 
 /// Whether all of a contender's nodes are there, and none is blocked.
@@ -233,17 +221,8 @@ fn is_free(world: &World, party: Party) -> bool {
     })
 }
 
-/// Takes these steps, each of which must be possible.
+/// Takes these steps, each of which must be possible, with everything that arrives by itself between them.
 pub(crate) fn replay(setup: &Setup, steps: &[Step]) -> World {
-    let mut world = World::new(setup);
-    for step in steps {
-        go(&mut world, *step, setup);
-    }
-    world
-}
-
-/// As [`replay`], with everything that arrives by itself between these steps.
-pub(crate) fn replay_timed(setup: &Setup, steps: &[Step]) -> World {
     let mut world = World::new(setup);
     let settle = |world: &mut World| {
         while let Some(arrival) = world.arrival() {
@@ -252,15 +231,11 @@ pub(crate) fn replay_timed(setup: &Setup, steps: &[Step]) -> World {
     };
     for step in steps {
         settle(&mut world);
-        go(&mut world, *step, setup);
+        let mut possible = Vec::new();
+        world.steps(setup, &mut possible);
+        assert!(possible.contains(step), "{step:?} is not among {possible:?}");
+        world.take(*step, setup, &|_| ());
     }
     settle(&mut world);
     world
-}
-
-fn go(world: &mut World, step: Step, setup: &Setup) {
-    let mut possible = Vec::new();
-    world.steps(setup, &mut possible);
-    assert!(possible.contains(&step), "{step:?} is not among {possible:?}");
-    world.take(step, setup, &|_| ());
 }

@@ -21,9 +21,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if !self.setup.notes_delays() {
             return;
         }
-        if self.world.contenders[party].seats.iter().any(|seated| !seated.owes.is_empty()) {
-            self.world.breach.get_or_insert(Breach::Undelayed);
-        }
+        let owes = self.world.contenders[party].seats.iter().any(|seated| !seated.owes.is_empty());
+        self.world.forbid(Breach::Undelayed, owes);
         for directory in self.world.leader.tree.directories.iter_mut().flatten() {
             let nodes = directory.children.iter_mut().map(|(_, node)| &mut node.data);
             nodes.filter(|node| node.creator == party).for_each(|node| node.held = true);

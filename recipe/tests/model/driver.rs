@@ -2,17 +2,17 @@
 //! request drops the reply to an earlier one, a deletion drops the watch. A request for all members takes the place of every
 //! earlier one; a request for one member takes the place of its earlier one, and of one for all.
 
-use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Search, Single};
-use zklock_recipe::{Arrival, End, Event, Input as Heard, Kind, Own, Patience, Refusal, SessionEnd, Sight};
+use zklock_recipe::acquisition::{Certainty, Command, Input, Joint, Search, Single};
+use zklock_recipe::{End, Event, Input as Heard, Kind, Own, Patience, SessionEnd, Sight};
 
 use crate::contender::{Caller, Contender, Pending, Seated, Target};
 use crate::findings::{Breach, Witness};
-use crate::foreigner::Foreigner;
+use crate::foreigner::Stay;
 use crate::nodes::{Party, exclude_each_other};
 use crate::requests::{Address, Message, Request, Sent, Shown, Trust};
 use crate::run::Run;
 use crate::session::{Assurance, Number, at};
-use crate::setup::{Clock, Flaw};
+use crate::setup::{Actor, Clock, Fault, Flaw};
 
 impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn handle(&mut self, party: Party, input: Input) {
@@ -149,7 +149,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 | Input::Reply(Heard::One(_, Event::OwnWatched(false) | Event::Released(false)), _)
                 | Input::Reply(Heard::Failed(_, Event::OwnTouched | Event::Released(false)), _)
         );
-        contender.told |= told && self.setup.faults.uproots > 0;
+        contender.told |= told && self.setup.may(&[Fault::Uprooting]);
     }
 
     /// Notes that a contender has to look at its nodes from here on, if one of them is gone.
@@ -158,7 +158,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let gone = |(queue, own): (usize, Option<Own>)| {
             own.is_some_and(|own| !self.world.leader.tree.has(queue, own))
         };
-        let meddled = self.setup.faults.deletions + self.setup.faults.uproots > 0;
+        let meddled = self.setup.may(&[Fault::Deletion, Fault::Uprooting]);
         if meddled && contender.caller == Caller::Waiting && contender.places().any(gone) {
             self.world.contenders[party].blind = true;
         }
@@ -175,9 +175,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
             self.witness_confirm(party, cause);
         }
         let grants = commands.iter().any(|command| matches!(command, Command::Grant(..)));
-        if grants && self.world.contenders[party].blind && !matches!(cause, Input::NodesConfirmed(_)) {
-            self.world.breach.get_or_insert(Breach::Blind);
-        }
+        let is_blind = self.world.contenders[party].blind && !matches!(cause, Input::NodesConfirmed(_));
+        self.world.forbid(Breach::Blind, grants && is_blind);
         self.see_readers(party, cause, commands);
     }
 
@@ -211,9 +210,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Event::PredecessorDeleted | Event::PredecessorWatched(_) => commands.iter().any(lists),
             _ => false,
         };
-        if breach {
-            self.world.breach.get_or_insert(Breach::ReaderAsks);
-        }
+        self.world.forbid(Breach::ReaderAsks, breach);
     }
 
     fn request(&mut self, address: Address, request: Request) {
@@ -230,10 +227,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.supersede(address);
         let now = self.world.now;
         let contender = &mut self.world.contenders[address.party];
-        match address.seat {
-            None => contender.joint = Some(Pending::Request),
-            Some(seat) => contender.seats[seat].pending = Some(Pending::Request),
-        }
+        *contender.pending(address) = Some(Pending::Request);
         contender.addressed(address).for_each(|seated| seated.asked = now);
         let request = request(match certainty {
             Certainty::Unsure => Trust::Unsure,
@@ -265,7 +259,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let found = self.world.server_of(session).tree.found(queue, address.party);
         let found = found.filter(|own| own.czxid <= before);
         let answer = match self.is_unclear(session, address) {
-            true => Message::Unclear,
+            true => Message::unclear(),
             false => Message::Found(found, shared),
         };
         self.world.contenders[address.party].seats[seat].pending = Some(Pending::Request);
@@ -288,32 +282,30 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let superseded = |sent: &&mut Sent| {
             takes_the_place_of(sent.address) && sent.awaited && !sent.request.is_heartbeat()
         };
+        let mut writes = false;
         for sent in session.up.iter_mut().filter(superseded) {
             sent.awaited = false;
-            if matches!(
+            writes |= matches!(
                 sent.request,
                 Request::Create(..) | Request::Look(..) | Request::Recover(_) | Request::Release(..)
-            ) {
-                self.world.breach.get_or_insert(Breach::SupersededWrite);
-            }
+            );
         }
+        self.world.forbid(Breach::SupersededWrite, writes);
     }
 
     fn grant(&mut self, party: Party, owns: &[Own]) {
         self.supersede(Address { party, seat: None });
-        if self.world.contenders[party].caller != Caller::Waiting {
-            self.world.breach.get_or_insert(Breach::GrantToNobody);
-        }
+        let is_awaited = self.world.contenders[party].caller == Caller::Waiting;
+        self.world.forbid(Breach::GrantToNobody, !is_awaited);
         for (own, Seated { seat, .. }) in owns.iter().zip(self.world.contenders[party].seats.clone()) {
+            let writes = seat.kind == Kind::Exclusive;
             let tokens = &mut self.world.tokens[seat.queue];
-            let highest = if seat.kind == Kind::Exclusive { tokens.any } else { tokens.exclusive };
-            if own.czxid <= highest {
-                self.world.breach.get_or_insert(Breach::TokenNotHigher);
-            }
+            let highest = if writes { tokens.any } else { tokens.exclusive };
             tokens.any = tokens.any.max(own.czxid);
-            if seat.kind == Kind::Exclusive {
+            if writes {
                 tokens.exclusive = tokens.exclusive.max(own.czxid);
             }
+            self.world.forbid(Breach::TokenNotHigher, own.czxid <= highest);
             let waits = |(other, contender): (Party, &Contender)| {
                 other != party
                     && contender.caller == Caller::Waiting
@@ -321,9 +313,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
                         other.czxid < own.czxid && exclude_each_other(other.place.kind, seat.kind)
                     })
             };
-            if self.setup.faults.deletions == 0 && self.world.contenders.iter().enumerate().any(waits) {
-                self.world.breach.get_or_insert(Breach::OutOfTurn);
-            }
+            let waits = self.world.contenders.iter().enumerate().any(waits);
+            self.world.forbid(Breach::OutOfTurn, waits && !self.setup.may(&[Fault::Deletion]));
         }
         let beside = |(other, contender): (Party, &Contender)| other != party && contender.holds();
         if self.world.contenders.iter().enumerate().any(beside) {
@@ -339,53 +330,41 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     fn lose(&mut self, party: Party) {
         (self.witness)(Witness::HolderTold);
-        let contender = &mut self.world.contenders[party];
-        if !self.setup.faults.touch_nodes() || !matches!(contender.caller, Caller::Holding { .. }) {
-            self.world.breach.get_or_insert(Breach::UnfoundedLoss);
-        }
-        contender.caller = Caller::Holding { valid: false };
+        let held = matches!(self.world.contenders[party].caller, Caller::Holding { .. });
+        self.world.forbid(Breach::Uncaused, !self.setup.touches_nodes() || !held);
+        self.world.contenders[party].caller = Caller::Holding { valid: false };
     }
 
     fn end(&mut self, party: Party, seat: usize, end: End) {
         self.supersede(Address { party, seat: None });
         self.unwatch(Address { party, seat: None });
-        let contender = &mut self.world.contenders[party];
-        let breach = match end {
-            End::Released => {
-                let all = contender.seats.iter().all(|seated| seated.removed);
-                (!all).then_some(Breach::ReleasedWithoutRemoval)
-            }
-            End::GivenUp => (contender.caller != Caller::Gone).then_some(Breach::UnexpectedEnd),
+        let contender = &self.world.contenders[party];
+        let is_due = match end {
+            End::Released => contender.seats.iter().all(|seated| seated.removed),
+            End::GivenUp => contender.caller == Caller::Gone,
             End::Busy => {
                 (self.witness)(Witness::Busy);
-                (contender.patience != Patience::Try).then_some(Breach::UnexpectedEnd)
+                contender.patience == Patience::Try
             }
             End::NodeDeleted => {
                 (self.witness)(Witness::ToldByMissingNode);
-                (!self.setup.faults.touch_nodes()).then_some(Breach::UnexpectedEnd)
+                self.setup.touches_nodes()
             }
-            End::SessionOver(_) => None,
+            End::SessionOver(_) => true,
             End::Foreign(_) => {
                 (self.witness)(Witness::ForeignerMet);
-                self.world.foreigners.iter().all(Foreigner::is_idle).then_some(Breach::UnexpectedEnd)
+                self.world.foreigners.iter().any(|it| it.stay != Stay::Idle)
             }
-            End::Refused(_) | End::Exhausted(_) => Some(Breach::UnexpectedEnd),
+            End::Refused(_) | End::Exhausted(_) => false,
         };
-        if let Some(breach) = breach {
-            self.world.breach.get_or_insert(breach);
-        }
         debug_assert!(seat < contender.seats.len());
-        contender.caller = Caller::Gone;
-        contender.settled = false;
-        contender.neglected = false;
+        let rule = if end == End::Released { Breach::ReleasedWithoutRemoval } else { Breach::Uncaused };
+        self.world.forbid(rule, !is_due);
         // Its owner drops it.
-        contender.acquisition = Acquisition::new(contender.patience, Arrival::New, []);
-        contender.told = false;
-        contender.blind = false;
-        contender.term = None;
-        for seated in &mut contender.seats {
-            *seated = Seated::new(seated.seat);
-        }
+        let contender = &mut self.world.contenders[party];
+        let seats = contender.seats.iter().map(|seated| seated.seat).collect();
+        let actor = Actor { session: contender.session, patience: contender.patience, seats };
+        *contender = Contender { caller: Caller::Gone, ..Contender::new(&actor, []) };
         let session = &mut self.world.sessions[contender.session];
         session.down.retain(|(to, message, _)| to.party != party || message.is_heartbeat());
     }
@@ -401,7 +380,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let created = match &message {
             // They come by themselves.
             Message::Synced(_) | Message::Beaten(_) | Message::WatchLost | Message::Changed(..) => None,
-            _ => contender.answered(address),
+            _ => contender.pending(address).take(),
         };
         let input = match message {
             Message::Synced(sent) => {
@@ -431,9 +410,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 }
                 _ => Input::Lost(address.seat),
             },
-            Message::Unclear => {
-                address.reply(Event::Refused(Refusal::Other("somebody has written to it".into())), connection)
-            }
             Message::Found(found, _) => address.reply(Event::Recovered(found), connection),
             Message::Reply(event) => address.reply(event, connection),
             Message::NodesConfirmed => {
@@ -497,11 +473,11 @@ impl Contender {
         self.seats.iter_mut().enumerate().filter(move |(seat, _)| meant(*seat)).map(|(_, seated)| seated)
     }
 
-    /// What was under way is answered.
-    fn answered(&mut self, address: Address) -> Option<Pending> {
+    /// What is under way for it.
+    fn pending(&mut self, address: Address) -> &mut Option<Pending> {
         match address.seat {
-            None => self.joint.take(),
-            Some(seat) => self.seats[seat].pending.take(),
+            None => &mut self.joint,
+            Some(seat) => &mut self.seats[seat].pending,
         }
     }
 }

@@ -21,11 +21,11 @@ const QUEUE: usize = 0;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Foreigner {
     make: Make,
-    stay: Stay,
+    pub(crate) stay: Stay,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Stay {
+pub(crate) enum Stay {
     /// Has not begun.
     Idle,
     Waiting,
@@ -36,18 +36,6 @@ enum Stay {
 impl Foreigner {
     pub(crate) fn new(make: Make) -> Self {
         Self { make, stay: Stay::Idle }
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.stay == Stay::Idle
-    }
-
-    pub(crate) fn holds(&self) -> bool {
-        self.stay == Stay::Holding
-    }
-
-    pub(crate) fn is_gone(&self) -> bool {
-        self.stay == Stay::Gone
     }
 }
 

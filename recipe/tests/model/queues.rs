@@ -8,7 +8,7 @@ use crate::follower::Follower;
 use crate::foreigner::Foreigner;
 use crate::nodes::{Data, Party, Server};
 use crate::session::{Number, Session};
-use crate::setup::{Faults, Setup};
+use crate::setup::{Actor, Fault, Setup};
 use crate::world::tree::{Node, Path, Tree};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,8 @@ pub(crate) struct World {
     pub(crate) sessions: Vec<Session>,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) foreigners: Vec<Foreigner>,
-    pub(crate) faults: Faults,
+    /// What may still go wrong.
+    pub(crate) faults: Vec<Fault>,
     /// The highest tokens granted so far, in each queue.
     pub(crate) tokens: Vec<Tokens>,
     /// The first rule that a step has broken.
@@ -72,15 +73,16 @@ impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
         let sessions = setup.contenders.iter().map(|actor| actor.session + 1).max().unwrap_or(0);
         let leader = Server::new(Tree::of_queues(setup));
+        let contender = |actor: &Actor| Contender::new(actor, actor.seats.iter().map(|_| setup.takeover));
         Self {
             follower: (!setup.following.is_empty()).then(|| Follower::new(leader.clone())),
             now: 0,
             ahead: 0,
             pinged: 0,
             sessions: (0..sessions).map(|session| Session::new(setup, session)).collect(),
-            contenders: setup.contenders.iter().map(|actor| Contender::new(actor, setup.takeover)).collect(),
+            contenders: setup.contenders.iter().map(contender).collect(),
             foreigners: setup.foreigners.iter().copied().map(Foreigner::new).collect(),
-            faults: setup.faults,
+            faults: setup.faults.clone(),
             tokens: vec![Tokens::default(); setup.queues()],
             leader,
             breach: None,
@@ -99,6 +101,13 @@ impl World {
         match &mut self.follower {
             Some(follower) if self.sessions[session].follows => &mut follower.server,
             _ => &mut self.leader,
+        }
+    }
+
+    /// Notes that a step breaks this rule, if that is so.
+    pub(crate) fn forbid(&mut self, breach: Breach, happens: bool) {
+        if happens {
+            self.breach.get_or_insert(breach);
         }
     }
 

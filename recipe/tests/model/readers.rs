@@ -1,21 +1,13 @@
 //! Readers and writers of one queue.
 
-use zklock_recipe::{Look, Takeover};
+use zklock_recipe::Look;
 
 use crate::contest::{DELAYED, IN_VAIN, ONE_HOLDER, UNASKED};
 use crate::findings::Witness::*;
 use crate::mutant::Mutant;
-use crate::setup::{Clock, Faults, Flaw, Setup, mutated, of, patient, reads, tries, waits, weakened, with};
+use crate::setup::{Actor, Clock, Fault::*, Flaw, Setup, of, reads, tries, waits};
 use crate::step::Step;
 use crate::world::exploration::{explore, refute};
-
-fn breaks() -> Faults {
-    Faults { breaks: 1, ..Faults::default() }
-}
-
-fn sessions_end() -> Faults {
-    Faults { lapses: 1, expiries: 1, ..Faults::default() }
-}
 
 /// One writer and two readers. Each may come first.
 fn one_writer() -> Setup {
@@ -27,22 +19,9 @@ fn two_writers() -> Setup {
     of(vec![waits(0), waits(1), reads(2)])
 }
 
-#[cfg(not(debug_assertions))]
-fn two_of_each() -> Setup {
-    of(vec![waits(0), waits(1), reads(2), reads(3)])
-}
-
-fn counting(setup: Setup) -> Setup {
-    Setup { looks: vec![Look::Count], ..setup }
-}
-
 /// Nobody gives up, and each looks at the queue by a listing.
 fn listing(setup: Setup) -> Setup {
-    Setup { looks: vec![Look::List], ..patient(setup) }
-}
-
-fn delayed(setup: Setup) -> Setup {
-    Setup { takeover: Takeover::Delayed, ..setup }
+    Setup { looks: vec![Look::List], ..setup.patient() }
 }
 
 #[test]
@@ -53,34 +32,27 @@ fn readers_hold_the_lock_beside_each_other() {
 
 #[test]
 fn readers_and_a_writer_give_up_at_any_time() {
-    explore(
-        counting(one_writer()),
-        110_886,
-        &[ReaderGrantedByRelease, GrantBesideAnother, GiveUpWhileEntering, GiveUpWhileWaiting],
-    );
+    let occurrences = [ReaderGrantedByRelease, GrantBesideAnother, GiveUpWhileEntering, GiveUpWhileWaiting];
+    explore(one_writer().counting(), 110_886, &occurrences);
 }
 
 #[test]
 fn writers_give_up_before_a_reader() {
-    explore(
-        counting(two_writers()),
-        116_590,
-        &[ReaderGrantedByRelease, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting],
-    );
+    let occurrences = [ReaderGrantedByRelease, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
+    explore(two_writers().counting(), 116_590, &occurrences);
 }
 
 #[test]
 fn a_reader_and_a_writer_try() {
-    let mut reader = reads(1);
-    reader.patience = tries(1).patience;
-    let setup = of(vec![waits(0), reader, tries(2)]);
-    explore(patient(setup), 16_372, &[Busy, GrantByListing, GrantByCount]);
+    let reader = Actor { patience: tries(1).patience, ..reads(1) };
+    let setup = of(vec![waits(0), reader, tries(2)]).patient();
+    explore(setup, 16_372, &[Busy, GrantByListing, GrantByCount]);
 }
 
 #[test]
 fn the_connection_of_a_reader_or_a_writer_breaks() {
     explore(
-        with(breaks(), patient(one_writer())),
+        one_writer().patient().with(&[Break]),
         240_289,
         &[
             ReaderGrantedByRelease,
@@ -95,75 +67,65 @@ fn the_connection_of_a_reader_or_a_writer_breaks() {
 
 #[test]
 fn readers_delay_their_takeover() {
-    explore(
-        delayed(with(sessions_end(), patient(of(vec![waits(0), reads(1)])))),
-        3_404,
-        &[TakeoverDelayed, ReaderGrantedByRelease, GuardLost],
-    );
+    let setup = of(vec![waits(0), reads(1)]).patient().delayed().with(&[Lapse, Expiry]);
+    explore(setup, 3_404, &[TakeoverDelayed, ReaderGrantedByRelease, GuardLost]);
 }
 
 /// A reader, a writer, a reader and a writer have come in this order. Any of them may give up or vanish.
 fn in_turns() -> Setup {
-    let closings = Faults { closings: 1, ..Faults::default() };
     let opening = (0..4).map(|party| Step::Begin(party, Look::Count)).collect();
     let setup = of(vec![reads(0), waits(1), reads(2), waits(3)]);
-    delayed(with(closings, Setup { opening, ..counting(setup) }))
+    Setup { opening, ..setup.counting().delayed().with(&[Closing]) }
 }
 
 #[test]
 fn readers_vanish_and_writers_give_up_in_turns() {
     let occurrences = [GuardVanished, TakeoverDelayed, GiveUpWhileWaiting, GrantBesideAnother];
     explore(in_turns(), 23_832, &occurrences);
-    refute(mutated(Mutant::ForgetsEarlyReaders, in_turns()), DELAYED);
+    refute(in_turns().mutated(Mutant::ForgetsEarlyReaders), DELAYED);
 }
 
 #[test]
 fn a_reader_is_at_a_follower() {
-    let setup = Setup { following: vec![1], ..patient(one_writer()) };
+    let setup = one_writer().patient().following(&[1]);
     explore(setup, 46_991, &[AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother]);
 }
 
 /// A write to a reader's node grants nobody, and neither does one to the writer's before its node is gone.
 #[test]
 fn anybody_writes_to_the_nodes_of_a_reader_and_a_writer() {
-    let setup = Setup { settling: true, ..of(vec![waits(0), reads(1)]) };
-    explore(
-        with(Faults { writes: 1, ..breaks() }, setup),
-        98_534,
-        &[HolderTold, DeletedAfterAWrite, ReaderGrantedByRelease],
-    );
+    let setup = of(vec![waits(0), reads(1)]).settling().with(&[Break, Write]);
+    explore(setup, 98_534, &[HolderTold, DeletedAfterAWrite, ReaderGrantedByRelease]);
 }
 
 /// A holder's session is ended by an operator, while its server hears of nothing: its guard is valid until the lease ends.
 /// The first contender is at the follower.
-fn evicted(end: u8, setup: Setup) -> Setup {
-    let clock = Clock { end, timeout: 3, lower: 3, drift_ppm: 0 };
-    let faults = Faults { evictions: 1, stalls: 1, ..Faults::default() };
-    let setup = Setup { clock: Some(clock), following: vec![0], ..delayed(patient(setup)) };
-    with(faults, setup)
+fn evicted(end: u8, contenders: Vec<Actor>) -> Setup {
+    let clock = Some(Clock { end, timeout: 3, lower: 3, drift_ppm: 0 });
+    Setup { clock, ..of(contenders).patient().delayed().following(&[0]).with(&[Eviction, Stall]) }
 }
 
 /// A writer vanishes, and one reader that waits for it delays its takeover. Another one may come meanwhile, and waits as
 /// well.
 fn a_writer_vanishes(end: u8) -> Setup {
-    evicted(end, of(vec![waits(0), reads(1), reads(2)]))
+    evicted(end, vec![waits(0), reads(1), reads(2)])
 }
 
 /// A reader vanishes that a writer has seen, while the writer watches another one.
 fn a_reader_vanishes(end: u8) -> Setup {
-    evicted(end, of(vec![reads(0), reads(1), waits(2)]))
+    evicted(end, vec![reads(0), reads(1), waits(2)])
 }
 
 #[test]
 fn a_delay_that_is_shorter_has_readers_overlap_a_writer() {
-    refute(weakened(Flaw::DelayIsTooShort, a_writer_vanishes(3)), ONE_HOLDER);
-    refute(weakened(Flaw::DelayIsTooShort, a_reader_vanishes(4)), ONE_HOLDER);
+    refute(a_writer_vanishes(3).weakened(Flaw::DelayIsTooShort), ONE_HOLDER);
+    refute(a_reader_vanishes(4).weakened(Flaw::DelayIsTooShort), ONE_HOLDER);
 }
 
 /// A reader, a writer, a reader and a writer have come in this order, and the first writer has given up. So the second
 /// reader holds the lock beside the first one. Now the first one may vanish, and nobody watches it.
 fn a_reader_vanishes_before_a_writer(end: u8) -> Setup {
-    let setup = evicted(end, of(vec![reads(0), waits(1), reads(2), waits(3)]));
+    let setup = evicted(end, vec![reads(0), waits(1), reads(2), waits(3)]).with(&[Beat, Beat]);
     let clock = Clock { end, timeout: 4, lower: 4, drift_ppm: 0 };
     let begin = |party| Step::Begin(party, Look::Count);
     let later = [Step::Tick, Step::Ping];
@@ -178,8 +140,7 @@ fn a_reader_vanishes_before_a_writer(end: u8) -> Setup {
         &later,
         &[Step::DelayOver(2, 0)],
     ];
-    let faults = Faults { beats: 2, ..setup.faults };
-    Setup { opening: opening.concat(), clock: Some(clock), faults, ..setup }
+    Setup { opening: opening.concat(), clock: Some(clock), ..setup }
 }
 
 /// The next writer has seen the first reader in front of it, and nobody has seen it go. So it waits for the delay.
@@ -193,29 +154,23 @@ fn a_reader_vanishes_that_was_in_front_of_a_writer_that_gave_up() {
 mod at_large {
     use super::*;
 
-    #[test]
-    fn two_writers_and_two_readers() {
-        explore(
-            listing(two_of_each()),
-            626_719,
-            &[ReaderGrantedByRelease, GrantBesideAnother, GrantByRelease],
-        );
+    fn two_of_each() -> Setup {
+        listing(of(vec![waits(0), waits(1), reads(2), reads(3)]))
     }
 
     #[test]
     fn two_writers_and_two_readers_close_a_session() {
-        let closings = Faults { closings: 1, ..Faults::default() };
         let occurrences = [ReaderGrantedByRelease, GrantBesideAnother, GrantByRelease];
-        explore(with(closings, listing(two_of_each())), 2_207_750, &occurrences);
+        explore(two_of_each().with(&[Closing]), 2_207_750, &occurrences);
     }
 
     /// They have come in turns, and may give up.
     #[test]
     fn two_writers_and_two_readers_under_every_fault_of_their_sessions() {
         let opening = [0, 2, 1, 3].map(|party| Step::Begin(party, Look::List)).to_vec();
-        let faults = Faults { breaks: 1, ..sessions_end() };
+        let setup = two_of_each().with(&[Break, Lapse, Expiry]);
         explore(
-            with(faults, Setup { opening, giving_up: true, ..listing(two_of_each()) }),
+            Setup { opening, giving_up: true, ..setup },
             621_770,
             &[ReaderGrantedByRelease, RemovalFoundDone, GuardLost, GrantAfterLapse],
         );
@@ -223,51 +178,38 @@ mod at_large {
 
     #[test]
     fn anybody_writes_to_the_nodes_of_two_writers_and_two_readers() {
-        let writes = Faults { writes: 1, ..Faults::default() };
         let occurrences = [ReaderGrantedByRelease, DeletedAfterAWrite];
-        explore(with(writes, listing(two_of_each())), 3_466_877, &occurrences);
+        explore(two_of_each().with(&[Write]), 3_466_877, &occurrences);
     }
 
     #[test]
     fn one_of_two_readers_behind_two_writers_is_at_a_follower() {
-        let setup = Setup { following: vec![2], ..listing(two_of_each()) };
-        explore(setup, 2_252_115, &[AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother]);
+        let occurrences = [AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother];
+        explore(two_of_each().following(&[2]), 2_252_115, &occurrences);
     }
 
     #[test]
     fn readers_and_a_writer_lose_their_sessions() {
-        explore(
-            with(sessions_end(), patient(one_writer())),
-            226_283,
-            &[ReaderGrantedByRelease, GrantBesideAnother, GuardLost, GrantAfterLapse],
-        );
+        let setup = one_writer().patient().with(&[Lapse, Expiry]);
+        explore(setup, 226_283, &[ReaderGrantedByRelease, GrantBesideAnother, GuardLost, GrantAfterLapse]);
     }
 
     #[test]
     fn two_writers_and_a_reader_delay_their_takeover() {
-        explore(
-            delayed(with(sessions_end(), patient(two_writers()))),
-            306_741,
-            &[ReaderGrantedByRelease, TakeoverDelayed, GuardLost],
-        );
+        let setup = two_writers().patient().delayed().with(&[Lapse, Expiry]);
+        explore(setup, 306_741, &[ReaderGrantedByRelease, TakeoverDelayed, GuardLost]);
     }
 }
 
 #[test]
 fn every_mutant_is_caught() {
-    crate::broken::refute_each(mutants());
-}
-
-/// Each fault that a reader, or a writer among readers, can have.
-pub(crate) fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
-    let closings = Faults { closings: 1, ..Faults::default() };
-    vec![
-        (Mutant::TakesReadersForHolders, patient(one_writer()), ONE_HOLDER),
-        (Mutant::ReaderTrustsDeletions, with(closings, patient(two_writers())), ONE_HOLDER),
-        (Mutant::ReaderPassesWritersOver, patient(one_writer()), ONE_HOLDER),
+    crate::broken::refute_each([
+        (Mutant::TakesReadersForHolders, one_writer().patient(), ONE_HOLDER),
+        (Mutant::ReaderTrustsDeletions, two_writers().patient().with(&[Closing]), ONE_HOLDER),
+        (Mutant::ReaderPassesWritersOver, one_writer().patient(), ONE_HOLDER),
         (Mutant::ReaderWaitsForReaders, listing(one_writer()), IN_VAIN),
         (Mutant::ReaderLooksOn, listing(two_writers()), UNASKED),
         (Mutant::ForgetsEarlyReaders, a_reader_vanishes_before_a_writer(6), ONE_HOLDER),
         (Mutant::ReaderJoinsAtOnce, a_writer_vanishes(2), ONE_HOLDER),
-    ]
+    ]);
 }

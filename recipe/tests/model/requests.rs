@@ -5,7 +5,7 @@ use zklock_recipe::companion::removal;
 use zklock_recipe::nodes::{self, Entered};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{
-    Event, Foreign, ForeignClient, Input as Heard, Look, Own, Place, Sequence, Sight, Stranger,
+    Event, Foreign, ForeignClient, Input as Heard, Look, Own, Place, Refusal, Sequence, Sight, Stranger,
 };
 
 use crate::contender::Target;
@@ -14,7 +14,7 @@ use crate::follower::{Down, Up};
 use crate::mutant::Mutant;
 use crate::nodes::{Data, Make, Party};
 use crate::run::Run;
-use crate::setup::{Flaw, Seat};
+use crate::setup::{Fault, Flaw, Seat};
 use crate::world::ensemble::Kind;
 use crate::world::tree::{Name, Named, Node, Path};
 
@@ -116,8 +116,6 @@ pub(crate) enum Message {
     FailedAt(usize, Event),
     /// To a search for a lost node. Others of the session may share it on its connection: the last creation before it.
     Found(Option<Own>, Option<i64>),
-    /// Reply to `Recover`: nobody knows whose a node of this session is.
-    Unclear,
     Watched(Target, Place),
     /// The request's connection was lost.
     Failed,
@@ -130,6 +128,11 @@ pub(crate) enum Message {
 }
 
 impl Message {
+    /// To a search: nobody knows whose a node of this session is.
+    pub(crate) fn unclear() -> Self {
+        Self::Reply(Event::Refused(Refusal::Other("somebody has written to it".into())))
+    }
+
     pub(crate) fn is_heartbeat(&self) -> bool {
         matches!(self, Self::Synced(_) | Self::Beaten(_))
     }
@@ -160,7 +163,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// The server creates a node, and its answer does not say so.
     pub(crate) fn doubt(&mut self, session: usize) {
-        self.world.faults.doubts -= 1;
         self.apply(session);
         let session = &mut self.world.sessions[session];
         if let Some((_, answer @ Message::Created(_), _)) = session.down.last_mut() {
@@ -242,7 +244,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 return self.answer_write(session, None);
             }
             Request::Recover(None) | Request::Find(None) if self.is_unclear(session, address) => {
-                Message::Unclear
+                Message::unclear()
             }
             Request::Recover(own) | Request::Find(own) => {
                 let found = self.recover(session, address, own);
@@ -381,7 +383,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn passes_over(&self) -> bool {
-        self.setup.mutant == Some(Mutant::PassesForeignContendersOver)
+        matches!(self.setup.mutant, Some(Mutant::PassesForeignContendersOver))
     }
 
     /// Whether a contender finds no node of its own, but one of its session of which nobody knows whose it is.
@@ -455,11 +457,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         let (tree, paths) = (&self.world.leader.tree, self.paths(address, owns));
         let blocked = |path: &Path| matches!(path, Path::Child(queue, place) if tree.blocks(*queue, *place));
-        if releases && paths.iter().any(blocked) {
-            self.world.breach.get_or_insert(Breach::ReleaseBehindOthers);
-        }
+        let is_behind = releases && paths.iter().any(blocked);
         let creators = paths.iter().map(|path| tree.get(*path).map(|node| node.data.creator));
         let creators = creators.collect::<Vec<_>>();
+        self.world.forbid(Breach::ReleaseBehindOthers, is_behind);
         let operations = match releases {
             true => nodes::release(0..paths.len()),
             false => removal(false, false).into_iter().map(|operation| operation.map(|_| 0)).collect(),
@@ -472,12 +473,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
             return Some(*operations[failed].node());
         }
         // What nobody has told it yet, it cannot know.
-        let excused = self.setup.faults.uproots > 0 && trust == Trust::Certain;
+        let excused = self.setup.may(&[Fault::Uprooting]) && trust == Trust::Certain;
         for (creator, seat) in creators.into_iter().zip(address.seat.unwrap_or_default()..) {
             if creator == Some(address.party) {
                 self.world.contenders[address.party].seats[seat].removed = true;
-            } else if !excused {
-                self.world.breach.get_or_insert(Breach::RemovalOfAnothersNode);
+            } else {
+                self.world.forbid(Breach::RemovalOfAnothersNode, !excused);
             }
         }
         None

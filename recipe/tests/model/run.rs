@@ -30,16 +30,17 @@ pub(crate) struct Run<'a, W> {
 
 impl<W: Fn(Witness)> Run<'_, W> {
     fn take(&mut self, step: Step) {
+        if let Some(fault) = step.fault(self.world) {
+            let first = self.world.faults.iter().position(|it| *it == fault).expect("it may happen");
+            self.world.faults.remove(first);
+        }
         match step {
             Step::Begin(party, look) => {
                 self.world.contenders[party].caller = Caller::Waiting;
                 self.handle(party, Input::Begin(look));
             }
             Step::GiveUp(party) => self.give_up(party),
-            Step::Neglect(party) => {
-                self.world.faults.neglects -= 1;
-                self.world.contenders[party].neglected = true;
-            }
+            Step::Neglect(party) => self.world.contenders[party].neglected = true,
             Step::Poll(party) => self.poll(party),
             Step::Overdue(party) => self.evict(party),
             Step::LetGo(party) => self.let_go(party),
@@ -69,7 +70,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::HearFollower => self.hear_follower(),
             Step::HearLeader => self.hear_leader(),
             Step::Stall(streams) => {
-                self.world.faults.stalls -= 1;
                 self.world.follower.iter_mut().for_each(|follower| follower.stalled = streams);
             }
             Step::Ping => {
@@ -77,24 +77,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 self.world.follower.iter_mut().for_each(|follower| follower.down.push(Down::Ping));
             }
             Step::Tick => self.tick(),
-            Step::Gain => {
-                self.world.faults.gains -= 1;
-                self.world.ahead += 1;
-            }
+            Step::Gain => self.world.ahead += 1,
             Step::ResumeByHalf(session) => self.resume_by_half(session),
             Step::HearHalf(session) => self.hear_half(session),
-            Step::Take(session) => {
-                self.world.faults.races -= 1;
-                self.world.sessions[session].taken = Some(self.world.leader_time());
-            }
-            Step::Beat(session) => {
-                self.world.faults.beats -= 1;
-                self.beat(session, Request::Sync(self.world.now));
-            }
-            Step::Lapse(session) => {
-                self.world.faults.lapses -= 1;
-                self.lapse(session);
-            }
+            Step::Take(session) => self.world.sessions[session].taken = Some(self.world.leader_time()),
+            Step::Beat(session) => self.beat(session, Request::Sync(self.world.now)),
+            Step::Lapse(session) => self.lapse(session),
             Step::Renew(session) => {
                 self.world.sessions[session].assurance = Assurance::Given(true);
                 for party in self.world.contenders_of(session) {
@@ -103,44 +91,24 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     }
                 }
             }
-            Step::Expire(session) => {
-                if !self.world.sessions[session].over && self.setup.clock.is_none() {
-                    self.world.faults.expiries -= 1;
-                }
-                self.expire(session);
-            }
-            Step::Evict(session) => {
-                self.world.faults.evictions -= 1;
-                self.expire(session);
-            }
+            Step::Expire(session) | Step::Evict(session) => self.expire(session),
             Step::Told(session) => self.over(session, SessionEnd::Expired),
             Step::Close(session) => {
-                self.world.faults.closings -= 1;
                 self.disconnect(session);
                 self.over(session, SessionEnd::Closed);
             }
             Step::ForeignerEnters(index) => self.foreigner_enters(index),
             Step::ForeignerHolds(index) => self.foreigner_holds(index),
             Step::ForeignerLeaves(index) => self.foreigner_leaves(index),
-            Step::Reap(queue) => {
-                self.world.faults.reaps -= 1;
-                self.delete([Path::Directory(queue)]);
-            }
+            Step::Reap(queue) => self.delete([Path::Directory(queue)]),
             Step::Uproot => {
-                self.world.faults.uproots -= 1;
                 let tree = &self.world.leader.tree;
                 let directories = (0..tree.directories.len()).map(Path::Directory);
                 let all = tree.nodes().map(|(path, _)| path).chain(directories).collect::<Vec<_>>();
                 self.delete(all);
             }
-            Step::OperatorDeletes(path) => {
-                self.world.faults.deletions -= 1;
-                self.delete([path]);
-            }
-            Step::Write(path) => {
-                self.world.faults.writes -= 1;
-                self.write(path);
-            }
+            Step::OperatorDeletes(path) => self.delete([path]),
+            Step::Write(path) => self.write(path),
         }
     }
 

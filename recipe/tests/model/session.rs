@@ -142,6 +142,11 @@ impl Session {
         self.down.push((address, message, self.number));
     }
 
+    /// Whether it may still end, and no clock says when.
+    pub(crate) fn expires_by_chance(&self) -> bool {
+        !self.over && matches!(self.assurance, Assurance::Given(_))
+    }
+
     /// Whether something is under way to this contender.
     pub(crate) fn brings(&self, party: Party) -> bool {
         self.down.iter().any(|(to, ..)| to.party == party)
@@ -150,7 +155,6 @@ impl Session {
 
 impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn break_connection(&mut self, session: usize, kept: usize) {
-        self.world.faults.breaks -= 1;
         self.world.sessions[session].down.truncate(kept);
         self.disconnect(session);
         self.fail(session);
@@ -229,7 +233,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// Asks the leader to resume the session, and gives that up; the leader has yet to hear of it.
     pub(crate) fn resume_by_half(&mut self, index: usize) {
-        self.world.faults.halves -= 1;
         self.world.sessions[index].half = true;
         if self.setup.flaw != Some(Flaw::HalvesAreForgotten) {
             self.attempt(index, true);

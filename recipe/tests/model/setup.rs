@@ -6,7 +6,7 @@ use crate::mutant::Mutant;
 use crate::nodes::Make;
 use crate::step::Step;
 
-/// What a model consists of, and how much may go wrong in it.
+/// What a model consists of, and what may go wrong in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) contenders: Vec<Actor>,
@@ -24,7 +24,8 @@ pub(crate) struct Setup {
     pub(crate) giving_up: bool,
     /// How each way through the model begins. Here anybody may give up.
     pub(crate) opening: Vec<Step>,
-    pub(crate) faults: Faults,
+    /// What may go wrong, each as often as it is named.
+    pub(crate) faults: Vec<Fault>,
     pub(crate) flaw: Option<Flaw>,
     pub(crate) mutant: Option<Mutant>,
 }
@@ -62,47 +63,41 @@ impl Clock {
     pub(crate) const TICK: u8 = 2;
 }
 
-/// How often each may still happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Faults {
-    pub(crate) breaks: u8,
-    /// Lapses of a lease.
-    pub(crate) lapses: u8,
-    pub(crate) expiries: u8,
-    pub(crate) closings: u8,
-    /// Stalls of a stream between the leader and its follower, if there is a clock; without, each message takes any time.
-    pub(crate) stalls: u8,
-    /// Heartbeats, if there is a clock.
-    pub(crate) beats: u8,
-    /// By how much the leader's clock gets ahead of the clients'.
-    pub(crate) gains: u8,
-    /// Requests to resume a session at the leader, of which the client never hears, and the leader at any time.
-    pub(crate) halves: u8,
-    /// Sessions that the leader takes from its queue a moment before it marks them, and may be touched in between.
-    pub(crate) races: u8,
-    /// Sessions that an operator ends, whatever their leases.
-    pub(crate) evictions: u8,
-    /// Removals of the empty directory.
-    pub(crate) reaps: u8,
-    /// Nodes that an operator deletes.
-    pub(crate) deletions: u8,
-    /// Removals of all directories at once, with all nodes in them, by an operator.
-    pub(crate) uproots: u8,
-    /// Writes to nodes, whosever they are, by somebody who is no contender.
-    pub(crate) writes: u8,
-    /// Creates that the server carries out, and answers by an error that does not say so.
-    pub(crate) doubts: u8,
-    /// Callers that stop polling their acquisition.
-    pub(crate) neglects: u8,
-    /// Callers that then poll again.
-    pub(crate) returns: u8,
-}
-
-impl Faults {
-    /// Whether anybody but its contender deletes a node, or writes to it.
-    pub(crate) fn touch_nodes(&self) -> bool {
-        self.deletions + self.writes + self.uproots > 0
-    }
+/// What may go wrong once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fault {
+    /// A connection breaks.
+    Break,
+    /// A lease lapses.
+    Lapse,
+    Expiry,
+    Closing,
+    /// A stream between the leader and its follower stands still, if there is a clock; without, each message takes any time.
+    Stall,
+    /// A heartbeat, if there is a clock.
+    Beat,
+    /// The leader's clock gets ahead of the clients' by one.
+    Gain,
+    /// A request to resume a session at the leader, of which the client never hears, and the leader at any time.
+    Half,
+    /// The leader takes a session from its queue a moment before it marks it, and it may be touched in between.
+    Race,
+    /// An operator ends a session, whatever its lease.
+    Eviction,
+    /// The empty directory is removed.
+    Reap,
+    /// An operator deletes a node.
+    Deletion,
+    /// An operator removes all directories at once, with all nodes in them.
+    Uprooting,
+    /// Somebody who is no contender writes to a node, whosever it is.
+    Write,
+    /// The server carries a create out, and answers by an error that does not say so.
+    Doubt,
+    /// A caller stops polling its acquisition.
+    Neglect,
+    /// It then polls again.
+    Return,
 }
 
 /// A rule of the world that is broken on purpose.
@@ -143,6 +138,60 @@ pub(crate) enum Flaw {
 }
 
 impl Setup {
+    /// These faults may happen as well.
+    pub(crate) fn with(mut self, faults: &[Fault]) -> Self {
+        self.faults.extend_from_slice(faults);
+        self
+    }
+
+    /// The directory, too, comes and goes.
+    pub(crate) fn reaped(self) -> Self {
+        Self { directory: false, ..self.with(&[Fault::Reap]) }
+    }
+
+    /// Nobody gives up, and the queue is counted first: for what does not depend on either.
+    pub(crate) fn patient(self) -> Self {
+        Self { giving_up: false, ..self.counting() }
+    }
+
+    /// Each looks at the queue by its count first.
+    pub(crate) fn counting(self) -> Self {
+        Self { looks: vec![Look::Count], ..self }
+    }
+
+    /// A vanished guard is not taken over at once.
+    pub(crate) fn delayed(self) -> Self {
+        Self { takeover: Takeover::Delayed, ..self }
+    }
+
+    /// Holders watch their own nodes.
+    pub(crate) fn settling(self) -> Self {
+        Self { settling: true, ..self }
+    }
+
+    /// These sessions begin at a follower.
+    pub(crate) fn following(self, sessions: &[usize]) -> Self {
+        Self { following: sessions.to_vec(), ..self }
+    }
+
+    pub(crate) fn weakened(self, flaw: Flaw) -> Self {
+        Self { flaw: Some(flaw), ..self }
+    }
+
+    pub(crate) fn mutated(self, mutant: Mutant) -> Self {
+        Self { mutant: Some(mutant), ..self }
+    }
+
+    /// Whether one of these may happen.
+    pub(crate) fn may(&self, faults: &[Fault]) -> bool {
+        self.faults.iter().any(|fault| faults.contains(fault))
+    }
+
+    /// Whether anybody but its contender deletes a node, or writes to it.
+    pub(crate) fn touches_nodes(&self) -> bool {
+        self.may(&[Fault::Deletion, Fault::Write, Fault::Uprooting])
+    }
+
     /// The number of queues.
     pub(crate) fn queues(&self) -> usize {
         let seats = self.contenders.iter().flat_map(|actor| &actor.seats);
@@ -192,13 +241,8 @@ pub(crate) fn reader(queue: usize) -> Seat {
 
 /// These contenders, for locks that nobody has used yet.
 pub(crate) fn of(contenders: Vec<Actor>) -> Setup {
-    Setup { contenders, ..waiters(0) }
-}
-
-/// Contenders that wait, each in a session of its own, for a lock that nobody has used yet.
-pub(crate) fn waiters(number: usize) -> Setup {
     Setup {
-        contenders: (0..number).map(waits).collect(),
+        contenders,
         foreigners: Vec::new(),
         takeover: Takeover::AtOnce,
         looks: vec![Look::List, Look::Count],
@@ -208,42 +252,25 @@ pub(crate) fn waiters(number: usize) -> Setup {
         settling: false,
         giving_up: true,
         opening: Vec::new(),
-        faults: Faults::default(),
+        faults: Vec::new(),
         flaw: None,
         mutant: None,
     }
 }
 
-/// The directory, too, comes and goes.
-pub(crate) fn reaped(setup: Setup) -> Setup {
-    Setup { directory: false, faults: Faults { reaps: 1, ..setup.faults }, ..setup }
-}
-
-/// Nobody gives up, and the queue is counted first: for what does not depend on either.
-pub(crate) fn patient(setup: Setup) -> Setup {
-    Setup { looks: vec![Look::Count], giving_up: false, ..setup }
-}
-
-pub(crate) fn with(faults: Faults, setup: Setup) -> Setup {
-    Setup { faults, ..setup }
-}
-
-pub(crate) fn weakened(flaw: Flaw, setup: Setup) -> Setup {
-    Setup { flaw: Some(flaw), ..setup }
-}
-
-pub(crate) fn mutated(mutant: Mutant, setup: Setup) -> Setup {
-    Setup { mutant: Some(mutant), ..setup }
+/// Contenders that wait, each in a session of its own, for a lock that nobody has used yet.
+pub(crate) fn waiters(number: usize) -> Setup {
+    of((0..number).map(waits).collect())
 }
 
 /// A client that honours our nodes is there, too, under names of its own or under names like ours. It may come first, in
 /// between and last. Each of ours that sees it leaves.
-pub(crate) fn mixed(make: Make, faults: Faults) -> Setup {
-    with(faults, Setup { foreigners: vec![make], giving_up: false, ..waiters(2) })
+pub(crate) fn mixed(make: Make) -> Setup {
+    Setup { foreigners: vec![make], giving_up: false, ..waiters(2) }
 }
 
 /// Two contenders with a clock, one of them at a follower.
-pub(crate) fn timed(end: u8, faults: Faults) -> Setup {
+pub(crate) fn timed(end: u8) -> Setup {
     let clock = Clock { end, timeout: 4, lower: 4, drift_ppm: 0 };
-    with(faults, Setup { clock: Some(clock), following: vec![0], ..patient(waiters(2)) })
+    Setup { clock: Some(clock), ..waiters(2).patient().following(&[0]) }
 }

@@ -1,20 +1,15 @@
 //! Contenders that wait for several locks at once.
 
-use zklock_recipe::{Look, Takeover};
-
-use crate::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER};
+use crate::broken::refute_each;
+use crate::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, STUCK};
 use crate::findings::Witness::*;
 use crate::mutant::Mutant;
-use crate::setup::{
-    Faults, Flaw, Seat, Setup, mutated, of, patient, reader, reaped, tries, waits, waits_for, weakened, with,
-    writer,
-};
+use crate::setup::{Actor, Fault::*, Flaw, Setup, of, reader, tries, waits, waits_for, writer};
 use crate::world::exploration::{explore, refute};
 
 /// Two that wait for the same two locks, and name them in opposite order.
 fn opposite() -> Setup {
-    let [first, second] = [writer(0), writer(1)];
-    of(vec![waits_for(0, &[first, second]), waits_for(1, &[second, first])])
+    of(vec![waits_for_both(0), waits_for(1, &[writer(1), writer(0)])])
 }
 
 /// Each reads in one queue and writes in the other.
@@ -24,39 +19,28 @@ fn mixed() -> Setup {
 
 /// One that waits for two locks, and one for each of these alone.
 fn among_plain() -> Setup {
-    of(vec![waits_for(0, &both()), waits(1), waits_for(2, &[writer(1)])])
+    of(vec![waits_for_both(0), waits(1), waits_for(2, &[writer(1)])])
 }
 
 /// One that waits for two locks, and nobody else.
 fn lonely() -> Setup {
-    of(vec![waits_for(0, &both())])
+    of(vec![waits_for_both(0)])
 }
 
-fn both() -> [Seat; 2] {
-    [writer(0), writer(1)]
-}
-
-fn faults() -> Faults {
-    Faults::default()
-}
-
-fn counting(setup: Setup) -> Setup {
-    Setup { looks: vec![Look::Count], ..setup }
+fn waits_for_both(session: usize) -> Actor {
+    waits_for(session, &[writer(0), writer(1)])
 }
 
 #[test]
 fn two_wait_for_two_locks_in_opposite_order() {
-    explore(
-        opposite(),
-        12_916,
-        &[GrantByRelease, GrantByListing, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting],
-    );
+    let occurrences = [GrantByRelease, GrantByListing, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
+    explore(opposite(), 12_916, &occurrences);
 }
 
 #[test]
 fn two_that_wait_for_two_locks_lose_their_connections() {
     explore(
-        with(Faults { breaks: 1, ..faults() }, patient(opposite())),
+        opposite().patient().with(&[Break]),
         23_721,
         &[GrantByRelease, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, RemovalFoundUndone],
     );
@@ -64,50 +48,34 @@ fn two_that_wait_for_two_locks_lose_their_connections() {
 
 #[test]
 fn two_that_wait_for_two_locks_lose_their_sessions() {
-    explore(
-        counting(with(Faults { lapses: 1, expiries: 1, ..faults() }, opposite())),
-        70_903,
-        &[GuardLost, GrantAfterLapse, GiveUpOnceGranted, GrantByRelease],
-    );
+    let setup = opposite().counting().with(&[Lapse, Expiry]);
+    explore(setup, 70_903, &[GuardLost, GrantAfterLapse, GiveUpOnceGranted, GrantByRelease]);
 }
 
 #[test]
 fn two_that_wait_for_two_locks_delay_their_takeover() {
-    let setup = Setup { takeover: Takeover::Delayed, ..patient(opposite()) };
-    explore(
-        with(Faults { lapses: 1, expiries: 1, ..faults() }, setup),
-        26_047,
-        &[TakeoverDelayed, GuardLost, GrantByRelease],
-    );
+    let setup = opposite().patient().delayed().with(&[Lapse, Expiry]);
+    explore(setup, 26_047, &[TakeoverDelayed, GuardLost, GrantByRelease]);
 }
 
 /// The others of its nodes do not stay behind: neither when it holds, nor when it waits, nor when it leaves.
 #[test]
 fn an_operator_deletes_one_node_of_several() {
-    let setup = Setup { settling: true, ..patient(opposite()) };
-    explore(
-        with(Faults { deletions: 1, ..faults() }, setup),
-        53_199,
-        &[HolderTold, ToldByMissingNode, ReleaseFindsNone],
-    );
+    let setup = opposite().patient().settling().with(&[Deletion]);
+    explore(setup, 53_199, &[HolderTold, ToldByMissingNode, ReleaseFindsNone]);
 }
 
 /// It is first in one queue and waits in the other, and is told at once.
 #[test]
 fn an_operator_deletes_the_node_of_a_member_that_is_first() {
-    let setup = patient(of(vec![waits_for(0, &both()), waits(1)]));
-    explore(
-        with(Faults { deletions: 1, breaks: 1, ..faults() }, setup),
-        52_637,
-        &[FirstAmongWaiting, ToldBeforeTheGrant, ToldByMissingNode],
-    );
+    let setup = of(vec![waits_for_both(0), waits(1)]).patient().with(&[Deletion, Break]);
+    explore(setup, 52_637, &[FirstAmongWaiting, ToldBeforeTheGrant, ToldByMissingNode]);
 }
 
 /// An operator removes the common ancestor of both queues, and both are made again. Another contender has the names of the
 /// holder's nodes by then.
 fn uprooted() -> Setup {
-    let faults = Faults { uproots: 1, ..faults() };
-    Setup { settling: true, ..with(faults, patient(opposite())) }
+    opposite().patient().settling().with(&[Uprooting])
 }
 
 /// The holder is told of one node, and looks at the other one before it removes the node of that name.
@@ -119,7 +87,7 @@ fn an_operator_removes_the_directories_of_several_locks() {
 #[test]
 fn directories_of_several_locks_are_created_and_reaped() {
     explore(
-        reaped(with(Faults { breaks: 1, ..faults() }, patient(opposite()))),
+        opposite().patient().reaped().with(&[Break]),
         28_494,
         &[DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, StrayCreate],
     );
@@ -127,50 +95,31 @@ fn directories_of_several_locks_are_created_and_reaped() {
 
 #[test]
 fn one_of_two_that_wait_for_two_locks_is_at_a_follower() {
-    let setup = Setup { following: vec![0], ..patient(opposite()) };
-    explore(
-        with(Faults { breaks: 1, ..faults() }, setup),
-        112_076,
-        &[AnswerFromThePast, MovedToFollower, MovedToLeader, GrantByRelease],
-    );
+    let setup = opposite().patient().following(&[0]).with(&[Break]);
+    explore(setup, 112_076, &[AnswerFromThePast, MovedToFollower, MovedToLeader, GrantByRelease]);
 }
 
 #[test]
 fn each_reads_in_one_queue_and_writes_in_the_other() {
-    explore(
-        with(Faults { breaks: 1, ..faults() }, patient(mixed())),
-        21_235,
-        &[ReaderGrantedByRelease, RecoveryFindsNode, RemovalFoundDone],
-    );
+    let setup = mixed().patient().with(&[Break]);
+    explore(setup, 21_235, &[ReaderGrantedByRelease, RecoveryFindsNode, RemovalFoundDone]);
 }
 
 #[test]
 fn one_waits_for_two_locks_among_those_that_wait_for_one() {
-    explore(patient(among_plain()), 30_730, &[FirstAmongWaiting, GrantByRelease]);
+    explore(among_plain().patient(), 30_730, &[FirstAmongWaiting, GrantByRelease]);
 }
 
 #[test]
 fn several_locks_are_tried() {
-    let mut trying = waits_for(0, &both());
-    trying.patience = tries(0).patience;
-    let setup = of(vec![trying, waits_for(1, &both()), waits_for(2, &[writer(1)])]);
-    explore(patient(setup), 96_977, &[Busy, GrantByListing]);
-}
-
-/// The models above would notice a deadlock.
-#[test]
-fn queues_must_be_entered_at_once() {
-    refute(mutated(Mutant::EnqueuesOneByOne, patient(opposite())), "nobody is stuck");
-}
-
-#[test]
-fn every_mutant_is_caught() {
-    crate::broken::refute_each(mutants());
+    let trying = Actor { patience: tries(0).patience, ..waits_for_both(0) };
+    let setup = of(vec![trying, waits_for_both(1), waits_for(2, &[writer(1)])]);
+    explore(setup.patient(), 96_977, &[Busy, GrantByListing]);
 }
 
 /// The leader may carry a create out between two members' searches, because it heard of a connection that was left.
 fn late_create() -> Setup {
-    weakened(Flaw::CreatesComeLate, with(Faults { breaks: 1, ..faults() }, lonely()))
+    lonely().with(&[Break]).weakened(Flaw::CreatesComeLate)
 }
 
 #[test]
@@ -179,22 +128,22 @@ fn a_create_that_comes_late_is_found_or_deleted() {
 }
 
 /// Each fault that a group can have.
-pub(crate) fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
-    let deletions = Faults { deletions: 1, ..faults() };
-    let settling = Setup { settling: true, ..lonely() };
-    let lost = Faults { breaks: 1, ..deletions };
-    vec![
-        (Mutant::EnqueuesOneByOne, patient(opposite()), GRANTED),
-        (Mutant::TakesAllWithTheFirst, patient(among_plain()), ONE_HOLDER),
-        (Mutant::LeavesOthersBehind, with(deletions, settling), NO_ORPHAN),
+#[test]
+fn every_mutant_is_caught() {
+    // The models above would notice a deadlock.
+    refute(opposite().patient().mutated(Mutant::EnqueuesOneByOne), STUCK);
+    refute_each([
+        (Mutant::EnqueuesOneByOne, opposite().patient(), GRANTED),
+        (Mutant::TakesAllWithTheFirst, among_plain().patient(), ONE_HOLDER),
+        (Mutant::LeavesOthersBehind, lonely().settling().with(&[Deletion]), NO_ORPHAN),
         (Mutant::NamesNodesBlindly, uprooted(), NOT_ANOTHERS),
-        (Mutant::TrustsOneMembersSearch, with(lost, lonely()), NO_ORPHAN),
+        (Mutant::TrustsOneMembersSearch, lonely().with(&[Break, Deletion]), NO_ORPHAN),
         (Mutant::SearchesOnce, late_create(), CAUSED),
         (Mutant::ForgetsALateCreate, late_create(), NO_ORPHAN),
         (Mutant::RemembersThroughALoss, uprooted(), NOT_ANOTHERS),
         (Mutant::RemembersThroughAnEnd, uprooted(), NOT_ANOTHERS),
-        (Mutant::IgnoresItsDeletedNode, with(deletions, patient(among_plain())), FIRST_IS_TOLD),
-    ]
+        (Mutant::IgnoresItsDeletedNode, among_plain().patient().with(&[Deletion]), FIRST_IS_TOLD),
+    ]);
 }
 
 #[cfg(not(debug_assertions))]
@@ -203,28 +152,20 @@ mod at_large {
 
     #[test]
     fn two_wait_for_two_locks_under_every_fault_of_their_sessions() {
-        let faults = Faults { breaks: 1, lapses: 1, expiries: 1, ..faults() };
-        explore(
-            with(faults, patient(opposite())),
-            247_308,
-            &[GuardLost, GrantAfterLapse, RecoveryFindsNode, RemovalFoundUndone],
-        );
+        let setup = opposite().patient().with(&[Break, Lapse, Expiry]);
+        explore(setup, 247_308, &[GuardLost, GrantAfterLapse, RecoveryFindsNode, RemovalFoundUndone]);
     }
 
     #[test]
     fn two_give_up_two_locks_while_their_connections_break() {
-        explore(
-            counting(with(Faults { breaks: 1, ..faults() }, opposite())),
-            126_393,
-            &[GiveUpWhileEntering, GiveUpWhileWaiting, RecoveryFindsNode, StrayCreate],
-        );
+        let setup = opposite().counting().with(&[Break]);
+        explore(setup, 126_393, &[GiveUpWhileEntering, GiveUpWhileWaiting, RecoveryFindsNode, StrayCreate]);
     }
 
     #[test]
     fn an_operator_deletes_one_node_of_several_while_connections_break() {
-        let setup = Setup { settling: true, ..patient(opposite()) };
         explore(
-            with(Faults { breaks: 1, deletions: 1, ..faults() }, setup),
+            opposite().patient().settling().with(&[Break, Deletion]),
             887_731,
             &[HolderTold, ToldByMissingNode, ReleaseFindsNone, RecoveryFindsNode, RemovalFoundDone],
         );
@@ -232,45 +173,32 @@ mod at_large {
 
     #[test]
     fn an_operator_deletes_one_node_of_several_while_callers_give_up() {
-        let setup = Setup { settling: true, ..counting(opposite()) };
-        explore(
-            with(Faults { deletions: 1, ..faults() }, setup),
-            151_783,
-            &[HolderTold, ToldByMissingNode, ReleaseFindsNone, GiveUpWhileWaiting],
-        );
+        let setup = opposite().counting().settling().with(&[Deletion]);
+        explore(setup, 151_783, &[HolderTold, ToldByMissingNode, ReleaseFindsNone, GiveUpWhileWaiting]);
     }
 
     #[test]
     fn one_gives_up_two_locks_among_those_that_wait_for_one() {
-        explore(
-            counting(among_plain()),
-            240_739,
-            &[FirstAmongWaiting, GiveUpWhileEntering, GiveUpWhileWaiting],
-        );
+        let occurrences = [FirstAmongWaiting, GiveUpWhileEntering, GiveUpWhileWaiting];
+        explore(among_plain().counting(), 240_739, &occurrences);
     }
 
     #[test]
     fn one_waits_for_two_locks_among_others_while_connections_break() {
-        explore(
-            with(Faults { breaks: 1, ..faults() }, patient(among_plain())),
-            482_787,
-            &[FirstAmongWaiting, RecoveryFindsNode, RemovalFoundDone],
-        );
+        let setup = among_plain().patient().with(&[Break]);
+        explore(setup, 482_787, &[FirstAmongWaiting, RecoveryFindsNode, RemovalFoundDone]);
     }
 
     #[test]
     fn one_waits_for_two_locks_among_others_while_sessions_end() {
-        explore(
-            with(Faults { lapses: 1, expiries: 1, ..faults() }, patient(among_plain())),
-            397_681,
-            &[FirstAmongWaiting, GuardLost, GrantAfterLapse],
-        );
+        let setup = among_plain().patient().with(&[Lapse, Expiry]);
+        explore(setup, 397_681, &[FirstAmongWaiting, GuardLost, GrantAfterLapse]);
     }
 
     #[test]
     fn three_wait_for_two_locks() {
-        let setup =
-            of(vec![waits_for(0, &both()), waits_for(1, &[writer(1), writer(0)]), waits_for(2, &both())]);
-        explore(patient(setup), 365_714, &[GrantByRelease]);
+        let reverse = waits_for(1, &[writer(1), writer(0)]);
+        let setup = of(vec![waits_for_both(0), reverse, waits_for_both(2)]);
+        explore(setup.patient(), 365_714, &[GrantByRelease]);
     }
 }

@@ -4,11 +4,12 @@ use zklock_recipe::{Kind, Look};
 
 use crate::contender::{Caller, Contender, Pending, Seated};
 use crate::follower::{Down, Streams, Up};
+use crate::foreigner::Stay;
 use crate::nodes::Party;
 use crate::queues::World;
 use crate::requests::{Request, Sent};
 use crate::session::{Assurance, Session};
-use crate::setup::{Clock, Flaw, Setup};
+use crate::setup::{Clock, Fault, Flaw, Setup};
 use crate::world::tree::Path;
 
 /// One step; most name a contender or a session.
@@ -86,48 +87,43 @@ pub(crate) enum Step {
 }
 
 impl Step {
+    /// What goes wrong in it.
+    pub(crate) fn fault(self, world: &World) -> Option<Fault> {
+        let fault = match self {
+            Self::Neglect(_) => Fault::Neglect,
+            Self::Poll(_) => Fault::Return,
+            Self::Doubt(_) => Fault::Doubt,
+            Self::Break { .. } => Fault::Break,
+            Self::Stall(_) => Fault::Stall,
+            Self::Gain => Fault::Gain,
+            Self::ResumeByHalf(_) => Fault::Half,
+            Self::Take(_) => Fault::Race,
+            Self::Beat(_) => Fault::Beat,
+            Self::Lapse(_) => Fault::Lapse,
+            Self::Expire(session) if world.sessions[session].expires_by_chance() => Fault::Expiry,
+            Self::Evict(_) => Fault::Eviction,
+            Self::Close(_) => Fault::Closing,
+            Self::Reap(_) => Fault::Reap,
+            Self::OperatorDeletes(_) => Fault::Deletion,
+            Self::Uproot => Fault::Uprooting,
+            Self::Write(_) => Fault::Write,
+            _ => return None,
+        };
+        Some(fault)
+    }
+
     /// Nobody need ever do this. All other steps happen sooner or later.
     pub(crate) fn is_voluntary(self, world: &World) -> bool {
         match self {
             Self::Begin(..)
             | Self::GiveUp(_)
-            | Self::Neglect(_)
-            | Self::Poll(_)
             | Self::Settle(_)
             | Self::ApplyStray(_)
-            | Self::Doubt(_)
-            | Self::Break { .. }
-            | Self::Lapse(_)
-            | Self::Beat(_)
-            | Self::Stall(_)
-            | Self::Gain
-            | Self::ResumeByHalf(_)
             | Self::HearHalf(_)
-            | Self::Take(_)
-            | Self::Evict(_)
-            | Self::Close(_)
-            | Self::ForeignerEnters(_)
-            | Self::Reap(_)
-            | Self::OperatorDeletes(_)
-            | Self::Uproot
-            | Self::Write(_) => true,
+            | Self::ForeignerEnters(_) => true,
             Self::Expire(session) => !world.sessions[session].over,
-            Self::ForeignerLeaves(index) => !world.foreigners[index].holds(),
-            Self::LetGo(_)
-            | Self::Overdue(_)
-            | Self::ForeignerHolds(_)
-            | Self::DelayOver(..)
-            | Self::Apply(_)
-            | Self::Deliver(_)
-            | Self::Sweep(_)
-            | Self::Reconnect(_)
-            | Self::ReconnectToFollower(_)
-            | Self::HearFollower
-            | Self::HearLeader
-            | Self::Ping
-            | Self::Tick
-            | Self::Renew(_)
-            | Self::Told(_) => false,
+            Self::ForeignerLeaves(index) => world.foreigners[index].stay != Stay::Holding,
+            _ => self.fault(world).is_some(),
         }
     }
 }
@@ -141,38 +137,8 @@ impl World {
         {
             return steps.push(step);
         }
-        for (party, contender) in self.contenders.iter().enumerate() {
-            let session = &self.sessions[contender.session];
-            match contender.caller {
-                Caller::Idle if !session.over && !self.has_idle_twin_before(party) => {
-                    steps.extend(setup.looks.iter().map(|look| Step::Begin(party, *look)));
-                }
-                Caller::Waiting if setup.giving_up => steps.push(Step::GiveUp(party)),
-                Caller::Holding { .. } => {
-                    steps.push(Step::LetGo(party));
-                    if setup.settling && !contender.settled {
-                        steps.push(Step::Settle(party));
-                    }
-                }
-                Caller::Idle | Caller::Waiting | Caller::Gone => {}
-            }
-            let delayed = || self.delays_over(contender, setup);
-            let hears = session.brings(party);
-            if contender.neglected {
-                steps.extend((self.faults.returns > 0).then_some(Step::Poll(party)));
-                let asks = delayed().next().is_some() || hears || self.is_assured(party);
-                if asks && setup.flaw != Some(Flaw::NobodyIsEvicted) {
-                    steps.push(Step::Overdue(party));
-                }
-                continue;
-            }
-            if self.faults.neglects > 0 && contender.caller == Caller::Waiting {
-                steps.push(Step::Neglect(party));
-            }
-            steps.extend(delayed().map(|seat| Step::DelayOver(party, seat)));
-            if hears {
-                steps.push(Step::Deliver(party));
-            }
+        for party in 0..self.contenders.len() {
+            self.contender_steps(party, setup, steps);
         }
         self.foreigner_steps(steps);
         for (index, session) in self.sessions.iter().enumerate() {
@@ -185,20 +151,44 @@ impl World {
         if let Some(clock) = setup.clock {
             self.clock_steps(clock, steps);
         }
-        if self.faults.uproots > 0 && self.leader.tree.nodes().next().is_some() {
-            steps.push(Step::Uproot);
+        steps.extend(self.leader.tree.nodes().next().map(|_| Step::Uproot));
+        for (path, _) in self.leader.tree.nodes() {
+            steps.extend([Step::OperatorDeletes(path), Step::Write(path)]);
         }
         for (index, directory) in self.leader.tree.directories.iter().enumerate() {
             let reapable = directory.as_ref().is_some_and(|it| it.children.is_empty() && it.next > 0);
-            steps.extend((self.faults.reaps > 0 && reapable).then_some(Step::Reap(index)));
-            let paths =
-                || self.leader.tree.children(index).iter().map(|(place, _)| Path::Child(index, *place));
-            if self.faults.deletions > 0 {
-                steps.extend(paths().map(Step::OperatorDeletes));
+            steps.extend(reapable.then_some(Step::Reap(index)));
+        }
+        steps.retain(|step| step.fault(self).is_none_or(|fault| self.faults.contains(&fault)));
+    }
+
+    fn contender_steps(&self, party: Party, setup: &Setup, steps: &mut Vec<Step>) {
+        let contender = &self.contenders[party];
+        let session = &self.sessions[contender.session];
+        match contender.caller {
+            Caller::Idle if !session.over && !self.has_idle_twin_before(party) => {
+                steps.extend(setup.looks.iter().map(|look| Step::Begin(party, *look)));
             }
-            if self.faults.writes > 0 {
-                steps.extend(paths().map(Step::Write));
+            Caller::Waiting if setup.giving_up => steps.push(Step::GiveUp(party)),
+            Caller::Holding { .. } => {
+                steps.push(Step::LetGo(party));
+                if setup.settling && !contender.settled {
+                    steps.push(Step::Settle(party));
+                }
             }
+            Caller::Idle | Caller::Waiting | Caller::Gone => {}
+        }
+        let mut offer = |step, when: bool| steps.extend(when.then_some(step));
+        let mut delayed = self.delays_over(contender, setup);
+        let hears = session.brings(party);
+        if contender.neglected {
+            let asks = hears || self.is_assured(party) || delayed.next().is_some();
+            offer(Step::Poll(party), true);
+            offer(Step::Overdue(party), asks && setup.flaw != Some(Flaw::NobodyIsEvicted));
+        } else {
+            offer(Step::Neglect(party), contender.caller == Caller::Waiting);
+            offer(Step::Deliver(party), hears);
+            steps.extend(delayed.map(|seat| Step::DelayOver(party, seat)));
         }
     }
 
@@ -233,86 +223,55 @@ impl World {
     }
 
     fn session_steps(&self, index: usize, session: &Session, setup: &Setup, steps: &mut Vec<Step>) {
-        if session.alive && session.connected && self.late_node(index).is_some() {
-            steps.push(Step::Sweep(index));
-        }
-        if session.alive && !session.strays.is_empty() {
-            steps.push(Step::ApplyStray(index));
-        }
-        if session.alive && session.over {
-            steps.push(Step::Expire(index));
-        }
+        let mut offer = |step, when: bool| steps.extend(when.then_some(step));
+        offer(Step::Sweep(index), session.alive && session.connected && self.late_node(index).is_some());
+        offer(Step::ApplyStray(index), session.alive && !session.strays.is_empty());
+        offer(Step::Expire(index), session.alive && session.over);
         if session.over {
             return;
         }
         // A follower that has not heard of the end yet goes on.
         let goes_on = session.connected && session.follows;
         if !session.alive && !goes_on {
-            steps.push(Step::Told(index));
-            return;
+            return offer(Step::Told(index), true);
         }
         // What happens to a session that nobody uses is of no interest.
         let busy = self.contenders_of(index).any(|party| {
             self.contenders[party].caller != Caller::Idle && !self.contenders[party].acquisition.is_ended()
         });
         if session.connected {
-            if !session.up.is_empty() && !self.waits(index) {
-                steps.push(Step::Apply(index));
-                let creates = |sent: &Sent| sent.awaited && matches!(sent.request, Request::Create(..));
-                if self.faults.doubts > 0 && creates(&session.up[0]) {
-                    steps.push(Step::Doubt(index));
-                }
-            }
-            if self.faults.breaks > 0 && busy {
-                steps.extend((0..=session.down.len()).map(|kept| Step::Break { session: index, kept }));
+            let creates = |sent: &Sent| sent.awaited && matches!(sent.request, Request::Create(..));
+            let next = session.up.first().filter(|_| !self.waits(index));
+            offer(Step::Apply(index), next.is_some());
+            offer(Step::Doubt(index), next.is_some_and(creates));
+            for kept in 0..=session.down.len() {
+                offer(Step::Break { session: index, kept }, busy);
             }
         } else if !session.resuming {
-            if self.faults.halves > 0 && session.alive && !session.half {
-                steps.push(Step::ResumeByHalf(index));
-            }
-            steps.push(Step::Reconnect(index));
-            if self.follower.is_some() {
-                steps.push(Step::ReconnectToFollower(index));
-            }
+            offer(Step::ResumeByHalf(index), session.alive && !session.half);
+            offer(Step::Reconnect(index), true);
+            offer(Step::ReconnectToFollower(index), self.follower.is_some());
         }
         if !session.alive {
             return;
         }
-        match &session.assurance {
-            Assurance::Given(lease) => {
-                if !lease && session.connected {
-                    steps.push(Step::Renew(index));
-                }
-                if *lease && self.faults.lapses > 0 && busy {
-                    steps.push(Step::Lapse(index));
-                }
-                let expirable = !lease || setup.flaw == Some(Flaw::LeaseIsTooLong);
-                if expirable && self.faults.expiries > 0 && busy {
-                    steps.push(Step::Expire(index));
-                }
+        match session.assurance {
+            Assurance::Given(valid) => {
+                let expirable = !valid || setup.flaw == Some(Flaw::LeaseIsTooLong);
+                offer(Step::Renew(index), !valid && session.connected);
+                offer(Step::Lapse(index), valid && busy);
+                offer(Step::Expire(index), expirable && busy);
             }
             Assurance::Kept(_) => {
-                if session.half {
-                    steps.push(Step::HearHalf(index));
-                }
                 let due = self.leader_time() >= session.expiry;
-                if (due || session.taken.is_some()) && busy {
-                    steps.push(Step::Expire(index));
-                }
-                if due && session.taken.is_none() && self.faults.races > 0 && busy {
-                    steps.push(Step::Take(index));
-                }
-                if session.connected && self.faults.beats > 0 && !self.is_beating(index) {
-                    steps.push(Step::Beat(index));
-                }
+                offer(Step::HearHalf(index), session.half);
+                offer(Step::Expire(index), busy && (due || session.taken.is_some()));
+                offer(Step::Take(index), busy && due && session.taken.is_none());
+                offer(Step::Beat(index), session.connected && !self.is_beating(index));
             }
         }
-        if self.faults.evictions > 0 && busy && (setup.clock.is_none() || self.others_wait(index)) {
-            steps.push(Step::Evict(index));
-        }
-        if self.faults.closings > 0 && busy {
-            steps.push(Step::Close(index));
-        }
+        offer(Step::Evict(index), busy && (setup.clock.is_none() || self.others_wait(index)));
+        offer(Step::Close(index), busy);
     }
 
     /// What arrives next.
@@ -350,19 +309,14 @@ impl World {
                 steps.push(Step::Ping);
             }
             overdue = silence + 1 > Clock::TICK / 2 + Clock::TICK / 4;
-            if self.faults.stalls > 0 {
-                let all = [(false, false), (false, true), (true, false), (true, true)];
-                let all = all.map(|(up, down)| Streams { up, down });
-                steps.extend(all.into_iter().filter(|it| *it != follower.stalled).map(Step::Stall));
-            }
+            let all = [(false, false), (false, true), (true, false), (true, true)];
+            let all = all.map(|(up, down)| Streams { up, down });
+            steps.extend(all.into_iter().filter(|it| *it != follower.stalled).map(Step::Stall));
         }
         // The leader marks what it took from its queue within a lag.
         let marking = |session: &Session| session.taken.is_some_and(|taken| now > taken);
         if now < clock.end && !overdue && !self.sessions.iter().any(marking) {
-            steps.push(Step::Tick);
-            if self.faults.gains > 0 {
-                steps.push(Step::Gain);
-            }
+            steps.extend([Step::Tick, Step::Gain]);
         }
     }
 
