@@ -1,7 +1,7 @@
 //! A handle of a hold, for what accompanies the guard in the background.
 
 use std::future::Future;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::lost::{Lost, LostReason};
@@ -41,7 +41,7 @@ impl Hold {
     /// From here on the node at this path goes with the holder's own one, which is the only one. Call it before the request that
     /// makes the node is sent. Once the lock is being released, none is sent any more.
     pub(crate) fn accompany(&self, path: String) {
-        let mut driver = self.turn.held.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut driver = self.turn.held.driver.lock();
         driver.iter_mut().for_each(|driver| driver.accompany(path.clone()));
     }
 

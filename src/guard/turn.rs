@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -231,7 +231,7 @@ impl Turn {
                 Answer::Given(Ok(()), sent) => {
                     let held = &self.held;
                     held.shared_lease().confirmed(sent);
-                    let mut driver = held.driver.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut driver = held.driver.lock();
                     driver.iter_mut().for_each(|driver| driver.saw(sent.connection));
                     drop(driver);
                     held.saw(sent.connection);

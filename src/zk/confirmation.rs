@@ -2,13 +2,14 @@
 //! not extend its lease. So if its contenders have waited for long, the lease must be confirmed before a grant: once,
 //! and not once for each of a thousand readers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 
 use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
 use crate::joint::{Joint, WeakJoint};
+use crate::mutex::Mutex;
 use crate::requests;
 
 /// The question of one session that is under way, if any. Only those who await it hold it. It resolves to whether
@@ -19,7 +20,7 @@ pub(super) struct Confirmation(Mutex<Option<WeakJoint<bool>>>);
 impl Confirmation {
     /// Joins the question that is under way, or asks another one.
     pub(super) fn join(&self, lease: &Arc<SharedLease>, requester: &Requester) -> Joint<bool> {
-        let mut present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = self.0.lock();
         present.as_ref().and_then(WeakJoint::upgrade).unwrap_or_else(|| {
             let lease = lease.clone();
             let asked = requester.request(|wire| requests::heartbeat(wire.client));

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -17,6 +17,7 @@ use super::events::SessionEvents;
 use super::session::ZkSession;
 use super::state::{SessionEvent, SessionState};
 use super::{establish, survey};
+use crate::mutex::Mutex;
 
 /// The ZooKeeper sessions of one [`Session`](crate::Session). They are opened one after the other, and only the last
 /// one can live. It is closed once nobody uses the succession any more.
@@ -69,7 +70,7 @@ impl Succession {
 
     /// Returns the present ZooKeeper session, or the last one while none is established.
     pub(crate) fn present(&self) -> Arc<ZkSession> {
-        self.present.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.present.lock().clone()
     }
 
     /// Waits for a ZooKeeper session that is not known to have ended, and returns it.
@@ -199,7 +200,7 @@ impl Succession {
     /// Makes this the present ZooKeeper session, unless the session is over.
     fn take_over(&self, established: Established) -> Option<Arc<ZkSession>> {
         let next = ZkSession::start(established, self.dialer.clone(), self.runtime.clone());
-        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = self.present.lock();
         // This look happens under the mutex. `close` sets the final state before it takes the mutex, so it closes
         // either the old ZooKeeper session or the new one.
         if self.news.borrow().state.is_final() {
