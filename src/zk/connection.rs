@@ -24,7 +24,8 @@ use crate::requests;
 
 /// A connection on which a session was established or resumed.
 pub(crate) struct Connection {
-    number: u64,
+    /// The connection's number in its session.
+    pub(crate) number: u64,
     /// The client of the connection; `None` once the connection is gone.
     client: Mutex<Option<Arc<Client>>>,
     slots: Arc<Registry>,
@@ -59,11 +60,6 @@ impl Connection {
     /// Makes the session's connection with this number.
     pub(crate) fn new(number: u64, client: Arc<Client>) -> Arc<Self> {
         Arc::new(Self { number, client: Mutex::new(Some(client)), slots: Arc::default() })
-    }
-
-    /// The connection's number in its session.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     /// The connection for one request; `None` once the connection is gone.

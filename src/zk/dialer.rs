@@ -70,11 +70,6 @@ pub(crate) struct Established {
 }
 
 impl Dialer {
-    /// Every server, in random order.
-    pub(crate) fn shuffled(&self) -> Vec<&Server> {
-        self.servers.shuffled()
-    }
-
     /// The numbers that leases are computed with. Until the tick is known, this is ZooKeeper's default tick.
     pub(crate) fn reckoning(&self) -> Reckoning {
         Reckoning { tick: self.tick().unwrap_or(DEFAULT_TICK), drift_ppm: self.drift_ppm }
@@ -100,7 +95,7 @@ impl Dialer {
     /// refusal is the error, because it says more.
     pub(crate) async fn dial(&self) -> Result<Established, Refused> {
         let (mut refusal, mut unanimous) = (None, true);
-        for server in self.shuffled() {
+        for server in self.servers.shuffled() {
             match self.establish(server).await {
                 Ok(established) => return Ok(established),
                 Err(error @ ConnectError::AuthFailed) => return Err(Refused { error, unanimous: true }),

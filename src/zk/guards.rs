@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::background::Background;
+use super::confirmation::confirm;
 use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
 use crate::mutex::Mutex;
@@ -141,15 +142,10 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
         let Some(next) = guards.upgrade().map(|guards| guards.next(looked)) else { return };
         let Some((key, _)) = next.last() else { continue };
         let nodes = next.iter().map(|(_, node)| (node.path.clone(), node.czxid)).collect();
-        let write = requester.request(|wire| requests::heartbeat(wire.client));
+        let confirm = confirm(lease.clone(), requester.clone());
         let look = requester.request(|wire| requests::are_there(wire.client, nodes));
-        let confirm = async {
-            if let Answer::Given(true, sent) = write.await {
-                lease.confirmed(sent);
-            }
-        };
         // Both are sent in this order, in one poll. The write does not wait for the answer to the look.
-        if let ((), Answer::Given(Some(there), _)) = join(confirm, look).await {
+        if let (_, Answer::Given(Some(there), _)) = join(confirm, look).await {
             looked = *key;
             let gone = next.iter().zip(there).filter(|(_, is_there)| !is_there);
             gone.filter_map(|((_, node), _)| node.holder.upgrade()).for_each(|holder| holder.node_is_gone());

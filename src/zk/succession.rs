@@ -74,31 +74,12 @@ impl Succession {
     }
 
     /// Waits for a ZooKeeper session that is not known to have ended, and returns it.
-    pub(crate) async fn living(&self) -> Result<Arc<ZkSession>, Over> {
-        let mut news = self.news.subscribe();
-        loop {
-            // The state is marked as seen first, so every change after this look wakes this task.
-            let state = news.borrow_and_update().state;
-            if state.is_final() {
-                return Err(self.over(state));
-            }
-            let present = self.present();
-            if present.lease().end().is_none() {
-                return Ok(present);
-            }
-            if news.changed().await.is_err() {
-                return Err(Over::Closed);
-            }
-        }
-    }
-
-    /// Returns why no other ZooKeeper session will follow, given this final state.
-    fn over(&self, state: SessionState) -> Over {
-        match (state, self.failure.get()) {
+    pub(crate) async fn living(self: &Arc<Self>) -> Result<Arc<ZkSession>, Over> {
+        Bystander::new(self).session().await.ok_or_else(|| match (self.event().state, self.failure()) {
             (SessionState::AuthFailed, _) => Over::AuthFailed,
             (SessionState::Failed, Some(failure)) => Over::Failed(failure.clone()),
             _ => Over::Closed,
-        }
+        })
     }
 
     /// Returns why the servers refuse another session for good, if they do.
@@ -129,7 +110,7 @@ impl Succession {
     /// Returns a stream of the last event and each later one. It skips an event that a later one has overtaken, and
     /// ends with the final one.
     pub(crate) fn events(&self) -> SessionEvents {
-        SessionEvents::new(self.news.subscribe())
+        SessionEvents::new(self.news())
     }
 
     /// Returns a receiver of the last event. It does not keep the succession open.
@@ -227,6 +208,35 @@ impl Succession {
     }
 }
 
+/// Looks on at a succession: it keeps the succession open only while it uses a ZooKeeper session.
+pub(crate) struct Bystander {
+    succession: Weak<Succession>,
+    news: watch::Receiver<SessionEvent>,
+}
+
+impl Bystander {
+    pub(crate) fn new(succession: &Arc<Succession>) -> Self {
+        Self { succession: Arc::downgrade(succession), news: succession.news() }
+    }
+
+    /// Waits for a ZooKeeper session that is not known to have ended. Returns `None` after a final state, or once nobody
+    /// uses the succession any more.
+    pub(crate) async fn session(&mut self) -> Option<Arc<ZkSession>> {
+        loop {
+            // The state is marked as seen first, so every change after this look wakes this task.
+            if self.news.borrow_and_update().state.is_final() {
+                return None;
+            }
+            let present = self.succession.upgrade()?.present();
+            if present.lease().end().is_none() {
+                return Some(present);
+            }
+            drop(present);
+            self.news.changed().await.ok()?;
+        }
+    }
+}
+
 /// The background task that reports the state of the present ZooKeeper session, and opens the next one.
 struct Successor {
     succession: Weak<Succession>,
@@ -289,7 +299,7 @@ impl Successor {
 
     /// Opens the next ZooKeeper session. Returns `None` if the session is over, or if nobody uses it any more.
     async fn open(&self) -> Option<Arc<ZkSession>> {
-        let mut news = self.succession.upgrade()?.news.subscribe();
+        let mut news = self.succession.upgrade()?.news();
         let established = tokio::select! {
             // The session is over, or nobody uses it any more.
             _ = news.wait_for(|event| event.state.is_final()) => return None,
@@ -319,17 +329,11 @@ impl Successor {
             succession.finish(state);
         }
     }
-
-    fn finish(&self, state: SessionState) {
-        if let Some(succession) = self.succession.upgrade() {
-            succession.finish(state);
-        }
-    }
 }
 
 impl Drop for Successor {
     /// Without this task no other ZooKeeper session follows: its runtime is shutting down, or the session is over.
     fn drop(&mut self) {
-        self.finish(SessionState::Closed);
+        self.succession.upgrade().iter().for_each(|succession| succession.finish(SessionState::Closed));
     }
 }
