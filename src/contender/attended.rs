@@ -34,7 +34,6 @@ use std::task::{Context, Poll, Wake};
 use futures::task::AtomicWaker;
 use tracing::warn;
 
-use super::driver::{Driver, Outcome};
 use crate::mutex::Mutex;
 use crate::zk::{LOOKS, Looked, ZkSession, was_late};
 
@@ -65,27 +64,6 @@ pub(crate) trait Work: Send + 'static {
 
     /// The paths of its locks, for messages.
     fn paths(&self) -> String;
-}
-
-impl Work for Driver {
-    type Output = Outcome;
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        Self::poll(self, cx)
-    }
-
-    /// It goes on in the background until its node is gone.
-    fn abandon(self) {
-        Self::abandon(self);
-    }
-
-    fn doubt(&mut self) {
-        Self::doubt(self);
-    }
-
-    fn paths(&self) -> String {
-        Self::paths(self)
-    }
 }
 
 /// Work with a caller. It resolves to `None` if the caller did not poll it when it should have, so that it is abandoned;

@@ -17,7 +17,7 @@ use zklock_recipe::{End, Lapse, Moment, Own, Term};
 
 use super::lost::{Lost, LostReason};
 use crate::clock;
-use crate::contender::{Driver, Outcome};
+use crate::contender::{Driver, Outcome, Work};
 use crate::mutex::Mutex;
 use crate::requests::OwnNode;
 use crate::zk::{Holder, Holding, SharedLease, ZkSession};

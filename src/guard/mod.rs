@@ -29,7 +29,7 @@ use mode::{Exclusive, Indexed, OneLock, Several, Shared, Weighted};
 use transaction::Transaction;
 use turn::{Ended, Relay, Turn};
 
-use crate::contender::{Attended, Driver, Outcome};
+use crate::contender::{Attended, Driver, Outcome, Work};
 use crate::fence::{FencingToken, Sequencer};
 use crate::zk::{Answer, Wire};
 

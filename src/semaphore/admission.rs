@@ -20,7 +20,7 @@ use zklock_recipe::{
 
 use super::error::SemaphoreError;
 use super::statement::Statement;
-use crate::contender::{self, Course, Driver, Next, Performed, Procedure};
+use crate::contender::{self, Course, Driver, Next, Performed, Procedure, Work};
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::Passage;
