@@ -30,7 +30,7 @@ use crate::settings::Settings;
 /// asked to resume the session, too, the leader may take the session for having gone back there (`zk::late_creates`).
 pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.place);
-    match join(check(&client, "/"), is_there(&client, &path, own)).await {
+    match join(check(&client, "/", None), is_there(&client, &path, own)).await {
         // If the root does not exist, as a chroot may not, a quorum has still answered.
         (Ok(()) | Err(Event::OwnTouched), Ok(there)) => Event::Recovered(there.then_some(own)),
         (Ok(()) | Err(Event::OwnTouched), Err(failure)) => failure,
@@ -199,7 +199,7 @@ impl Searches {
     async fn run(self: Arc<Self>, client: Arc<Client>) -> Searched {
         // zookeeper-client sends some requests when they are made. This one must go out behind the write.
         let listing = async { client.list_ephemerals("/").await };
-        let (checked, listed) = join(check(&client, "/"), listing).await;
+        let (checked, listed) = join(check(&client, "/", None), listing).await;
         let mut paths = match checked {
             Ok(()) | Err(Event::OwnTouched) => listed.map_err(failure)?,
             Err(unknown) => return Err(unknown),
