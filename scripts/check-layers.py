@@ -65,6 +65,7 @@ LAYERS = {
         "fence node",
         "path",
         "acl clock joint",
+        "mutex",
     ]
 }
 

@@ -8,21 +8,21 @@ use zookeeper_client as zk;
 ///
 /// Source: [ZooKeeper Programmer's Guide, ACL Permissions](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#sc_ACLPermissions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Permissions(pub(crate) u8);
+pub struct Permissions(zk::Permission);
 
 impl Permissions {
     /// Read a node's data and list its children.
-    pub const READ: Self = Self(1);
+    pub const READ: Self = Self(zk::Permission::READ);
     /// Write a node's data.
-    pub const WRITE: Self = Self(2);
+    pub const WRITE: Self = Self(zk::Permission::WRITE);
     /// Create children.
-    pub const CREATE: Self = Self(4);
+    pub const CREATE: Self = Self(zk::Permission::CREATE);
     /// Delete children.
-    pub const DELETE: Self = Self(8);
+    pub const DELETE: Self = Self(zk::Permission::DELETE);
     /// Change the ACL.
-    pub const ADMIN: Self = Self(16);
+    pub const ADMIN: Self = Self(zk::Permission::ADMIN);
     /// All permissions.
-    pub const ALL: Self = Self(31);
+    pub const ALL: Self = Self(zk::Permission::ALL);
 }
 
 impl BitOr for Permissions {
@@ -46,57 +46,35 @@ impl BitOr for Permissions {
 /// assert_ne!(acl, Acl::open());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acl {
-    pub(crate) entries: Vec<Entry>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) scheme: String,
-    pub(crate) id: String,
-    pub(crate) permissions: Permissions,
-}
+pub struct Acl(Vec<zk::Acl>);
 
 impl Acl {
     /// Makes an ACL by which everybody may do everything: `world:anyone`. This is the default.
     pub fn open() -> Self {
-        Self { entries: Vec::new() }.and("world", "anyone", Permissions::ALL)
+        Self(Vec::new()).and("world", "anyone", Permissions::ALL)
     }
 
     /// Makes an ACL by which only the identities that the session has authenticated may do anything, and they may do
     /// everything: `auth`.
     pub fn creator_only() -> Self {
-        Self { entries: Vec::new() }.and("auth", "", Permissions::ALL)
+        Self(Vec::new()).and("auth", "", Permissions::ALL)
     }
 
     /// Adds an entry: `permissions` for the identity `id` of the authentication `scheme`.
     pub fn and(mut self, scheme: impl Into<String>, id: impl Into<String>, permissions: Permissions) -> Self {
-        self.entries.push(Entry { scheme: scheme.into(), id: id.into(), permissions });
+        self.0.push(zk::Acl::new(permissions.0, zk::AuthId::new(&scheme.into(), &id.into())));
         self
     }
 
     /// How many bytes the ACL takes in a request.
     pub(crate) fn encoded_length(&self) -> usize {
         // A number for the entries; and for each, its permissions and two lengths.
-        4 + self.entries.iter().map(|entry| 12 + entry.scheme.len() + entry.id.len()).sum::<usize>()
+        4 + self.0.iter().map(|entry| 12 + entry.scheme().len() + entry.id().len()).sum::<usize>()
     }
 
-    /// Converts the ACL for zookeeper-client.
-    pub(crate) fn to_client(&self) -> Vec<zk::Acl> {
-        let all = [
-            zk::Permission::READ,
-            zk::Permission::WRITE,
-            zk::Permission::CREATE,
-            zk::Permission::DELETE,
-            zk::Permission::ADMIN,
-        ];
-        let entry = |entry: &Entry| {
-            let permission = all.iter().enumerate().fold(zk::Permission::NONE, |sum, (bit, permission)| {
-                if entry.permissions.0 & (1 << bit) == 0 { sum } else { sum | *permission }
-            });
-            zk::Acl::new(permission, zk::AuthId::new(&entry.scheme, &entry.id))
-        };
-        self.entries.iter().map(entry).collect()
+    /// The options of a node in this mode with this ACL.
+    pub(crate) fn on(&self, mode: zk::CreateMode) -> zk::CreateOptions<'_> {
+        mode.with_acls(zk::Acls::new(&self.0))
     }
 }
 
@@ -111,11 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permissions_keep_their_bits() {
-        let acl = Acl::creator_only().and("ip", "::1", Permissions::READ | Permissions::DELETE);
-        let acls = acl.to_client();
-        assert_eq!(acls[0].permission(), zk::Permission::ALL);
-        assert_eq!(acls[1].permission(), zk::Permission::READ | zk::Permission::DELETE);
-        assert_eq!((acls[1].scheme(), acls[1].id()), ("ip", "::1"));
+    fn an_entry_has_all_that_it_was_given() {
+        let acl = Acl::open().and("ip", "::1", Permissions::READ | Permissions::DELETE);
+        let permissions = zk::Permission::READ | zk::Permission::DELETE;
+        assert_eq!(acl.0[1], zk::Acl::new(permissions, zk::AuthId::new("ip", "::1")));
     }
 }

@@ -6,12 +6,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use slab::Slab;
+
+use crate::mutex::Mutex;
 
 /// A handle of the future. Each task has its own. Once the last one is dropped, so is the future.
 pub(crate) struct Joint<T> {
@@ -58,7 +60,7 @@ impl<T> WeakJoint<T> {
     /// Another handle, if the future is still awaited and has no result yet.
     pub(crate) fn upgrade(&self) -> Option<Joint<T>> {
         let shared = self.0.upgrade()?;
-        let runs = matches!(*lock(&shared.state), State::Running(_));
+        let runs = matches!(*shared.state.lock(), State::Running(_));
         runs.then_some(Joint { shared, key: None })
     }
 }
@@ -68,7 +70,7 @@ impl<T: Clone> Future for Joint<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let Self { shared, key } = &mut *self;
-        let mut state = lock(&shared.state);
+        let mut state = shared.state.lock();
         match &mut *state {
             State::Done(result) => Poll::Ready(result.clone()),
             State::Running(future) => {
@@ -88,7 +90,7 @@ impl<T: Clone> Future for Joint<T> {
 impl<T> Drop for Joint<T> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let waker = lock(&self.shared.wakers.0).try_remove(key);
+            let waker = self.shared.wakers.0.lock().try_remove(key);
             drop(waker);
         }
     }
@@ -97,7 +99,7 @@ impl<T> Drop for Joint<T> {
 impl Wakers {
     fn register(&self, key: Option<usize>, waker: &Waker) -> usize {
         let waker = Some(waker.clone());
-        let mut wakers = lock(&self.0);
+        let mut wakers = self.0.lock();
         let Some(key) = key else { return wakers.insert(waker) };
         let old = std::mem::replace(&mut wakers[key], waker);
         drop(wakers);
@@ -114,14 +116,9 @@ impl Wake for Wakers {
 
     fn wake_by_ref(self: &Arc<Self>) {
         // Woken outside the mutex: wakers are foreign code.
-        let wakers = lock(&self.0).iter_mut().filter_map(|(_, waker)| waker.take()).collect::<Vec<_>>();
+        let wakers = self.0.lock().iter_mut().filter_map(|(_, waker)| waker.take()).collect::<Vec<_>>();
         wakers.into_iter().for_each(Waker::wake);
     }
-}
-
-/// Locks a mutex, poisoned or not. Under these mutexes only the future's own code may panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -192,6 +192,7 @@ mod guard;
 mod joint;
 mod lock;
 mod locks;
+mod mutex;
 mod node;
 mod observe;
 mod once;

@@ -27,14 +27,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake};
 
 use futures::task::AtomicWaker;
 use tracing::warn;
 
-use super::driver::{Driver, Outcome};
+use crate::mutex::Mutex;
 use crate::zk::{LOOKS, Looked, ZkSession, was_late};
 
 /// The number of looks after which work that asks to be polled is overdue: half a session timeout. The session
@@ -64,27 +64,6 @@ pub(crate) trait Work: Send + 'static {
 
     /// The paths of its locks, for messages.
     fn paths(&self) -> String;
-}
-
-impl Work for Driver {
-    type Output = Outcome;
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        Self::poll(self, cx)
-    }
-
-    /// It goes on in the background until its node is gone.
-    fn abandon(self) {
-        Self::abandon(self);
-    }
-
-    fn doubt(&mut self) {
-        Self::doubt(self);
-    }
-
-    fn paths(&self) -> String {
-        Self::paths(self)
-    }
 }
 
 /// Work with a caller. It resolves to `None` if the caller did not poll it when it should have, so that it is abandoned;
@@ -128,7 +107,7 @@ impl<W: Work> Future for Attended<W> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Shared { alarm, quiet, .. } = self.shared.as_ref();
         alarm.register(cx);
-        let mut slot = self.shared.work();
+        let mut slot = self.shared.work.lock();
         let Some(work) = slot.as_mut() else { return Poll::Ready(None) };
         if alarm.calm() {
             was_late();
@@ -147,13 +126,9 @@ impl<W: Work> Drop for Attended<W> {
 }
 
 impl<W: Work> Shared<W> {
-    fn work(&self) -> MutexGuard<'_, Option<W>> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Work may end guards and wake tasks, so it is abandoned outside the mutex.
     fn abandon(&self) {
-        let work = self.work().take();
+        let work = self.work.lock().take();
         work.into_iter().for_each(W::abandon);
     }
 }
@@ -161,7 +136,7 @@ impl<W: Work> Shared<W> {
 impl<W: Work> Looked for Shared<W> {
     fn look(&self, late: bool) -> bool {
         let asked = self.alarm.look(late);
-        let mut slot = self.work();
+        let mut slot = self.work.lock();
         // A poll takes this mutex, too. So a poll has either gone on by now, or will find no work.
         if self.alarm.is_overdue() {
             let abandoned = slot.take();

@@ -16,6 +16,7 @@ use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, 
 use zklock_recipe::{Arrival, End, Own, Patience, Takeover, Term, Tries};
 use zookeeper_client::Client;
 
+use super::attended::Work;
 use super::companion::take_back;
 use super::member::{Member, News, Pending};
 use crate::node::NodeData;
@@ -89,11 +90,6 @@ impl Driver {
         self.members.iter().map(|member| &member.entry.lock)
     }
 
-    /// The paths of these locks, for messages.
-    pub(crate) fn paths(&self) -> String {
-        paths(self.locks())
-    }
-
     /// How long before the end of the lease the holder is told. It is no longer than this session allows, because a
     /// session may have been granted a shorter timeout than the one before.
     pub(crate) fn stop_margin(&self) -> Duration {
@@ -124,26 +120,6 @@ impl Driver {
     /// Whether the nodes of our nodes' names are certainly our nodes.
     pub(crate) fn certainty(&self) -> Certainty {
         self.machine.certainty(self.session.lease().connection())
-    }
-
-    /// Makes the next poll look again at the nodes that the contenders watch, as if the watches were lost.
-    pub(crate) fn doubt(&mut self) {
-        self.members.iter_mut().for_each(Member::doubt);
-    }
-
-    /// Goes on as far as possible. It resolves once when the locks are granted, once if the guard is lost, and once when
-    /// the contenders have ended.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        loop {
-            let News { input, watch, proof } = std::task::ready!(self.poll_news(cx));
-            if let Some((index, watch)) = watch {
-                self.members[index].watch = Some(watch);
-            }
-            proof.into_iter().for_each(|sent| self.session.lease().confirmed(sent));
-            if let Some(outcome) = self.handle(input) {
-                return Poll::Ready(outcome);
-            }
-        }
     }
 
     fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<News> {
@@ -185,11 +161,6 @@ impl Driver {
                 Outcome::Granted(..) | Outcome::Lost => drop(self.handle(Input::GiveUp)),
             }
         }
-    }
-
-    /// Leaves the queues, or releases the locks, in the background.
-    pub(crate) fn abandon(self) {
-        self.finish_by(Input::GiveUp);
     }
 
     /// Leaves locks whose guard was lost, in the background. The successors observe their takeover delays.
@@ -405,5 +376,39 @@ impl Driver {
     /// The members' nodes, with their locks.
     fn nodes(&self, nodes: Vec<Own>) -> Vec<OwnNode> {
         self.locks().cloned().zip(nodes).collect()
+    }
+}
+
+impl Work for Driver {
+    type Output = Outcome;
+
+    /// Goes on as far as possible. It resolves once when the locks are granted, once if the guard is lost, and once when
+    /// the contenders have ended.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        loop {
+            let News { input, watch, proof } = std::task::ready!(self.poll_news(cx));
+            if let Some((index, watch)) = watch {
+                self.members[index].watch = Some(watch);
+            }
+            proof.into_iter().for_each(|sent| self.session.lease().confirmed(sent));
+            if let Some(outcome) = self.handle(input) {
+                return Poll::Ready(outcome);
+            }
+        }
+    }
+
+    /// Leaves the queues, or releases the locks, in the background.
+    fn abandon(self) {
+        self.finish_by(Input::GiveUp);
+    }
+
+    /// Makes the next poll look again at the nodes that the contenders watch, as if the watches were lost.
+    fn doubt(&mut self) {
+        self.members.iter_mut().for_each(Member::doubt);
+    }
+
+    /// The paths of these locks, for messages.
+    fn paths(&self) -> String {
+        paths(self.locks())
     }
 }

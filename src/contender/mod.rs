@@ -7,7 +7,7 @@ mod member;
 mod procedure;
 mod stages;
 
-pub(crate) use attended::Attended;
+pub(crate) use attended::{Attended, Work};
 pub(crate) use driver::{Driver, Outcome};
 pub(crate) use procedure::{Course, Next, Performed, Procedure};
 pub(crate) use stages::{attend, finish_write};

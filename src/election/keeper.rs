@@ -18,9 +18,10 @@ use zklock_recipe::{Footing, Tries};
 
 use super::error::{AnnounceError, ProclaimError};
 use crate::contender::{Course, Next, Performed, Procedure};
-use crate::guard::hold::Hold;
-use crate::guard::operation::{NodeOptions, Operation};
+use crate::guard::operation::{Node, NodeOptions};
+use crate::guard::transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
+use crate::guard::turn::Turn;
 use crate::node::LeaderData;
 use crate::observe::sight::{self, Standing, sight, stale};
 use crate::requests::{self, Announced};
@@ -39,7 +40,7 @@ const SETTLING: Duration = Duration::from_millis(20);
 /// Announces what the leader proclaims. The leadership and the background task share it.
 pub(super) struct Announcer {
     path: String,
-    hold: Hold,
+    hold: Arc<Turn>,
     wanted: watch::Sender<Proclamation<LeaderData>>,
     /// What became of the proclamations until this number.
     outcome: watch::Receiver<(u64, Outcome)>,
@@ -60,7 +61,7 @@ pub(super) fn check(path: &str, value: &str) -> Result<(), AnnounceError> {
 
 impl Announcer {
     /// Begins to announce this value.
-    pub(super) fn start(settings: &Arc<Settings>, path: String, hold: Hold, value: &str) -> Self {
+    pub(super) fn start(settings: &Arc<Settings>, path: String, hold: Arc<Turn>, value: &str) -> Self {
         // This comes before the first request, so that the end of the hold takes the announcement along.
         hold.accompany(path.clone());
         let session = hold.session().clone();
@@ -105,7 +106,7 @@ impl Announcer {
     pub(super) async fn announced(&self) -> Result<(), ProclaimError> {
         let number = self.wanted.borrow().number;
         let mut outcome = self.outcome.clone();
-        let lost = pin!(self.hold.lost());
+        let lost = pin!(self.hold.clone().lost(Duration::ZERO));
         let told = pin!(async {
             let told = outcome.wait_for(|(told, _)| *told >= number).await.ok().map(|told| told.1.clone());
             match told {
@@ -116,7 +117,7 @@ impl Announcer {
         });
         match select(told, lost).await {
             Either::Left((outcome, _)) => Ok(outcome?),
-            Either::Right((reason, _)) => Err(self.hold.lost_for(reason).into()),
+            Either::Right((reason, _)) => Err(self.hold.as_lost(reason).into()),
         }
     }
 }
@@ -126,7 +127,7 @@ struct Keeper {
     machine: Candidacy<LeaderData>,
     path: String,
     settings: Arc<Settings>,
-    hold: Hold,
+    hold: Arc<Turn>,
     wanted: watch::Receiver<Proclamation<LeaderData>>,
     /// The watch on the announcement, if one stands.
     watch: Option<Standing>,
@@ -208,20 +209,19 @@ impl Keeper {
             Command::Pause => self.pause().boxed(),
         };
         // The end of the hold ends each request.
-        let lost = self.hold.lost().map(|_| Event::Over.into()).boxed();
+        let lost = self.hold.clone().lost(Duration::ZERO).map(|_| Event::Over.into()).boxed();
         performed.next = Next::Request(select(lost, request).map(|heard| heard.factor_first().0).boxed());
     }
 
     fn announce(&self, value: &LeaderData, replace: bool) -> impl Future<Output = Heard> + Send + use<> {
         let (hold, path) = (self.hold.clone(), self.path.clone());
         let options = NodeOptions::new().acl(self.settings.acl.clone()).ephemeral();
-        let name = |()| (path.clone(), value.encode());
-        let operations = candidacy::announcement(replace).into_iter();
-        let operations = operations.map(|it| Operation::of(it.map(name), &options)).collect();
+        let node = |()| Node { options: options.clone(), ..Node::new(path.clone(), value.encode()) };
+        let operations = candidacy::announcement(replace).into_iter().map(|it| it.map(node)).collect();
         let pause = self.session().pause_after(self.tries);
         async move {
             pause.await;
-            match hold.write(operations).await {
+            match transaction::send(&hold, operations).await {
                 Ok(_) => Event::Announced,
                 Err(TransactionError::Lost(_)) => Event::Over,
                 Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {

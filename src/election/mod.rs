@@ -221,7 +221,7 @@ impl Election {
     async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, CampaignError> {
         keeper::check(&self.announcement(), &value)?;
         let announce = |guard: Guard, _| {
-            let hold = guard.hold();
+            let hold = guard.turn().clone();
             let announcer = Announcer::start(self.lock.settings(), self.announcement(), hold, &value);
             async move {
                 match announcer.announced().await {

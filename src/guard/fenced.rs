@@ -1,99 +1,63 @@
-//! The requests that depend on a holder's node: the question whether it exists, and writes that take effect only while
-//! it does.
+//! Sends a transaction that takes effect only while its holder's nodes exist.
 
 use std::sync::Arc;
 
+use zklock_recipe::Event;
 use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::UNTOUCHED;
-use zklock_recipe::{Event, Own};
-use zookeeper_client as zk;
-use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
+use zookeeper_client::{Client, Error, MultiWriteResult};
 
-use super::operation::{Applied, NodeOptions, Operation, Task};
-use super::transaction_error::ConditionProblem;
-use crate::requests::{confirm_version, failure, plain};
+use super::operation::{Applied, Node, Operation};
+use super::transaction_error::{ConditionProblem, TransactionError};
+use crate::requests::{self, failure};
 
-/// Asks a quorum whether the holder's nodes exist and nobody has written to them.
-pub(super) async fn confirm(client: &Client, nodes: &[(String, Own)]) -> Result<(), Event> {
-    confirm_version(client, nodes, Some(UNTOUCHED)).await.map_err(|(_, event)| event)
+/// A node of the transaction.
+enum Part {
+    /// The holder's, at this path.
+    Holder(String),
+    /// That of the caller's operation with this index.
+    Caller(usize, Node),
 }
 
-/// The outcome of a transaction.
-#[derive(Debug)]
-pub(super) enum Verdict {
-    /// The transaction was committed.
-    Committed(Vec<Applied>),
-    /// A node of the holder is gone, or somebody else wrote to it. Nothing was written.
-    NotHeld,
-    /// The caller's operation with this index failed. Nothing was written.
-    Failed(usize, ConditionProblem),
-    /// The server refused the transaction. Nothing was written.
-    Refused(String),
-    /// The server has too much to do. Nothing was written.
-    Throttled,
-    /// No server gave a definite answer.
-    Unknown,
-}
-
-/// Sends a transaction that begins with a check of each node of the holder. ZooKeeper commits it whole or not at all.
-pub(super) async fn commit(client: Arc<Client>, nodes: Vec<String>, operations: Vec<Operation>) -> Verdict {
-    let held = confirmation(nodes.iter().map(String::as_str), Some(UNTOUCHED));
-    let built = plain(&client, held).map_err(|(_, error)| error).and_then(|mut transaction| {
-        operations.iter().try_for_each(|operation| add(&mut transaction, operation))?;
-        Ok(transaction)
+/// Sends a transaction that begins with a check of each node of this lock's holder. ZooKeeper commits it whole or not at all.
+/// `Err(None)` means that a node of the holder is gone, or that somebody else wrote to it.
+pub(super) async fn commit(
+    client: Arc<Client>,
+    lock: String,
+    nodes: Vec<String>,
+    operations: Vec<Operation>,
+) -> Result<Vec<Applied>, Option<TransactionError>> {
+    let held = confirmation(nodes.into_iter().map(Part::Holder), Some(UNTOUCHED));
+    let asked = operations.into_iter().enumerate();
+    let asked = asked.map(|(index, operation)| operation.map(|node| Part::Caller(index, node)));
+    let transaction = held.chain(asked).collect::<Vec<_>>();
+    let committed = requests::commit(&client, &transaction, |part| match part {
+        Part::Holder(path) => path.as_str().into(),
+        Part::Caller(_, node) => node.operand(),
     });
-    let mut transaction = match built {
-        Ok(transaction) => transaction,
-        Err(error) => return Verdict::Refused(error.to_string()),
-    };
-    match transaction.commit().await {
+    let (part, error) = match committed.await {
         Ok(results) => {
-            let applied = results.into_iter().skip(nodes.len()).map(applied).collect::<Option<Vec<_>>>();
+            let asked =
+                transaction.iter().zip(results).filter(|(it, _)| matches!(it.node(), Part::Caller(..)));
             // If the reply does not fit the request, the transaction was committed, but its results are unknown.
-            applied
-                .filter(|applied| applied.len() == operations.len())
-                .map_or(Verdict::Unknown, Verdict::Committed)
+            let applied = asked.map(|(_, result)| applied(result)).collect::<Option<_>>();
+            return applied.ok_or(Some(TransactionError::Unknown { path: lock }));
         }
-        Err(MultiWriteError::OperationFailed { index, source: Error::NoNode | Error::BadVersion })
-            if index < nodes.len() =>
-        {
-            Verdict::NotHeld
+        Err(failed) => failed,
+    };
+    Err(Some(match (part, error) {
+        (Some(Part::Holder(_)), Error::NoNode | Error::BadVersion) => return Err(None),
+        (None, Error::Throttled) => TransactionError::Throttled { path: lock },
+        (_, error) if !is_definite(&error) => TransactionError::Unknown { path: lock },
+        (Some(Part::Caller(operation, node)), error) => {
+            let (operation, path) = (*operation, node.path.clone());
+            TransactionError::Condition { operation, path, problem: problem(error) }
         }
-        Err(MultiWriteError::OperationFailed { index, source }) if is_definite(&source) => {
-            match index.checked_sub(nodes.len()) {
-                Some(operation) => Verdict::Failed(operation, problem(source)),
-                None => Verdict::Refused(format!("the holder's own node: {source}")),
-            }
+        (Some(Part::Holder(_)), error) => {
+            TransactionError::Refused { path: lock, cause: format!("the holder's own node: {error}") }
         }
-        Err(MultiWriteError::RequestFailed { source: Error::Throttled }) => Verdict::Throttled,
-        Err(MultiWriteError::RequestFailed { source }) if is_definite(&source) => {
-            Verdict::Refused(source.to_string())
-        }
-        Err(_) => Verdict::Unknown,
-    }
-}
-
-fn add(transaction: &mut zk::MultiWriter<'_>, operation: &Operation) -> Result<(), Error> {
-    let path = operation.path.as_str();
-    match &operation.task {
-        Task::Create { data, options } => {
-            let acls = options.acl.to_client();
-            transaction.add_create(path, data, &mode(options).with_acls(zk::Acls::new(&acls)))
-        }
-        Task::Set { data, version } => transaction.add_set_data(path, data, *version),
-        Task::Delete { version } => transaction.add_delete(path, *version),
-        // On the wire, -1 stands for any version.
-        Task::Check { version } => transaction.add_check_version(path, version.unwrap_or(-1)),
-    }
-}
-
-fn mode(options: &NodeOptions) -> CreateMode {
-    match (options.ephemeral, options.sequential) {
-        (false, false) => CreateMode::Persistent,
-        (false, true) => CreateMode::PersistentSequential,
-        (true, false) => CreateMode::Ephemeral,
-        (true, true) => CreateMode::EphemeralSequential,
-    }
+        (None, error) => TransactionError::Refused { path: lock, cause: error.to_string() },
+    }))
 }
 
 fn applied(result: MultiWriteResult) -> Option<Applied> {

@@ -3,7 +3,7 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use zklock_recipe::{End, Lapse, Moment, Own, Term};
 
 use super::lost::{Lost, LostReason};
 use crate::clock;
-use crate::contender::{Driver, Outcome};
+use crate::contender::{Driver, Outcome, Work};
+use crate::mutex::Mutex;
 use crate::requests::OwnNode;
 use crate::zk::{Holder, Holding, SharedLease, ZkSession};
 
@@ -128,7 +129,7 @@ impl Held {
     /// A server found our node gone or written to. A node of its name may be another contender's by now, so the driver
     /// no longer relies on having seen the node: it looks at the node before it deletes by name. It takes the node's companion back.
     pub(super) fn touched(&self) -> Lost {
-        let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut driver = self.driver.lock();
         // No transaction of this turn follows, so none makes a companion behind the look for it.
         let lost = self.lost_for(LostReason::NodeDeleted);
         if let Some(driver) = driver.as_mut() {
@@ -201,7 +202,7 @@ impl Held {
 
     /// Whether the node of the holder's name is certainly the holder's node.
     pub(super) fn certainty(&self) -> Certainty {
-        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let driver = self.driver.lock();
         driver.as_ref().map_or(Certainty::Unsure, Driver::certainty)
     }
 
@@ -212,7 +213,7 @@ impl Held {
     /// Takes the driver from the background task, or from the guard, to release the lock. A caller whose turn is over, or
     /// who finds no driver, gets `None`.
     pub(super) fn take(&self, turn: u32) -> Option<Driver> {
-        let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.driver.lock();
         let driver = slot.take_if(|_| self.fate.borrow().turn == turn)?;
         let released = Loss { reason: LostReason::Released, from: clock::now() };
         // The waiters for a loss are woken after the mutex: their wakers are foreign code.
@@ -229,7 +230,7 @@ impl Held {
     /// Ends this turn, and begins the next one. Returns false if the turn is over already, if the hold is over, or if
     /// something of this turn outlives it.
     pub(super) fn pass(&self, turn: u32) -> bool {
-        let slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = self.driver.lock();
         let passes = slot.is_some()
             && self.fate.borrow().turn == turn
             && self.ties.load(Ordering::Relaxed) == 0
@@ -259,7 +260,7 @@ impl Held {
     }
 
     fn tie_if<T>(&self, may: impl FnOnce() -> bool, turn: u32, does: impl FnOnce() -> T) -> Option<T> {
-        let slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = self.driver.lock();
         (slot.is_some() && self.fate.borrow().turn == turn && may()).then(|| {
             self.ties.fetch_add(1, Ordering::Relaxed);
             does()
@@ -268,7 +269,7 @@ impl Held {
 
     /// Takes one [`tie`](Self::tie) back.
     pub(super) fn untie(&self) {
-        let _slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let _slot = self.driver.lock();
         self.ties.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -284,7 +285,7 @@ impl Held {
     fn watch(self: Arc<Self>) -> BoxFuture<'static, ()> {
         std::future::poll_fn(move |cx| {
             self.keeper.register(cx.waker());
-            let mut slot = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slot = self.driver.lock();
             let Some(driver) = slot.as_mut() else { return Poll::Ready(()) };
             let polled = driver.poll(cx);
             driver.seen().into_iter().for_each(|connection| self.saw(connection));
@@ -305,12 +306,12 @@ impl Held {
 
 impl Holder for Held {
     fn is_due(&self) -> bool {
-        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let driver = self.driver.lock();
         driver.as_ref().is_none_or(Driver::is_settled)
     }
 
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
-        self.driver.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.handle(Input::Settled);
+        self.driver.lock().as_mut()?.handle(Input::Settled);
         Some(self.watch())
     }
 

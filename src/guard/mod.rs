@@ -2,7 +2,6 @@
 
 mod fenced;
 mod held;
-pub(crate) mod hold;
 pub(crate) mod lost;
 pub(crate) mod mode;
 pub(crate) mod operation;
@@ -23,15 +22,14 @@ use zklock_recipe::acquisition::Input;
 use zklock_recipe::{End, Kind, Own, Term};
 
 use held::{Held, lost_reason};
-use hold::Hold;
 use lost::{Lost, LostReason, ReleaseError};
 use mode::{Exclusive, Indexed, OneLock, Several, Shared, Weighted};
 use transaction::Transaction;
 use turn::{Ended, Relay, Turn};
 
-use crate::contender::{Attended, Driver, Outcome};
+use crate::contender::{Attended, Driver, Outcome, Work};
 use crate::fence::{FencingToken, Sequencer};
-use crate::zk::{Answer, Wire};
+use crate::zk::{Answer, Wire, ZkSession};
 
 /// A lock that is held. While [`is_held`](Self::is_held) returns true, it returns false for every other guard of this
 /// lock, except for those that [`share`](Self::share) its hold, and those of readers that hold it together (see the crate's
@@ -334,7 +332,7 @@ impl<K> Guard<K> {
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let request = self.turn.held.session().requester().request(question);
+        let request = self.session().requester().request(question);
         match self.turn.until(Duration::ZERO, request).await? {
             Answer::Given(answer, _) => Ok(Some(answer)),
             Answer::Lost => Ok(None),
@@ -358,9 +356,14 @@ impl<K> Guard<K> {
         drop(self.turn.end());
     }
 
-    /// Returns a handle of the same hold, for what accompanies it in the background.
-    pub(crate) fn hold(&self) -> Hold {
-        Hold::new(self.turn.clone())
+    /// The turn of this guard, for what accompanies it in the background. The hold ends with its guards, and not with the turn.
+    pub(crate) fn turn(&self) -> &Arc<Turn> {
+        &self.turn
+    }
+
+    /// The session in which the lock is held.
+    pub(crate) fn session(&self) -> &Arc<ZkSession> {
+        self.turn.session()
     }
 
     /// Returns another guard of the same hold: for a function that is called with the lock held and wants a guard of its

@@ -2,9 +2,11 @@
 
 use zklock_recipe::Kind;
 use zklock_recipe::transaction as recipe;
+use zookeeper_client::CreateMode;
 
 use crate::acl::Acl;
 use crate::path::check_node;
+use crate::requests::Operand;
 use crate::settings::Settings;
 
 /// Options of a node that a [`Transaction`](crate::Transaction) creates.
@@ -44,19 +46,32 @@ pub enum Applied {
 }
 
 /// One operation that the caller asked for.
-#[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) type Operation = recipe::Operation<Node>;
+
+/// A node that the caller names: what is written to it, and how it is created, if the operation does that.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
     pub(crate) path: String,
-    pub(crate) task: Task,
+    pub(crate) data: Vec<u8>,
+    pub(crate) options: NodeOptions,
 }
 
-/// What an operation does to the node at its path.
-#[derive(Debug)]
-pub(crate) enum Task {
-    Create { data: Vec<u8>, options: NodeOptions },
-    Set { data: Vec<u8>, version: Option<i32> },
-    Delete { version: Option<i32> },
-    Check { version: Option<i32> },
+impl Node {
+    /// A node at this path, to which these data are written. If it is created, it is persistent with an open ACL.
+    pub(crate) fn new(path: impl Into<String>, data: impl Into<Vec<u8>>) -> Self {
+        Self { path: path.into(), data: data.into(), options: NodeOptions::new() }
+    }
+
+    /// The node as ZooKeeper's.
+    pub(super) fn operand(&self) -> Operand<'_> {
+        let mode = match (self.options.ephemeral, self.options.sequential) {
+            (false, false) => CreateMode::Persistent,
+            (false, true) => CreateMode::PersistentSequential,
+            (true, false) => CreateMode::Ephemeral,
+            (true, true) => CreateMode::EphemeralSequential,
+        };
+        Operand { path: self.path.as_str().into(), data: &self.data, options: self.options.acl.on(mode) }
+    }
 }
 
 impl NodeOptions {
@@ -85,69 +100,47 @@ impl NodeOptions {
     }
 }
 
-impl Operation {
-    /// An operation of the recipe on the node at a path. It writes these data, and creates a node with these options.
-    pub(crate) fn of(operation: recipe::Operation<(String, Vec<u8>)>, options: &NodeOptions) -> Self {
-        let (path, task) = match operation {
-            recipe::Operation::Check((path, _), version) => (path, Task::Check { version }),
-            recipe::Operation::Create((path, data)) => {
-                (path, Task::Create { data, options: options.clone() })
-            }
-            recipe::Operation::Set((path, data), version) => (path, Task::Set { data, version }),
-            recipe::Operation::Delete((path, _), version) => (path, Task::Delete { version }),
-        };
-        Self { path, task }
+/// Checks the operation of a holder of this lock; `Err` says what is wrong with it.
+pub(super) fn validate(operation: &Operation, settings: &Settings) -> Result<(), String> {
+    let (lock, Node { path: named, options, .. }) = (&settings.path, operation.node());
+    let path = match named.strip_suffix('/') {
+        // The server's number becomes the node's name.
+        Some(parent) if options.sequential && !parent.is_empty() => parent,
+        _ => named,
+    };
+    check_node(path).map_err(|problem| problem.to_string())?;
+    let is_check = matches!(operation, Operation::Check(..));
+    let is_contender = |name: &str| Kind::STEMS.iter().any(|stem| name.starts_with(stem));
+    if !is_check && lock.child(named).is_some_and(is_contender) {
+        return Err(
+            "it is a contender of the lock itself, and changing it would break the queue; release the guard instead"
+                .into(),
+        );
     }
-
-    /// Checks the operation of a holder of this lock; `Err` says what is wrong with it.
-    pub(super) fn validate(&self, settings: &Settings) -> Result<(), String> {
-        let lock = &settings.path;
-        let is_sequential = matches!(&self.task, Task::Create { options, .. } if options.sequential);
-        let path = match self.path.strip_suffix('/') {
-            // The server's number becomes the node's name.
-            Some(parent) if is_sequential && !parent.is_empty() => parent,
-            _ => &self.path,
-        };
-        check_node(path).map_err(|problem| problem.to_string())?;
-        let is_check = matches!(self.task, Task::Check { .. });
-        let is_contender = |name: &str| Kind::STEMS.iter().any(|stem| name.starts_with(stem));
-        if !is_check && lock.child(&self.path).is_some_and(is_contender) {
-            return Err(
-                "it is a contender of the lock itself, and changing it would break the queue; release the guard instead"
-                    .into(),
-            );
+    if let Some((off_limits, instead)) = &settings.off_limits
+        && !is_check
+        && !options.sequential
+        && off_limits == path
+    {
+        return Err((*instead).to_owned());
+    }
+    match operation {
+        Operation::Create(_) if options.ephemeral && options.sequential && lock.child(named).is_some() => {
+            Err("an ephemeral node with a number, in the lock's directory, looks like another client's contender; \
+                 use another directory"
+                .into())
         }
-        if let Some((off_limits, instead)) = &settings.off_limits
-            && !is_check
-            && !is_sequential
-            && off_limits == path
-        {
-            return Err((*instead).to_owned());
+        Operation::Set(..) if path == lock.as_str() => {
+            Err("it is the lock's directory, and zklock overwrites its data; use a node of your own".into())
         }
-        match self.task {
-            Task::Create { ref options, .. }
-                if options.ephemeral
-                    && options.sequential
-                    && lock.child(&self.path).is_some() =>
-            {
-                Err("an ephemeral node with a number, in the lock's directory, looks like another client's contender; \
-                     use another directory"
-                    .into())
-            }
-            Task::Set { .. } if path == lock.as_str() => {
-                Err("it is the lock's directory, and zklock overwrites its data; use a node of your own".into())
-            }
-            // With a chroot, a sequential node at "/" would end up beside the chroot.
-            Task::Delete { .. } | Task::Create { .. } if path == "/" => {
-                Err("it is the root, which always exists; name a node below it".into())
-            }
-            // On the wire, -1 stands for any version.
-            Task::Set { version: Some(-1), .. }
-            | Task::Delete { version: Some(-1) }
-            | Task::Check { version: Some(-1) } => {
-                Err("no node has the version -1; use `None` for any version".into())
-            }
-            _ => Ok(()),
+        // With a chroot, a sequential node at "/" would end up beside the chroot.
+        Operation::Delete(..) | Operation::Create(_) if path == "/" => {
+            Err("it is the root, which always exists; name a node below it".into())
         }
+        // On the wire, -1 stands for any version.
+        Operation::Set(_, Some(-1)) | Operation::Delete(_, Some(-1)) | Operation::Check(_, Some(-1)) => {
+            Err("no node has the version -1; use `None` for any version".into())
+        }
+        _ => Ok(()),
     }
 }

@@ -10,11 +10,10 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, select};
 use zklock_recipe::acquisition::Certainty;
-use zklock_recipe::transaction as recipe;
 
-use super::fenced::{self, Verdict};
+use super::fenced;
 use super::lost::LostReason;
-use super::operation::{Applied, NodeOptions, Operation, Task};
+use super::operation::{Applied, Node, NodeOptions, Operation, validate};
 use super::transaction_error::TransactionError;
 use super::turn::Turn;
 use crate::zk::Answer;
@@ -73,37 +72,28 @@ impl<'guard> Transaction<'guard> {
         data: impl Into<Vec<u8>>,
         options: NodeOptions,
     ) -> Self {
-        self.and(path, Task::Create { data: data.into(), options })
+        self.apply(Operation::Create(Node { options, ..Node::new(path, data) }))
     }
 
     /// Sets a node's data, if the node has this version. `None` stands for any version.
     pub fn set(self, path: impl Into<String>, data: impl Into<Vec<u8>>, version: Option<i32>) -> Self {
-        self.and(path, Task::Set { data: data.into(), version })
+        self.apply(Operation::Set(Node::new(path, data), version))
     }
 
     /// Deletes a node without children, if the node has this version. `None` stands for any version.
     pub fn delete(self, path: impl Into<String>, version: Option<i32>) -> Self {
-        self.and(path, Task::Delete { version })
+        self.apply(Operation::Delete(Node::new(path, []), version))
     }
 
     /// Checks that a node exists and has this version. `None` stands for any version. If the check fails, the
     /// transaction writes nothing. The session needs permission to read the node.
     pub fn check(self, path: impl Into<String>, version: Option<i32>) -> Self {
-        self.and(path, Task::Check { version })
+        self.apply(Operation::Check(Node::new(path, []), version))
     }
 
-    /// Adds an operation of the recipe on the node at a path. It writes these data, and creates a node with these options.
-    pub(crate) fn apply(
-        self,
-        operation: recipe::Operation<(String, Vec<u8>)>,
-        options: &NodeOptions,
-    ) -> Self {
-        let Operation { path, task } = Operation::of(operation, options);
-        self.and(path, task)
-    }
-
-    fn and(mut self, path: impl Into<String>, task: Task) -> Self {
-        self.operations.push(Operation { path: path.into(), task });
+    /// Adds an operation.
+    pub(crate) fn apply(mut self, operation: Operation) -> Self {
+        self.operations.push(operation);
         self
     }
 
@@ -125,10 +115,10 @@ impl<'guard> Transaction<'guard> {
     pub async fn commit(self) -> Result<Vec<Applied>, TransactionError> {
         let Self { turn, operations } = self;
         for (index, operation) in operations.iter().enumerate() {
-            let valid = turn.held.nodes.iter().try_for_each(|(lock, _)| operation.validate(lock));
+            let valid = turn.held.nodes.iter().try_for_each(|(lock, _)| validate(operation, lock));
             valid.map_err(|cause| TransactionError::Invalid {
                 operation: index,
-                path: operation.path.clone(),
+                path: operation.node().path.clone(),
                 cause,
             })?;
         }
@@ -137,7 +127,7 @@ impl<'guard> Transaction<'guard> {
 }
 
 /// Sends operations that were checked; as [`Transaction::commit`].
-pub(super) async fn send(
+pub(crate) async fn send(
     turn: &Arc<Turn>,
     operations: Vec<Operation>,
 ) -> Result<Vec<Applied>, TransactionError> {
@@ -150,14 +140,13 @@ pub(super) async fn send(
         }
     };
     turn.check().map_err(TransactionError::Lost)?;
-    let paths = operations.iter().map(|operation| operation.path.clone()).collect::<Vec<_>>();
     let (lock, nodes) = (held.path.clone(), held.nodes().collect());
     // The transaction goes out on this connection and on no later one. Before a later connection is there, somebody
     // may delete our node, and another contender may get its name.
     let mut request = held
         .session()
         .requester()
-        .request_where(Some(connection), |wire| fenced::commit(wire.client, nodes, operations));
+        .request_where(Some(connection), |wire| fenced::commit(wire.client, lock, nodes, operations));
     // It is sent at its first poll. The end of the turn takes the same mutex first, so nothing is sent behind it. Until
     // the answer is definite, the servers may still commit the transaction, so the node stays with this turn.
     let sent = poll_fn(|cx| Poll::Ready(held.tie_unless_lost(turn.number, || request.poll_unpin(cx))));
@@ -166,32 +155,21 @@ pub(super) async fn send(
         Some(Poll::Pending) => answer(turn, request).await,
         None => return Err(TransactionError::Lost(turn.lost_for(LostReason::NodeDeleted))),
     };
-    if let Answer::Given(verdict, _) = &answer
-        && !matches!(verdict, Verdict::Unknown)
-    {
+    let (outcome, sent) = match answer {
+        Answer::Given(outcome, sent) => (outcome, sent),
+        Answer::Lost | Answer::Over(_) => return Err(TransactionError::Unknown { path: held.path.clone() }),
+    };
+    if !matches!(outcome, Err(Some(TransactionError::Unknown { .. }))) {
         held.untie();
     }
-    match answer {
-        Answer::Given(Verdict::Committed(applied), sent) => {
-            held.session().lease().confirmed(sent);
-            Ok(applied)
-        }
-        Answer::Given(Verdict::NotHeld, _) => Err(TransactionError::Lost(held.touched())),
-        Answer::Given(Verdict::Failed(operation, problem), _) => Err(TransactionError::Condition {
-            operation,
-            path: paths.into_iter().nth(operation).unwrap_or_default(),
-            problem,
-        }),
-        Answer::Given(Verdict::Refused(cause), _) => Err(TransactionError::Refused { path: lock, cause }),
-        Answer::Given(Verdict::Throttled, _) => Err(TransactionError::Throttled { path: lock }),
-        Answer::Given(Verdict::Unknown, _) | Answer::Lost | Answer::Over(_) => {
-            Err(TransactionError::Unknown { path: lock })
-        }
+    if outcome.is_ok() {
+        held.session().lease().confirmed(sent);
     }
+    outcome.map_err(|fault| fault.unwrap_or_else(|| TransactionError::Lost(held.touched())))
 }
 
 /// Waits for the answer to a transaction that was sent.
-async fn answer(turn: &Arc<Turn>, request: BoxFuture<'static, Answer<Verdict>>) -> Answer<Verdict> {
+async fn answer<T>(turn: &Arc<Turn>, request: BoxFuture<'static, Answer<T>>) -> Answer<T> {
     // The stop margin does not count here: a holder that winds down still works.
     let over = pin!(turn.clone().lost(Duration::ZERO));
     // If the answer is there, it counts, whether or not the guard is lost.

@@ -6,19 +6,20 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Tries};
 
-use super::fenced;
 use super::held::{Held, path_of};
 use super::lost::{Lost, LostReason};
 use crate::clock;
 use crate::contender::Driver;
 use crate::fence::{FencingToken, Sequencer};
-use crate::zk::Answer;
+use crate::requests::{OwnNode, confirm_version};
+use crate::zk::{Answer, ZkSession};
 
 /// Takes a hold over from one task of the process for the next one, without a request.
 pub(crate) trait Relay: Send + Sync {
@@ -95,15 +96,36 @@ impl Turn {
         self.held.take(last).map_or(Ended::Over, Ended::Due)
     }
 
+    /// The transaction that created the holder's nodes.
+    pub(crate) fn czxid(&self) -> i64 {
+        self.held.czxid()
+    }
+
+    /// The holder's nodes, one in each queue.
+    pub(crate) fn nodes(&self) -> &[OwnNode] {
+        &self.held.nodes
+    }
+
+    /// The session in which the lock is held.
+    pub(crate) fn session(&self) -> &Arc<ZkSession> {
+        self.held.session()
+    }
+
+    /// From here on the node at this path goes with the holder's own one, which is the only one. Call it before the request that
+    /// makes the node is sent. Once the lock is being released, none is sent any more.
+    pub(crate) fn accompany(&self, path: String) {
+        self.held.driver.lock().iter_mut().for_each(|driver| driver.accompany(path.clone()));
+    }
+
     /// The token of this turn.
     pub(super) fn token(&self) -> FencingToken {
-        FencingToken::of_turn(self.held.czxid(), self.number)
+        FencingToken::of_turn(self.czxid(), self.number)
     }
 
     /// The claim to one of the locks. The node is not passed on any more, so the claim ends with this turn.
     pub(super) fn sequencer(&self, index: usize) -> Result<Sequencer, Lost> {
         let claim = || {
-            let (session, (lock, own)) = (self.held.session(), &self.held.nodes[index]);
+            let (session, (lock, own)) = (self.session(), &self.held.nodes[index]);
             Sequencer::new(lock.path.below(session.chroot()), *own, self.number, session.id())
         };
         let tied = self.held.tie(self.number, claim);
@@ -111,8 +133,12 @@ impl Turn {
     }
 
     /// Whether the lock is held at this instant.
-    pub(super) fn check(&self) -> Result<(), Lost> {
-        self.lost_by_now().map_or(Ok(()), |reason| Err(self.held.as_lost(reason)))
+    pub(crate) fn check(&self) -> Result<(), Lost> {
+        self.lost_by_now().map_or(Ok(()), |reason| Err(self.as_lost(reason)))
+    }
+
+    pub(crate) fn as_lost(&self, reason: LostReason) -> Lost {
+        self.held.as_lost(reason)
     }
 
     fn is_over(&self) -> bool {
@@ -125,7 +151,7 @@ impl Turn {
 
     /// The loss, for this reason unless another one came first.
     pub(super) fn lost_for(&self, reason: LostReason) -> Lost {
-        if self.is_over() { self.held.as_lost(LostReason::Released) } else { self.held.lost_for(reason) }
+        if self.is_over() { self.as_lost(LostReason::Released) } else { self.held.lost_for(reason) }
     }
 
     /// How long the lock is certainly held in this turn.
@@ -150,7 +176,7 @@ impl Turn {
     }
 
     /// Resolves once this turn is over or the lock is lost, or will be lost within this margin.
-    pub(super) async fn lost(self: Arc<Self>, margin: Duration) -> LostReason {
+    pub(crate) async fn lost(self: Arc<Self>, margin: Duration) -> LostReason {
         self.held.wait_for(margin, || self.ending(margin)).await
     }
 
@@ -202,7 +228,7 @@ impl Turn {
             let told = lost.as_mut().poll(cx);
             let ending = self.ending(margin).map_or(told, Poll::Ready);
             if let Poll::Ready(reason) = ending {
-                return Poll::Ready(Err(self.held.as_lost(reason)));
+                return Poll::Ready(Err(self.as_lost(reason)));
             }
             let output = std::task::ready!(future.as_mut().poll(cx));
             // That poll may have taken long, so the guard is checked again.
@@ -220,25 +246,23 @@ impl Turn {
     /// lease ends. That is also the outcome if a server refuses the question for good, because it then refuses the
     /// heartbeats, too.
     async fn confirm(&self) -> Result<(), Lost> {
-        let session = self.held.session();
+        let session = self.session();
         let mut tries = Tries::default();
         loop {
             let nodes = self.held.nodes.iter().map(|node| (path_of(node), node.1)).collect::<Vec<_>>();
-            let request = session
-                .requester()
-                .request(move |wire| async move { fenced::confirm(&wire.client, &nodes).await });
+            let request = session.requester().request(move |wire| async move {
+                confirm_version(&wire.client, &nodes, Some(UNTOUCHED)).await
+            });
             match request.await {
                 Answer::Given(Ok(()), sent) => {
                     let held = &self.held;
                     held.shared_lease().confirmed(sent);
-                    let mut driver = held.driver.lock().unwrap_or_else(PoisonError::into_inner);
-                    driver.iter_mut().for_each(|driver| driver.saw(sent.connection));
-                    drop(driver);
+                    held.driver.lock().iter_mut().for_each(|driver| driver.saw(sent.connection));
                     held.saw(sent.connection);
                     return self.check();
                 }
-                Answer::Given(Err(Event::OwnTouched), _) => return Err(self.held.touched()),
-                Answer::Given(Err(Event::SessionOver(end)), _) | Answer::Over(end) => {
+                Answer::Given(Err((_, Event::OwnTouched)), _) => return Err(self.held.touched()),
+                Answer::Given(Err((_, Event::SessionOver(end))), _) | Answer::Over(end) => {
                     return Err(self.lost_for(end.into()));
                 }
                 Answer::Given(..) | Answer::Lost => {}

@@ -65,7 +65,7 @@ impl Acquirer {
         let mut arrival = Arrival::New;
         loop {
             let Some((guard, arrived)) = self.acquire_as(wait, arrival).await? else { return Ok(None) };
-            let session = guard.hold().session().clone();
+            let session = guard.session().clone();
             match attend(&session, self.paths(), stages(guard, arrived)).await.transpose()? {
                 Some(Passage::Passed(passed)) => return Ok(Some(passed)),
                 Some(Passage::Busy) => return Ok(None),

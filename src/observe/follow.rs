@@ -43,7 +43,7 @@ pub(super) async fn follow<S: Subject>(
     loop {
         let line = tokio::select! {
             () = view.closed() => return,
-            line = bystander.line() => line,
+            session = bystander.session() => session.map(|session| session.line()),
         };
         let Some(line) = line else { return };
         let machine = &mut machine;

@@ -17,7 +17,8 @@ use crate::contender::{Course, Next, Performed, Procedure};
 use crate::fence::FencingToken;
 use crate::guard::Guard;
 use crate::guard::lost::Lost;
-use crate::guard::operation::NodeOptions;
+use crate::guard::operation::{Node, NodeOptions};
+use crate::guard::transaction::Transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::lock::acquire::Passage;
 use crate::lock::error::AcquireError;
@@ -74,7 +75,7 @@ impl Ledger {
         begins: Begins,
     ) -> Result<Passage<Result<Claim, ClaimError>>, AcquireError> {
         let machine = recipe::Claim::new(guard.token().zxid(), self.retry);
-        let session = guard.hold().session().clone();
+        let session = guard.session().clone();
         let claiming = Claiming {
             machine,
             begins,
@@ -170,14 +171,14 @@ impl Ledger {
         let replaced = page.record.as_ref().map(|kept| kept.stat.version);
         let begin =
             recipe::begin(page.version, dropped.iter().map(|kept| (&kept.name, kept.stat.version)), replaced);
-        let name = |target: Target<&String>| match target {
-            Target::Records => (self.directory.clone(), forgotten.encode()),
-            Target::Dropped(name) => (self.path(name), Vec::new()),
-            Target::Record => (self.path(slot), begun.encode()),
-        };
         let options = NodeOptions::new().acl(self.lock.acl.clone());
-        let begin = begin.into_iter().map(|operation| operation.map(name));
-        let transaction = begin.fold(guard.transaction(), |all, operation| all.apply(operation, &options));
+        let node = |target: Target<&String>| match target {
+            Target::Records => Node::new(self.directory.clone(), forgotten.encode()),
+            Target::Dropped(name) => Node::new(self.path(name), []),
+            Target::Record => Node { options: options.clone(), ..Node::new(self.path(slot), begun.encode()) },
+        };
+        let begin = begin.into_iter().map(|operation| operation.map(node));
+        let transaction = begin.fold(guard.transaction(), Transaction::apply);
         match transaction.commit().await {
             Ok(_) => Event::Written,
             Err(TransactionError::Lost(_)) => Event::Lost,
@@ -206,8 +207,8 @@ impl Ledger {
     /// Writes the data of before in place of the begin of a run that nobody has taken, or deletes it if there are none.
     async fn restore(&self, guard: &Guard, path: String, version: i32, before: Option<Vec<u8>>) -> Heard {
         let restore = recipe::restore(version, before.is_some());
-        let restore = restore.map(|()| (path.clone(), before.unwrap_or_default()));
-        match guard.transaction().apply(restore, &NodeOptions::new()).commit().await {
+        let restore = restore.map(|()| Node::new(path.clone(), before.unwrap_or_default()));
+        match guard.transaction().apply(restore).commit().await {
             Ok(_) => Event::Written,
             Err(TransactionError::Lost(_)) => Event::Lost,
             Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => Event::Unanswered,

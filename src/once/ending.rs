@@ -12,7 +12,7 @@ use super::record::{Record, RecordData};
 use crate::contender::{Course, Next, Performed, Procedure};
 use crate::guard::Guard;
 use crate::guard::lost::Lost;
-use crate::guard::operation::NodeOptions;
+use crate::guard::operation::Node;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::requests;
 use crate::zk::ZkSession;
@@ -38,7 +38,7 @@ impl Run {
             run: self.clone(),
             // What is under way does not count as a guard.
             guard: guard.uncounted(),
-            session: guard.hold().session().clone(),
+            session: guard.session().clone(),
             tries: Tries::default(),
         };
         let told = Course::begin(ending, Event::Begin).outcome().await;
@@ -52,8 +52,8 @@ impl Run {
     async fn write(self, guard: Guard, end: RunEnd, version: i32) -> Heard {
         let path = self.path();
         let data = self.begun.ended(end).encode();
-        let write = recipe::write(version).map(|()| (path.clone(), data));
-        match guard.transaction().apply(write, &NodeOptions::new()).commit().await {
+        let write = recipe::write(version).map(|()| Node::new(path.clone(), data));
+        match guard.transaction().apply(write).commit().await {
             Ok(_) => Event::Written,
             Err(TransactionError::Lost(lost)) => Event::Failed(TurnError::Lost { path, lost }),
             Err(TransactionError::Unknown { .. }) => Event::Unanswered,

@@ -128,7 +128,7 @@ impl Turn {
     }
 
     fn session(&self) -> Arc<ZkSession> {
-        self.guard.hold().session().clone()
+        self.guard.session().clone()
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use zklock_recipe::{Event, Footing, Stamp};
 use zookeeper_client as zk;
-use zookeeper_client::{AddWatchMode, Client, Error};
+use zookeeper_client::{AddWatchMode, Client};
 
+use super::read::existing;
 use super::reply::failure;
 use super::sighting::{Changes, Sighting};
 use crate::node::LeaderData;
@@ -39,15 +40,12 @@ impl Announced {
 
 /// Reads the announcement at `path`.
 pub(crate) async fn announcement(client: Arc<Client>, path: String) -> Result<Option<Announced>, Event> {
-    look(&client, &path).await.map_err(failure)
+    look(&client, &path).await
 }
 
-async fn look(client: &Client, path: &str) -> Result<Option<Announced>, Error> {
-    match client.get_data(path).await {
-        Ok((data, stat)) => Ok(Announced::new(&data, &stat)),
-        Err(Error::NoNode) => Ok(None),
-        Err(error) => Err(error),
-    }
+async fn look(client: &Client, path: &str) -> Result<Option<Announced>, Event> {
+    let read = existing(client.get_data(path).await)?;
+    Ok(read.and_then(|(data, stat)| Announced::new(&data, &stat)))
 }
 
 /// Reads the announcement at `path`. Without a watch of this connection, it sets one before that; both requests are sent
@@ -68,7 +66,7 @@ pub(crate) async fn watch_announcement(
         }
     };
     // A watch stands even if this announcement may not be read. The next one may.
-    let found = read.map_err(failure).map(|found| {
+    let found = read.map(|found| {
         found.map(|announced| (Some(Stamp { token: announced.data.token, zxid: announced.zxid }), announced))
     });
     Ok(Sighting { found, changes })

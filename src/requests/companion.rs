@@ -1,11 +1,10 @@
 //! A holder's [companion](recipe::Companion), and the requests that take it back.
 
-use std::sync::{Mutex, PoisonError};
-
 use zklock_recipe::companion::{self as recipe, Command, Event, Seen};
 use zookeeper_client::{Client, Error};
 
 use super::reply::failure;
+use crate::mutex::Mutex;
 use crate::node::LeaderData;
 
 /// The companion of a holder. Its contender, and the requests that remove the contender's node, share it.
@@ -20,12 +19,12 @@ impl Companion {
     }
 
     pub(crate) fn handle(&self, event: Event) -> Option<Command> {
-        self.machine.lock().unwrap_or_else(PoisonError::into_inner).handle(event)
+        self.machine.lock().handle(event)
     }
 
     /// Whether it is to go along with the holder's own node.
     pub(super) fn goes_along(&self) -> bool {
-        self.machine.lock().unwrap_or_else(PoisonError::into_inner).goes_along()
+        self.machine.lock().goes_along()
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use zklock_recipe::{Event, Input};
-use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error};
 
 use super::reply::failure;
@@ -27,13 +26,27 @@ pub(crate) async fn create_directories(client: Arc<Client>, entries: Vec<Entry>)
     Input::All(Event::DirectoryReady)
 }
 
+/// Creates a directory with the lock's ACL, unless it exists. It is no container: these data of its own must outlive its children.
+/// `Ok(false)` if its parent does not exist.
+pub(super) async fn create_lasting(
+    client: &Client,
+    lock: &Settings,
+    path: &str,
+    data: &[u8],
+) -> Result<bool, Event> {
+    match client.create(path, data, &lock.acl.on(CreateMode::Persistent)).await {
+        Ok(_) | Err(Error::NodeExists) => Ok(true),
+        Err(Error::NoNode) => Ok(false),
+        Err(error) => Err(failure(error)),
+    }
+}
+
 /// Creates the lock's directory and its ancestors, those in the chroot included, as container nodes. ZooKeeper removes
 /// container nodes once they are empty.
 pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event {
     // Before the directory was there, nobody of our kind kept others from the path above.
     lock.hints.saw_fit(false);
-    let (ancestors_acls, acls) = (lock.ancestors_acl.to_client(), lock.acl.to_client());
-    let directory = CreateMode::Container.with_acls(zk::Acls::new(&acls));
+    let directory = lock.acl.on(CreateMode::Container);
     // The directory comes first: creating an ancestor that exists takes permission to create it.
     let mut created = client.create(lock.path.as_str(), &[], &directory).await;
     if created == Err(Error::NoNode) {
@@ -41,7 +54,6 @@ pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event 
         let root = Client::clone(client).chroot("/").unwrap_or_else(|unchanged| unchanged);
         let chroot = client.path().trim_end_matches('/');
         let parent = format!("{chroot}{}", lock.path.parent().unwrap_or_default());
-        let ancestors = CreateMode::Container.with_acls(zk::Acls::new(&ancestors_acls));
         let above = match parent.rsplit_once('/') {
             // The parent of an inner directory belongs to the same kind, and has other children of it. So it has the lock's
             // own ACL.
@@ -49,7 +61,7 @@ pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event 
             _ => parent.as_str(),
         };
         if !above.is_empty()
-            && let Err(error) = root.mkdir(above, &ancestors).await
+            && let Err(error) = root.mkdir(above, &lock.ancestors_acl.on(CreateMode::Container)).await
         {
             return failure(error);
         }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use futures::future::join_all;
 use zklock_recipe::nodes::{Entered, entry};
 use zklock_recipe::{Event, Input, Look, Own, Place, Refusal, Sight, Stranger};
-use zookeeper_client as zk;
-use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
+use zookeeper_client::{Client, Error, MultiReadResult, MultiWriteResult};
 
-use super::enter_one::{beside, count, create_failure, enter_one, sight};
+use super::enter_one::{beside, count, create_failure, enter_one, operand, sight};
 use super::path_kind::{above, announced_above};
-use super::read::READ_CHUNK;
+use super::read::read_data;
 use super::reply::failure;
-use super::transaction::add;
+use super::transaction::commit;
 use crate::settings::Entry;
 
 /// Creates a contender in each of these queues, and then looks at the queues.
@@ -75,16 +74,13 @@ async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<In
 /// Reads each directory whose data is not known yet.
 async fn learn(client: &Client, entries: &[Entry]) -> Result<(), Input> {
     let unknown = entries.iter().filter(|entry| entry.lock.hints.is_unknown()).collect::<Vec<_>>();
-    for chunk in unknown.chunks(READ_CHUNK) {
-        let mut reader = client.new_multi_reader();
-        let added = chunk.iter().try_for_each(|entry| reader.add_get_data(entry.lock.path.as_str()));
-        let read = async { added.map(|()| reader.commit())?.await };
-        for (entry, result) in chunk.iter().zip(read.await.map_err(|error| Input::All(failure(error)))?) {
-            match result {
-                MultiReadResult::Data { data, .. } => entry.lock.hints.saw_directory(data.is_empty()),
-                MultiReadResult::Error { err: Error::NoNode } => return Err(Input::All(Event::NoDirectory)),
-                _ => entry.lock.hints.must_not_write_directory(),
-            }
+    let paths = unknown.iter().map(|entry| entry.lock.path.as_str()).collect::<Vec<_>>();
+    let results = read_data(client, &paths).await.map_err(|error| Input::All(failure(error)))?;
+    for (entry, result) in unknown.iter().zip(results) {
+        match result {
+            MultiReadResult::Data { data, .. } => entry.lock.hints.saw_directory(data.is_empty()),
+            MultiReadResult::Error { err: Error::NoNode } => return Err(Input::All(Event::NoDirectory)),
+            _ => entry.lock.hints.must_not_write_directory(),
         }
     }
     Ok(())
@@ -103,57 +99,41 @@ struct Created {
 /// zklock's, and the answers to these writes are the directories' stats. Returns `None` if zklock may not write to one
 /// of them; the transaction then had no effect.
 async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Option<Vec<Created>>, Input> {
-    let mut transaction = client.new_multi_writer();
     let contenders = entries.iter().enumerate();
     let operations = entry(contenders.map(|(index, entry)| (index, entry.lock.hints.may_write_directory())));
-    for operation in &operations {
-        let (Entered::Own(index) | Entered::Directory(index)) = *operation.node();
-        let Entry { lock, kind } = &entries[index];
-        let acls = lock.acl.to_client();
-        let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
-        let prefix = lock.path.prefix(*kind);
-        let name = |node| match node {
-            Entered::Own(_) => (prefix.as_str(), data),
-            Entered::Directory(_) => (lock.path.as_str(), [].as_slice()),
-        };
-        let added = add(&mut transaction, operation.clone().map(name), &options);
-        added.map_err(|error| Input::Failed(index, failure(error)))?;
-    }
-    let results = match transaction.commit().await {
-        Ok(results) if results.len() == operations.len() => results,
-        Ok(_) => return Err(Input::All(Event::Unanswered)),
-        Err(MultiWriteError::OperationFailed { index, source }) => {
-            let failed = operations.get(index).map_or(Entered::Own(0), |operation| *operation.node());
-            let contender = match failed {
-                Entered::Directory(contender) if source == Error::NoAuth => {
-                    entries[contender].lock.hints.must_not_write_directory();
-                    return Ok(None);
+    let committed = commit(client, &operations, |node| {
+        let (Entered::Own(index) | Entered::Directory(index)) = *node;
+        operand(node, &entries[index], data)
+    });
+    let results = match committed.await {
+        Ok(results) => results,
+        Err((Some(Entered::Directory(index)), Error::NoAuth)) => {
+            entries[*index].lock.hints.must_not_write_directory();
+            return Ok(None);
+        }
+        Err((node, error)) => {
+            return Err(match (create_failure(error), node) {
+                (event @ Event::Refused(_), Some(Entered::Own(index) | Entered::Directory(index))) => {
+                    Input::Failed(*index, event)
                 }
-                Entered::Own(contender) | Entered::Directory(contender) => contender,
-            };
-            return Err(match create_failure(source) {
-                Event::Refused(refusal) => Input::Failed(contender, Event::Refused(refusal)),
-                event => Input::All(event),
+                (event, _) => Input::All(event),
             });
         }
-        Err(error) => return Err(Input::All(create_failure(error.into()))),
     };
     let mut created = Vec::with_capacity(entries.len());
-    for result in results {
-        match (result, created.len().checked_sub(1)) {
-            (MultiWriteResult::Create { path, stat }, last) => {
-                let entry = last.map_or(0, |last| last + 1);
-                let lock = entries.get(entry).map(|entry| &entry.lock.path);
-                let place = lock.and_then(|lock| lock.child(&path)).and_then(Place::parse);
+    for (operation, result) in operations.iter().zip(results) {
+        match (operation.node(), result) {
+            (Entered::Own(index), MultiWriteResult::Create { path, stat }) => {
+                let place = entries[*index].lock.path.child(&path).and_then(Place::parse);
                 let place = place.ok_or(Input::All(Event::Unanswered))?;
                 // Servers with ZOOKEEPER-4667 send no stat with it.
                 let czxid = (stat.czxid > 0).then_some(stat.czxid);
                 created.push(Created { place, czxid, sight: None });
             }
             // The same transaction created the nodes and wrote to the directory, so `mzxid` is the nodes' `czxid`.
-            (MultiWriteResult::SetData { stat }, Some(last)) => {
-                created[last].czxid = Some(stat.mzxid);
-                created[last].sight = Some(count(&stat));
+            (Entered::Directory(index), MultiWriteResult::SetData { stat }) => {
+                created[*index].czxid = Some(stat.mzxid);
+                created[*index].sight = Some(count(&stat));
             }
             _ => return Err(Input::All(Event::Unanswered)),
         }

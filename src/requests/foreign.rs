@@ -7,7 +7,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
 use super::path_kind::{above, around};
-use super::read::READ_CHUNK;
+use super::read::{existing, read_data};
 use super::reply::failure;
 use crate::node::NodeData;
 use crate::settings::Settings;
@@ -48,40 +48,25 @@ async fn live_suspect(
     children: &[String],
 ) -> Result<Option<Foreign>, Error> {
     let suspects = children.iter().filter(|name| is_suspect(name)).collect::<Vec<_>>();
-    for chunk in suspects.chunks(READ_CHUNK) {
-        if let Some(foreign) = foreign(client, lock, chunk).await?.into_iter().next() {
-            return Ok(Some(foreign));
-        }
-    }
-    Ok(None)
+    Ok(foreign(client, lock, &suspects).await?.into_iter().next())
 }
 
 /// Returns every contender of another client, or what went wrong.
 pub(crate) async fn foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
-    let children = match client.list_children(lock.path.as_str()).await {
-        Ok(children) => children,
-        Err(Error::NoNode) => return Ok(Vec::new()),
-        Err(error) => return Err(failure(error)),
-    };
+    let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
     let numbered = children.iter().filter(|name| Child::of(name) != Child::Other).collect::<Vec<_>>();
-    let mut found = Vec::new();
-    for chunk in numbered.chunks(READ_CHUNK) {
-        found.extend(foreign(&client, &lock, chunk).await.map_err(failure)?);
-    }
-    Ok(found)
+    foreign(&client, &lock, &numbered).await.map_err(failure)
 }
 
-/// Returns the contenders of other clients among some children. One request reads them all.
+/// Returns the contenders of other clients among some children, which it reads.
 async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<Vec<Foreign>, Error> {
-    let mut reader = client.new_multi_reader();
-    for name in names {
-        reader.add_get_data(&lock.path.of_child(name))?;
-    }
-    let judged = names.iter().zip(reader.commit().await?).filter_map(|(name, result)| match result {
-        MultiReadResult::Data { data, stat } => judge(name, Some((&data, &stat))),
-        MultiReadResult::Error { err: Error::NoAuth } => judge(name, None),
-        _ => None,
-    });
+    let paths = names.iter().map(|name| lock.path.of_child(name)).collect::<Vec<_>>();
+    let judged =
+        names.iter().zip(read_data(client, &paths).await?).filter_map(|(name, result)| match result {
+            MultiReadResult::Data { data, stat } => judge(name, Some((&data, &stat))),
+            MultiReadResult::Error { err: Error::NoAuth } => judge(name, None),
+            _ => None,
+        });
     Ok(judged.collect())
 }
 

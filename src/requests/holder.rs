@@ -5,7 +5,8 @@ use std::sync::Arc;
 use zklock_recipe::{Event, Place, Stamp};
 use zookeeper_client::{Client, Error, OneshotWatcher};
 
-use super::read::{Node, Seen};
+use super::foreign::judge;
+use super::read::{Node, Seen, existing, places};
 use super::reply::failure;
 use super::sighting::{Changes, Found, Sighting};
 use crate::settings::Settings;
@@ -13,19 +14,34 @@ use crate::settings::Settings;
 /// Returns the first contender in the queue: one listing and one read. It reads further nodes only if those before them
 /// go meanwhile.
 pub(crate) async fn holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<Option<Node>, Event> {
-    let queue = match client.list_children(lock.path.as_str()).await {
-        Ok(children) => places(&children),
-        Err(Error::NoNode) => return Ok(None),
-        Err(error) => return Err(failure(error)),
-    };
-    for place in queue {
-        let seen = match client.get_data(&lock.path.contender(place)).await {
-            Ok((data, stat)) => Some(Seen::new(&data, &stat)),
-            Err(Error::NoAuth) => None,
-            Err(Error::NoNode) => continue,
-            Err(error) => return Err(failure(error)),
-        };
-        return Ok(Some(Node { place, seen }));
+    let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
+    let first = first(&client, lock.path.as_str(), &places(&children, Place::parse)).await?;
+    Ok(first.map(|First { node, .. }| node))
+}
+
+/// The first of some nodes that still exists.
+pub(super) struct First {
+    /// How many before it are gone.
+    pub(super) gone: usize,
+    pub(super) node: Node,
+    /// Whether the node only looks like zklock's.
+    pub(super) is_lookalike: bool,
+}
+
+/// Reads these nodes of a directory until one still exists.
+pub(super) async fn first(client: &Client, path: &str, places: &[Place]) -> Result<Option<First>, Event> {
+    for (gone, place) in places.iter().enumerate() {
+        let (seen, is_lookalike) =
+            match client.get_data(&format!("{}/{place}", path.trim_end_matches('/'))).await {
+                Ok((data, stat)) => {
+                    let is_lookalike = judge(&place.name(), Some((&data, &stat))).is_some();
+                    (Some(Seen::new(&data, &stat)), is_lookalike)
+                }
+                Err(Error::NoAuth) => (None, false),
+                Err(Error::NoNode) => continue,
+                Err(error) => return Err(failure(error)),
+            };
+        return Ok(Some(First { gone, node: Node { place: *place, seen }, is_lookalike }));
     }
     Ok(None)
 }
@@ -57,7 +73,7 @@ pub(crate) async fn watch_holder(client: Arc<Client>, lock: Arc<Settings>) -> Re
             },
             Err(error) => return Err(failure(error)),
         };
-        let queue = places(&children);
+        let queue = places(&children, Place::parse);
         let first = queue.first().copied();
         let hidden = |place| (None, Node { place, seen: None });
         let watcher = match watcher {
@@ -88,11 +104,4 @@ pub(crate) async fn watch_holder(client: Arc<Client>, lock: Arc<Settings>) -> Re
 
 fn sighting(found: Found<Node>, watcher: OneshotWatcher) -> Sighting<Node> {
     Sighting { found: Ok(found), changes: Some(Changes::single(watcher)) }
-}
-
-/// The places of the contenders among these children, the first one first.
-fn places(children: &[String]) -> Vec<Place> {
-    let mut places = children.iter().filter_map(|name| Place::parse(name)).collect::<Vec<_>>();
-    places.sort_unstable();
-    places
 }

@@ -5,8 +5,8 @@
 //! connection, or on an earlier one, and that ever takes effect; as to the exception, see `zk::late_creates`.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::{join, try_join_all};
@@ -21,6 +21,7 @@ use super::own::{check, delete};
 use super::read::{READ_CHUNK, Seen, is_there, read_paths};
 use super::reply::{Reply, failure};
 use crate::joint::{Joint, WeakJoint};
+use crate::mutex::Mutex;
 use crate::settings::Settings;
 
 /// Checks whether our node exists after a reply about it was lost. The write in front makes sure that every request
@@ -29,7 +30,7 @@ use crate::settings::Settings;
 /// asked to resume the session, too, the leader may take the session for having gone back there (`zk::late_creates`).
 pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.place);
-    match join(check(&client, "/"), is_there(&client, &path, own)).await {
+    match join(check(&client, "/", None), is_there(&client, &path, own)).await {
         // If the root does not exist, as a chroot may not, a quorum has still answered.
         (Ok(()) | Err(Event::OwnTouched), Ok(there)) => Event::Recovered(there.then_some(own)),
         (Ok(()) | Err(Event::OwnTouched), Err(failure)) => failure,
@@ -155,21 +156,21 @@ impl Searches {
     /// Remembers a contender's node until the returned value is dropped.
     pub(crate) fn know(self: &Arc<Self>, lock: &Settings, own: Own) -> Known {
         let path = lock.path.contender(own.place);
-        lock_of(&self.known).insert(path.clone(), own.czxid);
+        self.known.lock().insert(path.clone(), own.czxid);
         Known { searches: self.clone(), path, czxid: own.czxid }
     }
 
     /// Whether a contender knows the node with this path and this `czxid`. The `czxid` of a node that may not be read is
     /// not known.
     fn knows(&self, path: &str, czxid: Option<i64>) -> bool {
-        let known = lock_of(&self.known).get(path).copied();
+        let known = self.known.lock().get(path).copied();
         known.is_some_and(|known| czxid.is_none_or(|czxid| czxid == known))
     }
 
     /// Joins the latest search, or makes the next one, which begins once the latest one is over. Only those who await a
     /// search hold it, so no search outlives its connection.
     fn join(self: &Arc<Self>, client: Arc<Client>, which: Search) -> Joint<Searched> {
-        let mut latest = lock_of(&self.latest);
+        let mut latest = self.latest.lock();
         let running =
             latest.as_ref().and_then(|latest| Some((latest.search.upgrade()?, latest.begun.clone())));
         let before = match running {
@@ -198,7 +199,7 @@ impl Searches {
     async fn run(self: Arc<Self>, client: Arc<Client>) -> Searched {
         // zookeeper-client sends some requests when they are made. This one must go out behind the write.
         let listing = async { client.list_ephemerals("/").await };
-        let (checked, listed) = join(check(&client, "/"), listing).await;
+        let (checked, listed) = join(check(&client, "/", None), listing).await;
         let mut paths = match checked {
             Ok(()) | Err(Event::OwnTouched) => listed.map_err(failure)?,
             Err(unknown) => return Err(unknown),
@@ -241,15 +242,10 @@ fn is_contender(path: &str) -> bool {
 
 impl Drop for Known {
     fn drop(&mut self) {
-        let mut known = lock_of(&self.searches.known);
+        let mut known = self.searches.known.lock();
         // If the directory was made again, another node has the name by now.
         if known.get(&self.path) == Some(&self.czxid) {
             known.remove(&self.path);
         }
     }
-}
-
-/// Locks a mutex, poisoned or not. No code under these mutexes can panic.
-fn lock_of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -31,7 +31,7 @@ pub(crate) use foreign::foreigners;
 pub(crate) use holder::{holder, watch_holder};
 pub(crate) use lost::{Known, LostCreate, Searches, Swept, find, recover, sweep};
 pub(crate) use own::{
-    OwnNode, answered, check_version, confirm, confirm_version, delete, heartbeat, release, release_one, sync,
+    OwnNode, answered, check, confirm, confirm_version, delete, heartbeat, release, release_one, sync,
 };
 pub(crate) use pool::{
     PoolWatched, Stocked, admit, create_pool, look_at_pool, permits, set_stock, settle, unmet, watch_pool,
@@ -41,6 +41,6 @@ pub(crate) use read::{Node, are_there};
 pub(crate) use records::{Kept, Page, all_records, create_records, leader_time, page, record, records};
 pub(crate) use reply::{Reply, end, failure};
 pub(crate) use sighting::{Found, Sighting};
-pub(crate) use transaction::plain;
+pub(crate) use transaction::{Operand, commit};
 pub(crate) use tree::{Branch, Holding, Pooled, branch, is_suspect};
 pub(crate) use watch::{watch_own, watch_predecessor};

@@ -8,12 +8,12 @@ use zklock_recipe::companion::{Target, removal};
 use zklock_recipe::nodes::{self, confirmation};
 use zklock_recipe::transaction::Operation;
 use zklock_recipe::{Event, Input, Own, companion};
-use zookeeper_client::{Client, Error, MultiWriteError};
+use zookeeper_client::{Client, Error};
 
 use super::companion::Companion;
 use super::read::is_there;
 use super::reply::{Reply, failure};
-use super::transaction::plain;
+use super::transaction::commit;
 use crate::settings::Settings;
 
 /// Makes sure that the node of our node's name is our node, by a read unless that is certain. `Err` is the event that
@@ -42,11 +42,7 @@ pub(crate) async fn release(
     companion: Option<Arc<Companion>>,
     certainty: Certainty,
 ) -> Input {
-    let released = match nodes.as_slice() {
-        [node] => release_node(&client, node, companion, certainty).await.map_err(|event| (0, event)),
-        nodes => release_nodes(&client, nodes, certainty).await,
-    };
-    match released {
+    match release_all(&client, &nodes, companion, certainty).await {
         Ok(()) => Input::All(Event::Released(true)),
         Err((index, event)) => failed(index, event),
     }
@@ -54,52 +50,37 @@ pub(crate) async fn release(
 
 /// As [`release`], for one of several nodes. It has no companion.
 pub(crate) async fn release_one(client: Arc<Client>, node: OwnNode, certainty: Certainty) -> Reply {
-    let released = release_node(&client, &node, None, certainty).await;
-    released.map_or_else(|event| event, |()| Event::Released(true)).into()
+    let released = release_all(&client, &[node], None, certainty).await;
+    released.map_or_else(|(_, event)| event, |()| Event::Released(true)).into()
 }
 
-async fn release_node(
-    client: &Client,
-    (lock, own): &OwnNode,
-    companion: Option<Arc<Companion>>,
-    certainty: Certainty,
-) -> Result<(), Event> {
-    let path = lock.path.contender(own.place);
-    still_ours(client, &path, *own, certainty, Event::Released(false)).await?;
-    remove(client, &path, companion, true).await.map_err(unreleased)
-}
-
-/// Releases several nodes. They have no companions. `Err` says which node was in the way, and why.
-async fn release_nodes(
+/// `Err` says which node was in the way, and why.
+async fn release_all(
     client: &Client,
     nodes: &[OwnNode],
+    companion: Option<Arc<Companion>>,
     certainty: Certainty,
 ) -> Result<(), (usize, Event)> {
-    let looks = nodes.iter().map(async |(lock, own)| {
-        let path = lock.path.contender(own.place);
-        still_ours(client, &path, *own, certainty, Event::Released(false)).await
-    });
+    let paths = nodes.iter().map(|(lock, own)| lock.path.contender(own.place)).collect::<Vec<_>>();
+    let looks = nodes
+        .iter()
+        .zip(&paths)
+        .map(|((_, own), path)| still_ours(client, path, *own, certainty, Event::Released(false)));
     for (index, look) in join_all(looks).await.into_iter().enumerate() {
         look.map_err(|event| (index, event))?;
     }
-    release_all(client, nodes).await.map_err(|(index, error)| (index, unreleased(error)))
-}
-
-fn unreleased(error: Error) -> Event {
-    if error == Error::NoNode { Event::Released(false) } else { failure(error) }
-}
-
-async fn release_all(client: &Client, nodes: &[OwnNode]) -> Result<(), (usize, Error)> {
-    let paths = nodes.iter().map(|(lock, own)| lock.path.contender(own.place)).collect::<Vec<_>>();
-    let operations = nodes::release(0..nodes.len());
-    let node = |index: usize| operations.get(index).map_or(0, |operation| *operation.node());
-    let named = operations.iter().map(|operation| operation.clone().map(|node| paths[node].as_str()));
-    let mut transaction = plain(client, named).map_err(|(index, error)| (node(index), error))?;
-    match transaction.commit().await {
-        Ok(_) => Ok(()),
-        Err(MultiWriteError::OperationFailed { index, source }) => Err((node(index), source)),
-        Err(error) => Err((0, error.into())),
-    }
+    let released = match paths.as_slice() {
+        [path] => remove(client, path, companion, true).await.map_err(|error| (0, error)),
+        paths => {
+            let operations = nodes::release(0..paths.len());
+            let released = commit(client, &operations, |node| paths[*node].as_str()).await;
+            released.map(drop).map_err(|(node, error)| (node.copied().unwrap_or(0), error))
+        }
+    };
+    released.map_err(|(index, error)| match error {
+        Error::NoNode => (index, Event::Released(false)),
+        error => (index, failure(error)),
+    })
 }
 
 /// Returns what an event about one node means for a request about several.
@@ -112,8 +93,7 @@ fn failed(index: usize, event: Event) -> Input {
 
 /// Removes our node, and its companion with it, in one transaction. It may be a release.
 ///
-/// The companion is deleted by its name, whosever it is. That is safe: the transaction fails as a whole unless our own node
-/// exists, and until our node is gone, nobody behind us can have made one. If the companion cannot be deleted (it is gone, or
+/// If the companion cannot be deleted (it is gone, or
 /// an ACL or a child of it forbids that), our node goes without it: a successor must not wait for a companion. It may be there
 /// all the same: it may have been under way when the transaction found none. So the contender takes it back in the end.
 async fn remove(
@@ -146,18 +126,11 @@ async fn remove_with(
     if let [Operation::Delete(target, version)] = operations.as_slice() {
         return client.delete(path, *version).await.map_err(|error| (*target, error));
     }
-    let name = |target| match target {
+    let removed = commit(client, &operations, |target| match target {
         Target::Own => path,
         Target::Companion => companion.unwrap_or(path),
-    };
-    let failed = |index: usize| operations.get(index).map_or(Target::Own, |operation| *operation.node());
-    let named = operations.iter().map(|operation| operation.clone().map(name));
-    let mut transaction = plain(client, named).map_err(|(_, error)| (Target::Own, error))?;
-    match transaction.commit().await {
-        Ok(_) => Ok(()),
-        Err(MultiWriteError::OperationFailed { index, source }) => Err((failed(index), source)),
-        Err(error) => Err((Target::Own, error.into())),
-    }
+    });
+    removed.await.map(drop).map_err(|(target, error)| (target.copied().unwrap_or(Target::Own), error))
 }
 
 /// Sends a sync, which the leader must answer. Returns false if no answer came.
@@ -172,7 +145,7 @@ pub(crate) async fn answered(client: &Client) {
 
 /// Sends a transaction that a quorum must acknowledge. Returns whether one did. The root need not exist, as a chroot may not.
 pub(crate) async fn heartbeat(client: Arc<Client>) -> bool {
-    matches!(check(&client, "/").await, Ok(()) | Err(Event::OwnTouched))
+    matches!(check(&client, "/", None).await, Ok(()) | Err(Event::OwnTouched))
 }
 
 /// Asks a quorum whether our nodes exist, in any version.
@@ -202,38 +175,29 @@ pub(crate) async fn confirm_version(
     checked
 }
 
-/// As [`check_version`], for several nodes in one transaction.
+/// As [`check`], for several nodes in one transaction.
 async fn check_all(client: &Client, paths: &[&str], version: Option<i32>) -> Result<(), (usize, Event)> {
-    let checks = confirmation(paths.iter().copied(), version);
-    let mut transaction = plain(client, checks).map_err(|(index, error)| (index, failure(error)))?;
-    match transaction.commit().await {
+    let checks = confirmation(0..paths.len(), version).collect::<Vec<_>>();
+    match commit(client, &checks, |index| paths[*index]).await {
         Ok(_) => Ok(()),
-        Err(MultiWriteError::OperationFailed { index, source: Error::NoNode | Error::BadVersion }) => {
-            Err((index, Event::OwnTouched))
-        }
+        Err((Some(index), Error::NoNode | Error::BadVersion)) => Err((*index, Event::OwnTouched)),
         // A node that this session may not read exists all the same. The server has not looked at those behind it.
-        Err(MultiWriteError::OperationFailed { index, source: Error::NoAuth }) => {
-            match paths.split_at_checked(index + 1) {
-                Some((_, [])) | None => Ok(()),
-                Some((checked, rest)) => Box::pin(check_all(client, rest, version))
-                    .await
-                    .map_err(|(index, event)| (checked.len() + index, event)),
+        Err((Some(index), Error::NoAuth)) => {
+            let (checked, rest) = paths.split_at(index + 1);
+            if rest.is_empty() {
+                return Ok(());
             }
+            let behind = Box::pin(check_all(client, rest, version)).await;
+            behind.map_err(|(index, event)| (checked.len() + index, event))
         }
-        Err(MultiWriteError::OperationFailed { index, source }) => Err((index, failure(source))),
-        Err(error) => Err((0, failure(error.into()))),
+        Err((index, error)) => Err((index.copied().unwrap_or(0), failure(error))),
     }
 }
 
-/// Sends a transaction that checks one node. It changes nothing, but it is a write, so only a quorum can acknowledge
-/// it.
-pub(super) async fn check(client: &Client, node: &str) -> Result<(), Event> {
-    check_all(client, &[node], None).await.map_err(|(_, event)| event)
-}
-
-/// As [`check`], and also checks that the node has this version.
-pub(crate) async fn check_version(client: &Client, node: &str, version: i32) -> Result<(), Event> {
-    check_all(client, &[node], Some(version)).await.map_err(|(_, event)| event)
+/// Sends a transaction that checks one node, and that it has this version, if one is given. It changes nothing, but it is a
+/// write, so only a quorum can acknowledge it.
+pub(crate) async fn check(client: &Client, node: &str, version: Option<i32>) -> Result<(), Event> {
+    check_all(client, &[node], version).await.map_err(|(_, event)| event)
 }
 
 /// Leaves the queue by a plain deletion of our node. The companion of a holder that does so, because its guard was lost, goes

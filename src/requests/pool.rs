@@ -13,15 +13,15 @@ use zklock_recipe::admission::{self, Seen, Settlement, Standing, Target};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Kind, OtherKind, Own, Place, Stock};
 use zookeeper_client as zk;
-use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
+use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
-use super::directory::create_directory;
+use super::directory::{create_directory, create_lasting};
 use super::lost::{Searches, find};
 use super::own::OwnNode;
 use super::path_kind::other_kind;
-use super::read::{Node, READ_CHUNK, is, is_hidden, read};
+use super::read::{self, Node, existing, is, is_hidden, places, read};
 use super::reply::failure;
-use super::transaction::{add, problem};
+use super::transaction::{Operand, commit, problem};
 use super::watch::change;
 use crate::node::PoolData;
 use crate::settings::Settings;
@@ -52,17 +52,8 @@ pub(crate) async fn look_at_pool(
         MultiReadResult::Error { err } => return Err(failure(err)),
         _ => return Err(Event::Unanswered),
     };
-    let seen = match (data, children) {
-        (MultiReadResult::Data { data, stat }, MultiReadResult::Children { children }) => {
-            Some(seen(data, (stat.version, stat.czxid), children, connection))
-        }
-        (MultiReadResult::Error { err: Error::NoNode }, _)
-        | (_, MultiReadResult::Error { err: Error::NoNode }) => None,
-        (MultiReadResult::Error { err }, _) | (_, MultiReadResult::Error { err }) => {
-            return Err(failure(err));
-        }
-        _ => return Err(Event::Unanswered),
-    };
+    let seen = read::directory(data, children)?
+        .map(|(data, stat, children)| seen(data, (stat.version, stat.czxid), children, connection));
     Ok((standing, seen))
 }
 
@@ -114,16 +105,8 @@ pub(crate) async fn watch_pool(
             (data.map(|(data, stat, watcher)| (data, stat.version, stat.czxid, Some(watcher))), children)
         }
     };
-    let (data, version, czxid, watcher) = match data {
-        Ok(read) => read,
-        Err(Error::NoNode) => return Ok(None),
-        Err(error) => return Err(failure(error)),
-    };
-    let (children, stat, changed) = match children {
-        Ok(listed) => listed,
-        Err(Error::NoNode) => return Ok(None),
-        Err(error) => return Err(failure(error)),
-    };
+    let Some((data, version, czxid, watcher)) = existing(data)? else { return Ok(None) };
+    let Some((children, stat, changed)) = existing(children)? else { return Ok(None) };
     if (stat.version, stat.czxid) != (version, czxid) {
         return Ok(None);
     }
@@ -139,13 +122,7 @@ pub(crate) async fn create_pool(
     pool: Arc<Settings>,
     stock: Stock,
 ) -> Result<bool, Event> {
-    let acls = pool.acl.to_client();
-    let options = CreateMode::Persistent.with_acls(zk::Acls::new(&acls));
-    match client.create(pool.path.as_str(), &PoolData::encode(stock), &options).await {
-        Ok(_) | Err(Error::NodeExists) => Ok(true),
-        Err(Error::NoNode) => Ok(false),
-        Err(error) => Err(failure(error)),
-    }
+    create_lasting(&client, &pool, pool.path.as_str(), &PoolData::encode(stock)).await
 }
 
 /// Sends an admission's attempt: creates a permit and passes the turnstile, in one transaction.
@@ -159,20 +136,16 @@ pub(crate) async fn admit(
 ) -> admission::Event {
     let (lock, own) = turnstile;
     let (node, prefix) = (lock.path.contender(own.place), pool.path.prefix(kind));
-    let acls = pool.acl.to_client();
-    let options = CreateMode::EphemeralSequential.with_acls(zk::Acls::new(&acls));
-    let name = |target| match target {
-        Target::Turnstile => (node.as_str(), [].as_slice()),
-        Target::Permit(_) => (prefix.as_str(), data.as_slice()),
-        Target::Pool => (pool.path.as_str(), seen.data.as_slice()),
-    };
     let attempt = admission::attempt(kind, seen.version);
-    let mut transaction = client.new_multi_writer();
-    let mut operations = attempt.iter().cloned().map(|operation| operation.map(name));
-    if let Err(error) = operations.try_for_each(|operation| add(&mut transaction, operation, &options)) {
-        return unmet(failure(error));
-    }
-    match transaction.commit().await {
+    let committed = commit(&client, &attempt, |target| match target {
+        Target::Turnstile => node.as_str().into(),
+        Target::Permit(_) => {
+            let options = pool.acl.on(CreateMode::EphemeralSequential);
+            Operand { path: prefix.as_str().into(), data: &data, options }
+        }
+        Target::Pool => (pool.path.as_str(), seen.data.as_slice()).into(),
+    });
+    match committed.await {
         Ok(results) => match results.as_slice() {
             [_, MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }, _] => {
                 // The same transaction created the permit and wrote to the pool, so `mzxid` is the permit's `czxid`.
@@ -182,13 +155,10 @@ pub(crate) async fn admit(
             }
             _ => admission::Event::Unanswered,
         },
-        Err(MultiWriteError::OperationFailed { index, source }) => {
-            match (attempt.get(index), problem(&source)) {
-                (Some(failed), Some(problem)) => admission::attempt_failed(*failed.node(), problem),
-                _ => unmet(failure(source)),
-            }
-        }
-        Err(error) => unmet(failure(error.into())),
+        Err((target, error)) => match (target, problem(&error)) {
+            (Some(target), Some(problem)) => admission::attempt_failed(*target, problem),
+            _ => unmet(failure(error)),
+        },
     }
 }
 
@@ -297,24 +267,10 @@ pub(crate) async fn permits(
     let built = reader.add_get_data(directory).and_then(|()| reader.add_get_children(directory));
     built.map_err(failure)?;
     let results = reader.commit().await.map_err(failure)?;
-    let (data, children) = match <[MultiReadResult; 2]>::try_from(results) {
-        Ok([MultiReadResult::Data { data, .. }, MultiReadResult::Children { children }]) => (data, children),
-        Ok(
-            [MultiReadResult::Error { err: Error::NoNode }, _]
-            | [_, MultiReadResult::Error { err: Error::NoNode }],
-        ) => {
-            return Ok(None);
-        }
-        Ok([MultiReadResult::Error { err }, _] | [_, MultiReadResult::Error { err }]) => {
-            return Err(failure(err));
-        }
-        _ => return Err(Event::Unanswered),
+    let Ok([data, children]) = <[MultiReadResult; 2]>::try_from(results) else {
+        return Err(Event::Unanswered);
     };
-    let mut places = children.iter().filter_map(|name| Place::parse_permit(name)).collect::<Vec<_>>();
-    places.sort_unstable();
-    let mut nodes = Vec::with_capacity(places.len());
-    for chunk in places.chunks(READ_CHUNK) {
-        nodes.extend(read(&client, &pool, chunk).await.map_err(failure)?);
-    }
-    Ok(Some((data, nodes)))
+    let Some((data, _, children)) = read::directory(data, children)? else { return Ok(None) };
+    let permits = read(&client, &pool, &places(&children, Place::parse_permit)).await?;
+    Ok(Some((data, permits)))
 }

@@ -6,7 +6,7 @@ use zklock_recipe::{Event, Place};
 use zookeeper_client::{Client, Error};
 
 use super::foreign::stranger;
-use super::read::{Node, READ_CHUNK, read};
+use super::read::{Node, existing, places, read};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 
@@ -29,15 +29,6 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
 
 /// Returns every contender in the queue, with the holder first, or what went wrong.
 pub(crate) async fn contenders(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Node>, Event> {
-    let mut contenders = match client.list_children(lock.path.as_str()).await {
-        Ok(children) => children.iter().filter_map(|name| Place::parse(name)).collect::<Vec<_>>(),
-        Err(Error::NoNode) => Vec::new(),
-        Err(error) => return Err(failure(error)),
-    };
-    contenders.sort_unstable();
-    let mut nodes = Vec::with_capacity(contenders.len());
-    for chunk in contenders.chunks(READ_CHUNK) {
-        nodes.extend(read(&client, &lock, chunk).await.map_err(failure)?);
-    }
-    Ok(nodes)
+    let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
+    read(&client, &lock, &places(&children, Place::parse)).await
 }

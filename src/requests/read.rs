@@ -38,26 +38,59 @@ impl Seen {
 /// How many nodes one request reads.
 pub(super) const READ_CHUNK: usize = 128;
 
-/// Reads the nodes of some contenders, in one request. Nodes that are gone are left out.
-pub(super) async fn read(client: &Client, lock: &Settings, contenders: &[Place]) -> Result<Vec<Node>, Error> {
-    let paths = contenders.iter().map(|place| lock.path.contender(*place)).collect::<Vec<_>>();
-    let seen = read_paths(client, &paths).await?;
-    let nodes =
-        contenders.iter().zip(seen).filter_map(|(place, seen)| Some(Node { place: *place, seen: seen? }));
-    Ok(nodes.collect())
+/// What a read of a node shows; `None` if the node does not exist.
+pub(super) fn existing<T>(read: Result<T, Error>) -> Result<Option<T>, Event> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::NoNode) => Ok(None),
+        Err(error) => Err(failure(error)),
+    }
 }
 
-/// Reads nodes in one request. `None` stands for a node that is gone, and `Some(None)` for one that this session may not
-/// read.
+/// A directory: its data and its stat, and the names of its children.
+pub(super) type Directory = (Vec<u8>, zk::Stat, Vec<String>);
+
+/// What the reads of a directory's data and of its children show; `None` if the directory does not exist.
+pub(super) fn directory(
+    data: MultiReadResult,
+    children: MultiReadResult,
+) -> Result<Option<Directory>, Event> {
+    match (data, children) {
+        (MultiReadResult::Data { data, stat }, MultiReadResult::Children { children }) => {
+            Ok(Some((data, stat, children)))
+        }
+        (MultiReadResult::Error { err }, _) | (_, MultiReadResult::Error { err }) => existing(Err(err)),
+        _ => Err(Event::Unanswered),
+    }
+}
+
+/// The places among these names, the first one first.
+pub(super) fn places(names: &[String], parse: impl Fn(&str) -> Option<Place>) -> Vec<Place> {
+    let mut places = names.iter().filter_map(|name| parse(name)).collect::<Vec<_>>();
+    places.sort_unstable();
+    places
+}
+
+/// Reads the data of these nodes, [`READ_CHUNK`] in one request.
+pub(super) async fn read_data(
+    client: &Client,
+    paths: &[impl AsRef<str>],
+) -> Result<Vec<MultiReadResult>, Error> {
+    let mut results = Vec::with_capacity(paths.len());
+    for chunk in paths.chunks(READ_CHUNK) {
+        let mut reader = client.new_multi_reader();
+        chunk.iter().try_for_each(|path| reader.add_get_data(path.as_ref()))?;
+        results.extend(reader.commit().await?);
+    }
+    Ok(results)
+}
+
+/// Reads nodes. `None` stands for a node that is gone, and `Some(None)` for one that this session may not read.
 pub(super) async fn read_paths(
     client: &Client,
     paths: &[impl AsRef<str>],
 ) -> Result<Vec<Option<Option<Seen>>>, Error> {
-    let mut reader = client.new_multi_reader();
-    for path in paths {
-        reader.add_get_data(path.as_ref())?;
-    }
-    let seen = reader.commit().await?.into_iter().map(|result| match result {
+    let seen = read_data(client, paths).await?.into_iter().map(|result| match result {
         MultiReadResult::Data { data, stat } => Some(Some(Seen::new(&data, &stat))),
         MultiReadResult::Error { err: Error::NoAuth } => Some(None),
         _ => None,
@@ -65,18 +98,24 @@ pub(super) async fn read_paths(
     Ok(seen.collect())
 }
 
-/// Reads these nodes, each given with the transaction that created it, in one request. Returns for each whether the node of
-/// its name is this node, as far as this session may know; `None` if no server answered.
+/// Reads the nodes of some contenders. Nodes that are gone are left out.
+pub(super) async fn read(client: &Client, lock: &Settings, contenders: &[Place]) -> Result<Vec<Node>, Event> {
+    let paths = contenders.iter().map(|place| lock.path.contender(*place)).collect::<Vec<_>>();
+    let seen = read_paths(client, &paths).await.map_err(failure)?;
+    let nodes =
+        contenders.iter().zip(seen).filter_map(|(place, seen)| Some(Node { place: *place, seen: seen? }));
+    Ok(nodes.collect())
+}
+
+/// Reads these nodes, each given with the transaction that created it. Returns for each whether the node of its name is this
+/// node, as far as this session may know; `None` if no server answered.
 pub(crate) async fn are_there(client: Arc<Client>, nodes: Vec<(String, i64)>) -> Option<Vec<bool>> {
-    let mut reader = client.new_multi_reader();
-    for (path, _) in &nodes {
-        reader.add_get_data(path).ok()?;
-    }
+    let paths = nodes.iter().map(|(path, _)| path).collect::<Vec<_>>();
     let is_there = |((_, czxid), result): (&(String, i64), MultiReadResult)| match result {
         MultiReadResult::Data { stat, .. } => stat.czxid == *czxid,
         result => !matches!(result, MultiReadResult::Error { err: Error::NoNode }),
     };
-    Some(nodes.iter().zip(reader.commit().await.ok()?).map(is_there).collect())
+    Some(nodes.iter().zip(read_data(&client, &paths).await.ok()?).map(is_there).collect())
 }
 
 /// Whether a node that was found under our node's name is our node. Once the directory was made again, names are used

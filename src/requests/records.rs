@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use zklock_recipe::Event;
+use zklock_recipe::transaction::Operation;
 use zookeeper_client as zk;
-use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteError, MultiWriteResult};
+use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
-use super::read::READ_CHUNK;
+use super::directory::create_lasting;
+use super::read::{self, existing, read_data};
 use super::reply::failure;
+use super::transaction::{Operand, commit};
 use crate::settings::Settings;
 
 /// The directory of the records, and one of them.
@@ -35,14 +38,7 @@ pub(crate) async fn create_records(
     lock: Arc<Settings>,
     directory: String,
 ) -> Result<bool, Event> {
-    let acls = lock.acl.to_client();
-    // Not a container: its own data must outlive its children.
-    let options = CreateMode::Persistent.with_acls(zk::Acls::new(&acls));
-    match client.create(&directory, &[], &options).await {
-        Ok(_) | Err(Error::NodeExists) => Ok(true),
-        Err(Error::NoNode) => Ok(false),
-        Err(error) => Err(failure(error)),
-    }
+    create_lasting(&client, &lock, &directory, &[]).await
 }
 
 /// Returns the time by the clock of ZooKeeper's leader, in milliseconds since the Unix epoch; `None` if the directory
@@ -55,21 +51,18 @@ pub(crate) async fn leader_time(
     lock: Arc<Settings>,
     probe: String,
 ) -> Result<Option<i64>, Event> {
-    let acls = lock.acl.to_client();
-    let options = CreateMode::Persistent.with_acls(zk::Acls::new(&acls));
-    let mut transaction = client.new_multi_writer();
-    let built = transaction.add_create(&probe, &[], &options);
-    let built = built.and_then(|()| transaction.add_set_data(&probe, &[], None));
-    if let Err(error) = built.and_then(|()| transaction.add_delete(&probe, None)) {
-        return Err(failure(error));
-    }
-    match transaction.commit().await {
+    let operations = [Operation::Create(()), Operation::Set((), None), Operation::Delete((), None)];
+    let probed = commit(&client, &operations, |()| {
+        let (path, options) = (probe.as_str().into(), lock.acl.on(CreateMode::Persistent));
+        Operand { path, data: &[], options }
+    });
+    match probed.await {
         Ok(results) => match results.as_slice() {
             [_, MultiWriteResult::SetData { stat }, _] => Ok(Some(stat.mtime)),
             _ => Err(Event::Unanswered),
         },
-        Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Ok(None),
-        Err(error) => Err(failure(error.into())),
+        Err((_, Error::NoNode)) => Ok(None),
+        Err((_, error)) => Err(failure(error)),
     }
 }
 
@@ -88,24 +81,14 @@ pub(crate) async fn page(
     let Ok([own, children, record]) = <[MultiReadResult; 3]>::try_from(results) else {
         return Err(Event::Unanswered);
     };
-    let (data, version, names) = match (own, children) {
-        (MultiReadResult::Data { data, stat }, MultiReadResult::Children { children }) => {
-            (data, stat.version, children)
-        }
-        (MultiReadResult::Error { err: Error::NoNode }, _)
-        | (_, MultiReadResult::Error { err: Error::NoNode }) => return Ok(None),
-        (MultiReadResult::Error { err }, _) | (_, MultiReadResult::Error { err }) => {
-            return Err(failure(err));
-        }
-        _ => return Err(Event::Unanswered),
-    };
+    let Some((data, stat, names)) = read::directory(own, children)? else { return Ok(None) };
     let record = match record {
         MultiReadResult::Data { data, stat } => Some(Kept { name, data, stat }),
         MultiReadResult::Error { err: Error::NoNode } => None,
         MultiReadResult::Error { err } => return Err(failure(err)),
         _ => return Err(Event::Unanswered),
     };
-    Ok(Some(Page { data, version, names, record }))
+    Ok(Some(Page { data, version: stat.version, names, record }))
 }
 
 /// Reads one record; `None` if it does not exist.
@@ -114,11 +97,8 @@ pub(crate) async fn record(
     directory: String,
     name: String,
 ) -> Result<Option<Kept>, Event> {
-    match client.get_data(&format!("{directory}/{name}")).await {
-        Ok((data, stat)) => Ok(Some(Kept { name, data, stat })),
-        Err(Error::NoNode) => Ok(None),
-        Err(error) => Err(failure(error)),
-    }
+    let read = existing(client.get_data(&format!("{directory}/{name}")).await)?;
+    Ok(read.map(|(data, stat)| Kept { name, data, stat }))
 }
 
 /// Reads the records of these names. It leaves out records that are gone, or that this session may not read.
@@ -127,26 +107,17 @@ pub(crate) async fn records(
     directory: String,
     names: Vec<String>,
 ) -> Result<Vec<Kept>, Event> {
-    let mut kept = Vec::with_capacity(names.len());
-    for chunk in names.chunks(READ_CHUNK) {
-        let mut reader = client.new_multi_reader();
-        for name in chunk {
-            reader.add_get_data(&format!("{directory}/{name}")).map_err(failure)?;
-        }
-        for (name, result) in chunk.iter().zip(reader.commit().await.map_err(failure)?) {
-            if let MultiReadResult::Data { data, stat } = result {
-                kept.push(Kept { name: name.clone(), data, stat });
-            }
-        }
-    }
-    Ok(kept)
+    let paths = names.iter().map(|name| format!("{directory}/{name}")).collect::<Vec<_>>();
+    let results = read_data(&client, &paths).await.map_err(failure)?;
+    let kept = names.into_iter().zip(results).filter_map(|(name, result)| match result {
+        MultiReadResult::Data { data, stat } => Some(Kept { name, data, stat }),
+        _ => None,
+    });
+    Ok(kept.collect())
 }
 
 /// Reads every record that this session may read. Without a directory there is none.
 pub(crate) async fn all_records(client: Arc<Client>, directory: String) -> Result<Vec<Kept>, Event> {
-    match client.list_children(&directory).await {
-        Ok(names) => records(client, directory, names).await,
-        Err(Error::NoNode) => Ok(Vec::new()),
-        Err(error) => Err(failure(error)),
-    }
+    let names = existing(client.list_children(&directory).await)?.unwrap_or_default();
+    records(client, directory, names).await
 }

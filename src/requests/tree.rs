@@ -5,8 +5,9 @@ use std::sync::Arc;
 use zklock_recipe::{Event, Kind, Place, Stock};
 use zookeeper_client::{Client, Error};
 
-use super::foreign::{self, is_foreign, judge};
-use super::read::{Node, Seen};
+use super::foreign::{self, is_foreign};
+use super::holder::{First, first};
+use super::read::{Node, places};
 use super::reply::failure;
 use crate::node::PoolData;
 
@@ -61,7 +62,7 @@ pub(crate) fn is_suspect(path: &str) -> bool {
 
 /// Looks at one node. Contenders have no children, so it does not list them.
 pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, Event> {
-    let (names, stat) = match client.get_children(&path).await {
+    let (mut children, stat) = match client.get_children(&path).await {
         Ok(listed) => listed,
         Err(Error::NoNode) => return Ok(Branch::Gone),
         Err(Error::NoAuth) => return Ok(Branch::Hidden),
@@ -70,14 +71,8 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
     if is_foreign(name(&path), stat.ephemeral_owner) {
         return Ok(Branch::Foreign);
     }
-    let (mut contenders, mut children) = (Vec::new(), Vec::new());
-    for name in names {
-        match Place::parse(&name) {
-            Some(place) => contenders.push(place),
-            None => children.push(name),
-        }
-    }
-    contenders.sort_unstable();
+    let contenders = places(&children, Place::parse);
+    children.retain(|name| Place::parse(name).is_none());
     let holder = holding(&client, &path, &contenders).await?;
     let pool = match name(&path) {
         PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),
@@ -105,9 +100,8 @@ async fn pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result
         Err(error) => return Err(failure(error)),
     };
     let Some(stock) = PoolData::decode(&data) else { return Ok(None) };
-    let mut permits = children.iter().filter_map(|name| Place::parse_permit(name)).collect::<Vec<_>>();
+    let permits = places(children, Place::parse_permit);
     children.retain(|name| Place::parse_permit(name).is_none());
-    permits.sort_unstable();
     let oldest = first(client, path, &permits).await?;
     let present = &permits[oldest.as_ref().map_or(permits.len(), |first| first.gone)..];
     let held = present.iter().map(|permit| match permit.kind {
@@ -116,32 +110,6 @@ async fn pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result
     });
     let (holders, held) = (present.len(), held.sum());
     Ok(Some(Pooled { stock, oldest: oldest.map(|first| first.node), holders, held }))
-}
-
-/// The first of some nodes that still exists.
-struct First {
-    /// How many before it are gone.
-    gone: usize,
-    node: Node,
-    /// Whether the node only looks like zklock's.
-    is_lookalike: bool,
-}
-
-async fn first(client: &Client, path: &str, places: &[Place]) -> Result<Option<First>, Event> {
-    for (gone, place) in places.iter().enumerate() {
-        let (seen, is_lookalike) =
-            match client.get_data(&format!("{}/{place}", path.trim_end_matches('/'))).await {
-                Ok((data, stat)) => {
-                    let is_lookalike = judge(&place.name(), Some((&data, &stat))).is_some();
-                    (Some(Seen::new(&data, &stat)), is_lookalike)
-                }
-                Err(Error::NoAuth) => (None, false),
-                Err(Error::NoNode) => continue,
-                Err(error) => return Err(failure(error)),
-            };
-        return Ok(Some(First { gone, node: Node { place: *place, seen }, is_lookalike }));
-    }
-    Ok(None)
 }
 
 fn name(path: &str) -> &str {

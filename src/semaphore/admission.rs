@@ -7,6 +7,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, pending, select};
@@ -20,7 +21,7 @@ use zklock_recipe::{
 
 use super::error::SemaphoreError;
 use super::statement::Statement;
-use crate::contender::{self, Course, Driver, Next, Performed, Procedure};
+use crate::contender::{self, Course, Driver, Next, Performed, Procedure, Work};
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::Passage;
@@ -164,7 +165,7 @@ impl Admitting {
         wish: Wish,
         patience: Patience,
     ) -> Self {
-        let hold = turnstile.hold();
+        let hold = turnstile.turn();
         // A guard of one lock has one node. Without it, nothing is ever found there.
         let nowhere = || (statement.permits().clone(), Own { place: Place::exclusive(0), czxid: 0 });
         let own = hold.nodes().first().cloned().unwrap_or_else(nowhere);
@@ -282,7 +283,7 @@ impl Admitting {
 
     fn wait(&mut self) -> BoxFuture<'static, Heard> {
         let mut watches = std::mem::take(&mut self.watches);
-        let lost = self.turnstile.as_ref().map(|turnstile| turnstile.hold().lost());
+        let lost = self.turnstile.as_ref().map(|turnstile| turnstile.turn().clone().lost(Duration::ZERO));
         let stale = self.session.pause(self.session.lengths().timeout * STALE);
         async move {
             let mut touched = pin!(async {

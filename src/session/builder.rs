@@ -1,7 +1,6 @@
 //! The options of a session, and connecting it.
 
 use std::fmt;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -11,6 +10,7 @@ use zklock_recipe::DEFAULT_DRIFT_PPM;
 use zookeeper_client::{Client, Connector};
 
 use super::Session;
+use crate::mutex::Mutex;
 use crate::zk::dialer::Dialer;
 use crate::zk::establish::establish;
 use crate::zk::servers::Servers;

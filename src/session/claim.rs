@@ -9,7 +9,7 @@ use zookeeper_client::{Client, Error};
 
 use super::error::SequencerError;
 use crate::fence::Sequencer;
-use crate::requests::{check_version, failure};
+use crate::requests::{check, failure};
 use crate::zk::{Answer, Succession};
 
 /// Asks a quorum whether a claim is still current.
@@ -48,7 +48,7 @@ async fn look(client: Arc<Client>, sequencer: Sequencer) -> Result<(), Event> {
     let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
     let node = sequencer.node();
     let read = async { root.get_data(&node).await };
-    match join(check_version(&root, &node, UNTOUCHED), read).await {
+    match join(check(&root, &node, Some(UNTOUCHED)), read).await {
         (Ok(()), Ok((_, stat))) => {
             let stands = stat.czxid == sequencer.token().zxid()
                 && stat.ephemeral_owner == sequencer.session()

@@ -2,14 +2,26 @@
 //! not extend its lease. So if its contenders have waited for long, the lease must be confirmed before a grant: once,
 //! and not once for each of a thousand readers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 
 use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
 use crate::joint::{Joint, WeakJoint};
+use crate::mutex::Mutex;
 use crate::requests;
+
+/// Asks a quorum to confirm the lease. Returns whether one has answered.
+pub(super) async fn confirm(lease: Arc<SharedLease>, requester: Requester) -> bool {
+    match requester.request(|wire| requests::heartbeat(wire.client)).await {
+        Answer::Given(true, sent) => {
+            lease.confirmed(sent);
+            true
+        }
+        Answer::Given(false, _) | Answer::Lost | Answer::Over(_) => false,
+    }
+}
 
 /// The question of one session that is under way, if any. Only those who await it hold it. It resolves to whether
 /// a quorum has answered.
@@ -19,18 +31,9 @@ pub(super) struct Confirmation(Mutex<Option<WeakJoint<bool>>>);
 impl Confirmation {
     /// Joins the question that is under way, or asks another one.
     pub(super) fn join(&self, lease: &Arc<SharedLease>, requester: &Requester) -> Joint<bool> {
-        let mut present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = self.0.lock();
         present.as_ref().and_then(WeakJoint::upgrade).unwrap_or_else(|| {
-            let lease = lease.clone();
-            let asked = requester.request(|wire| requests::heartbeat(wire.client));
-            let asked = asked.map(move |answer| match answer {
-                Answer::Given(true, sent) => {
-                    lease.confirmed(sent);
-                    true
-                }
-                Answer::Given(false, _) | Answer::Lost | Answer::Over(_) => false,
-            });
-            let asked = Joint::new(asked.boxed());
+            let asked = Joint::new(confirm(lease.clone(), requester.clone()).boxed());
             *present = Some(asked.downgrade());
             asked
         })

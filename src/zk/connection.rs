@@ -9,7 +9,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::FutureExt;
@@ -19,11 +19,13 @@ use tracing::warn;
 use zookeeper_client::{Client, Error, SessionState, StateWatcher};
 
 use super::revocable::{Registry, Revocable};
+use crate::mutex::Mutex;
 use crate::requests;
 
 /// A connection on which a session was established or resumed.
 pub(crate) struct Connection {
-    number: u64,
+    /// The connection's number in its session.
+    pub(crate) number: u64,
     /// The client of the connection; `None` once the connection is gone.
     client: Mutex<Option<Arc<Client>>>,
     slots: Arc<Registry>,
@@ -60,14 +62,9 @@ impl Connection {
         Arc::new(Self { number, client: Mutex::new(Some(client)), slots: Arc::default() })
     }
 
-    /// The connection's number in its session.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
     /// The connection for one request; `None` once the connection is gone.
     pub(crate) fn wire(&self) -> Option<Wire> {
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let client = self.client.lock().clone()?;
         Some(Wire { client, number: self.number, slots: self.slots.clone() })
     }
 
@@ -75,7 +72,7 @@ impl Connection {
     /// event can come then that the client would answer.
     pub(crate) async fn settle(&self) {
         self.slots.revoke();
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let client = self.client.lock().clone();
         let Some(client) = client else { return };
         // The server answers in order. With the first reply, every watch that was being set has come, and its removal
         // is queued. With the second, it is removed, and each event before that has come.
@@ -87,7 +84,7 @@ impl Connection {
     /// Revokes every request and every watch, and drops the client. If the connection still stands, the client then
     /// closes the session.
     pub(crate) fn give_up(&self) {
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let client = self.client.lock().take();
         self.slots.revoke();
         // Only requests held other clones, so this is the last one.
         drop(client);
@@ -108,8 +105,7 @@ pub(crate) async fn open(
         })
     })
     .await?;
-    let task = spawned.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let Some(task) = task else {
+    let Some(task) = spawned.0.lock().take() else {
         return Err(Error::UnexpectedError("zookeeper-client has spawned no task".to_owned()));
     };
     let serving =
@@ -123,7 +119,7 @@ struct Catch(Mutex<Option<Task>>);
 
 impl Spawn for Catch {
     fn spawn(&self, task: Task) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(task);
+        self.0.lock().replace(task);
     }
 }
 

@@ -206,7 +206,7 @@ impl Connections {
         let mut pauses = pauses.build();
         let mut round = 0;
         loop {
-            for server in self.dialer.shuffled() {
+            for server in self.dialer.servers.shuffled() {
                 // From here on the request may reach the server, and that server may grant less than the one before.
                 self.lease.attempting(self.dialer.least_grant());
                 match self.dialer.resume(server, &self.session, round).await {

@@ -1,6 +1,5 @@
 //! Makes connections to the servers, and remembers which session timeouts the servers grant.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -11,6 +10,7 @@ use super::connection::{Serving, open};
 use super::error::ConnectError;
 use super::servers::{Server, Servers};
 use crate::clock;
+use crate::mutex::Mutex;
 
 /// The `tickTime` in the configuration that comes with ZooKeeper.
 const DEFAULT_TICK: Duration = Duration::from_secs(2);
@@ -70,11 +70,6 @@ pub(crate) struct Established {
 }
 
 impl Dialer {
-    /// Every server, in random order.
-    pub(crate) fn shuffled(&self) -> Vec<&Server> {
-        self.servers.shuffled()
-    }
-
     /// The numbers that leases are computed with. Until the tick is known, this is ZooKeeper's default tick.
     pub(crate) fn reckoning(&self) -> Reckoning {
         Reckoning { tick: self.tick().unwrap_or(DEFAULT_TICK), drift_ppm: self.drift_ppm }
@@ -82,12 +77,12 @@ impl Dialer {
 
     /// The servers' tick, once it is known.
     pub(crate) fn tick(&self) -> Option<Duration> {
-        *self.tick.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.tick.lock()
     }
 
     /// Remembers the servers' tick, or forgets it.
     pub(crate) fn set_tick(&self, tick: Option<Duration>) {
-        *self.tick.lock().unwrap_or_else(PoisonError::into_inner) = tick;
+        *self.tick.lock() = tick;
     }
 
     /// How long a server may be silent before another one is asked: two fifths of the session timeout, by the rule of
@@ -100,7 +95,7 @@ impl Dialer {
     /// refusal is the error, because it says more.
     pub(crate) async fn dial(&self) -> Result<Established, Refused> {
         let (mut refusal, mut unanimous) = (None, true);
-        for server in self.shuffled() {
+        for server in self.servers.shuffled() {
             match self.establish(server).await {
                 Ok(established) => return Ok(established),
                 Err(error @ ConnectError::AuthFailed) => return Err(Refused { error, unanimous: true }),
@@ -175,13 +170,13 @@ impl Dialer {
 
     /// Remembers the session timeout that a server granted.
     pub(crate) fn learn(&self, granted: Duration) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         *seen = Some(seen.map_or(granted, |least| least.min(granted)));
     }
 
     /// The least session timeout that a server may grant, as far as zklock knows.
     pub(crate) fn least_grant(&self) -> Duration {
-        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = *self.seen.lock();
         self.least.into_iter().chain(seen).min().unwrap_or(self.timeout)
     }
 

@@ -11,8 +11,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake};
 
 use futures::FutureExt;
@@ -22,6 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::background::Background;
 use super::link::{Answer, Requester};
+use crate::mutex::Mutex;
 
 /// How many entries are under way at the same time. A server on a small machine creates a few thousand nodes a second,
 /// so a heartbeat waits for some 0.1 s. With a round trip of 50 ms, 256 at a time are still 5,000 entries a second.
@@ -154,7 +155,7 @@ impl<T> Drop for Placed<T> {
 
 impl Place {
     fn give_back(&self) {
-        let permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let permit = self.permit.lock().take();
         drop(permit);
     }
 }

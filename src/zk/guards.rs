@@ -1,7 +1,7 @@
 //! The guards of one session. While the session has a guard, heartbeats prove that the session lives. Once a guard has
 //! been held for a while, the background task polls its driver.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join};
@@ -10,8 +10,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::background::Background;
+use super::confirmation::confirm;
 use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
+use crate::mutex::Mutex;
 use crate::requests;
 
 /// How long a holder holds its lock before it watches its own node: short critical sections need not pay for the watch.
@@ -73,12 +75,12 @@ impl Guards {
         holder: Weak<dyn Holder>,
     ) -> usize {
         let node = HeldNode { path, czxid, length, holder };
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(node)
+        self.held.lock().insert(node)
     }
 
     /// Removes a node of a guard.
     pub(crate) fn remove(&self, key: usize) {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).try_remove(key);
+        self.held.lock().try_remove(key);
     }
 
     /// Asks for a heartbeat at once.
@@ -89,7 +91,7 @@ impl Guards {
     /// Adds a guard that has just been granted. Returns true if it is the only young one, so that the caller must run
     /// [`settle`].
     pub(crate) fn insert_young(&self, guard: Weak<dyn Holder>) -> bool {
-        let mut young = self.young.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut young = self.young.lock();
         young.push(guard);
         young.len() == 1
     }
@@ -97,7 +99,7 @@ impl Guards {
     /// Returns the nodes after the one with the key `last`, as many as a heartbeat looks at: at least one, if a guard has a node.
     /// After the last node comes the first one again.
     fn next(&self, last: usize) -> Vec<(usize, HeldNode)> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held.lock();
         let (behind, before) = (held.iter().filter(|it| it.0 > last), held.iter().filter(|it| it.0 <= last));
         let mut length = 0;
         let next = behind.chain(before).take(LOOKS).enumerate().take_while(|(index, (_, node))| {
@@ -140,15 +142,10 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
         let Some(next) = guards.upgrade().map(|guards| guards.next(looked)) else { return };
         let Some((key, _)) = next.last() else { continue };
         let nodes = next.iter().map(|(_, node)| (node.path.clone(), node.czxid)).collect();
-        let write = requester.request(|wire| requests::heartbeat(wire.client));
+        let confirm = confirm(lease.clone(), requester.clone());
         let look = requester.request(|wire| requests::are_there(wire.client, nodes));
-        let confirm = async {
-            if let Answer::Given(true, sent) = write.await {
-                lease.confirmed(sent);
-            }
-        };
         // Both are sent in this order, in one poll. The write does not wait for the answer to the look.
-        if let ((), Answer::Given(Some(there), _)) = join(confirm, look).await {
+        if let (_, Answer::Given(Some(there), _)) = join(confirm, look).await {
             looked = *key;
             let gone = next.iter().zip(there).filter(|(_, is_there)| !is_there);
             gone.filter_map(|((_, node), _)| node.holder.upgrade()).for_each(|holder| holder.node_is_gone());
@@ -164,7 +161,7 @@ pub(crate) async fn settle(guards: Weak<Guards>) {
         tokio::time::sleep(SETTLING).await;
         let Some(guards) = guards.upgrade() else { return };
         let mut due = Vec::new();
-        let mut young = guards.young.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut young = guards.young.lock();
         young.retain(|guard| match guard.upgrade() {
             Some(guard) if guard.is_due() => {
                 due.push(guard);

@@ -6,7 +6,7 @@
 //! way. Behind it is a request to resume the session there, which the client has given up. Both arrive after the
 //! session has moved, and the leader carries the create out.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -16,6 +16,7 @@ use zklock_recipe::SessionEnd;
 
 use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
+use crate::mutex::Mutex;
 use crate::requests::{self, LostCreate, Searches, Swept};
 use crate::settings::Settings;
 
@@ -37,13 +38,9 @@ pub(crate) struct LateCreates(Mutex<Vec<Stray>>);
 impl LateCreates {
     /// Adds a create. Returns true if it is the only one, so that the caller must run [`sweep`].
     pub(crate) fn insert(&self, lock: Arc<Settings>, id: Uuid) -> bool {
-        let mut strays = self.lock();
+        let mut strays = self.0.lock();
         strays.push(Stray { create: (lock, id), since: Instant::now() });
         strays.len() == 1
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Stray>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,7 +56,7 @@ pub(crate) async fn sweep(
     while late.strong_count() > 0 {
         // The background task awaits this, inside its runtime.
         let _either = timeout(lease.lengths().timeout, requester.changed()).await;
-        let Some(strays) = late.upgrade().map(|late| late.lock().clone()) else { return };
+        let Some(strays) = late.upgrade().map(|late| late.0.lock().clone()) else { return };
         let began = Instant::now();
         let creates = strays.iter().map(|stray| stray.create.clone()).collect();
         let searches = searches.clone();
@@ -78,7 +75,7 @@ pub(crate) async fn sweep(
             Answer::Over(_) => return,
         };
         let Some(late) = late.upgrade() else { return };
-        let mut strays = late.lock();
+        let mut strays = late.0.lock();
         // Those that came meanwhile are behind those that were swept. zklock does not look for a node that is created
         // after its last look.
         let mut swept = swept.into_iter();

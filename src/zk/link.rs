@@ -98,10 +98,10 @@ where
 {
     let (sent, wire) = loop {
         match &*link.borrow_and_update() {
-            Link::Up(connection) if number.is_none_or(|number| number == connection.number()) => {
+            Link::Up(connection) if number.is_none_or(|number| number == connection.number) => {
                 // This connection may be gone already. Then the request is treated as if the session had none.
                 if let Some(wire) = connection.wire() {
-                    break (Sent { connection: connection.number(), at: clock::now() }, wire);
+                    break (Sent { connection: connection.number, at: clock::now() }, wire);
                 }
             }
             Link::Over(end) => return Answer::Over(*end),

@@ -1,7 +1,6 @@
 //! ZooKeeper sessions, one after the other. Each uses one connection after the other.
 
 mod background;
-mod bystander;
 mod confirmation;
 mod connection;
 mod connections;
@@ -22,7 +21,6 @@ mod state;
 mod succession;
 pub(crate) mod survey;
 
-pub(crate) use bystander::Bystander;
 pub(crate) use connection::Wire;
 pub(crate) use connections::Closing;
 pub(crate) use entrance::Ticket;
@@ -35,4 +33,4 @@ pub(crate) use revocable::Revocable;
 pub(crate) use session::{Holding, Line, ZkSession};
 pub(crate) use shared_lease::{Sent, SharedLease};
 pub use state::{SessionEvent, SessionState};
-pub(crate) use succession::{Over, Succession};
+pub(crate) use succession::{Bystander, Over, Succession};

@@ -1,9 +1,10 @@
 //! The work in one session that callers should poll. The session looks at it now and then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::shared_lease::SharedLease;
+use crate::mutex::Mutex;
 
 /// How many times in a session timeout the session looks at the work that callers should poll.
 pub(crate) const LOOKS: u32 = 8;
@@ -25,11 +26,7 @@ pub(crate) struct Polled(Mutex<Vec<Weak<dyn Looked>>>);
 impl Polled {
     /// Adds work. The session looks at it now and then, until it has ended.
     pub(crate) fn insert(&self, work: Weak<dyn Looked>) {
-        self.lock().push(work);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Looked>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().push(work);
     }
 }
 
@@ -48,8 +45,8 @@ pub(crate) async fn patrol(polled: Weak<Polled>, lease: Arc<SharedLease>) {
         let late = LATE.load(Ordering::Relaxed);
         let late = std::mem::replace(&mut before, late) != late;
         // Work that begins or ends meanwhile must not find this mutex locked.
-        let mut looked = std::mem::take(&mut *polled.lock());
+        let mut looked = std::mem::take(&mut *polled.0.lock());
         looked.retain(|work| work.upgrade().is_some_and(|work| work.look(late)));
-        polled.lock().append(&mut looked);
+        polled.0.lock().append(&mut looked);
     }
 }

@@ -6,11 +6,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use futures::future::BoxFuture;
 use slab::Slab;
+
+use crate::mutex::Mutex;
 
 /// The slots of the requests on one connection.
 #[derive(Default)]
@@ -73,7 +75,7 @@ impl Registry {
         lingers: bool,
     ) -> Revocable<T> {
         let slot = Arc::new(Slot { state: Mutex::new(State::Running(request, None)), lingers });
-        let mut slots = lock(&self.slots);
+        let mut slots = self.slots.lock();
         if slots.revoked {
             drop(slots);
             drop(slot.revoke());
@@ -87,17 +89,17 @@ impl Registry {
     /// Empties every slot. Later requests are revoked at once.
     pub(crate) fn revoke(&self) {
         let running = {
-            let mut slots = lock(&self.slots);
+            let mut slots = self.slots.lock();
             slots.revoked = true;
             slots.running.iter().filter_map(|(_, slot)| slot.upgrade()).collect::<Vec<_>>()
         };
         let lingering = running.iter().filter_map(|slot| slot.revoke()).collect::<Vec<_>>();
-        lock(&self.lingering).extend(lingering);
+        self.lingering.lock().extend(lingering);
     }
 
     /// Drops the revoked watches: the connection is gone.
     pub(crate) fn clear(&self) {
-        let lingering = std::mem::take(&mut *lock(&self.lingering));
+        let lingering = std::mem::take(&mut *self.lingering.lock());
         drop(lingering);
     }
 }
@@ -105,7 +107,7 @@ impl Registry {
 impl<T: Send + 'static> Revoke for Slot<T> {
     fn revoke(&self) -> Option<Box<dyn Send>> {
         // The old state is dropped and its waker woken outside the mutex: both may run foreign code.
-        let old = std::mem::replace(&mut *lock(&self.state), State::Revoked);
+        let old = std::mem::replace(&mut *self.state.lock(), State::Revoked);
         let State::Running(request, waker) = old else { return None };
         let lingering: Option<Box<dyn Send>> = match self.lingers {
             true => Some(Box::new(request)),
@@ -125,7 +127,7 @@ impl<T> Future for Revocable<T> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        match &mut *lock(&self.slot.state) {
+        match &mut *self.slot.state.lock() {
             State::Revoked => Poll::Ready(None),
             State::Running(request, waker) => {
                 let poll = request.as_mut().poll(cx);
@@ -144,15 +146,9 @@ impl<T> Future for Revocable<T> {
 impl<T> Drop for Revocable<T> {
     fn drop(&mut self) {
         if let Some((registry, key)) = self.registration.take() {
-            lock(&registry.slots).running.try_remove(key);
+            registry.slots.lock().running.try_remove(key);
         }
     }
-}
-
-/// Locks a mutex, poisoned or not. Under these mutexes only a request's own code may panic, and a poisoned request is
-/// dropped anyway.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -177,7 +173,7 @@ mod tests {
     fn a_request_resolves_to_its_value() {
         let registry = Arc::new(Registry::default());
         assert_eq!(registry.register(async { 7 }.boxed()).now_or_never(), Some(Some(7)));
-        assert!(lock(&registry.slots).running.is_empty());
+        assert!(registry.slots.lock().running.is_empty());
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The servers of a connect string, and the four-letter words that they answer without a session.
 
 use std::fmt;
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -143,10 +142,10 @@ fn port(address: &str) -> Option<&str> {
 }
 
 /// Asks a four-letter word on a new connection.
-async fn ask(mut connection: TcpStream, word: &str) -> Result<String, ErrorKind> {
-    connection.write_all(word.as_bytes()).await.map_err(|error| error.kind())?;
+async fn ask(mut connection: TcpStream, word: &str) -> std::io::Result<String> {
+    connection.write_all(word.as_bytes()).await?;
     let mut answer = String::new();
-    connection.take(LONGEST_ANSWER).read_to_string(&mut answer).await.map_err(|error| error.kind())?;
+    connection.take(LONGEST_ANSWER).read_to_string(&mut answer).await?;
     Ok(answer)
 }
 
@@ -176,30 +175,21 @@ impl Server {
         }
     }
 
-    /// Returns the server's answer to a four-letter word. zklock does not ask a server with TLS, because the word would
-    /// go out in clear text.
-    async fn word(&self, word: &str) -> Result<String, ErrorKind> {
-        if self.tls {
-            return Err(ErrorKind::Unsupported);
-        }
-        let connection = TcpStream::connect(self.socket_address()).await.map_err(|error| error.kind())?;
-        ask(connection, word).await
-    }
-
     /// Returns the address with a port, which is 2181 if the address has none.
     fn socket_address(&self) -> String {
-        let has_port = self.address.rsplit_once(':').is_some_and(|(host, port)| {
-            !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':')
-        });
-        match has_port {
-            true => self.address.clone(),
-            false => format!("{}:2181", self.address.trim_end_matches(':')),
+        match port(&self.address) {
+            Some(_) => self.address.clone(),
+            None => format!("{}:2181", self.address),
         }
     }
 
-    /// Returns the server's configuration, if the server is configured to answer `conf`.
+    /// Returns the server's configuration, if the server is configured to answer `conf`. zklock does not ask a server with TLS,
+    /// because the word would go out in clear text.
     pub(crate) async fn settings(&self) -> Option<Settings> {
-        let answer = self.word("conf").await.ok()?;
+        if self.tls {
+            return None;
+        }
+        let answer = ask(TcpStream::connect(self.socket_address()).await.ok()?, "conf").await.ok()?;
         let number = |key: &str| {
             let value = answer.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
             value.trim().parse().ok().map(Duration::from_millis)

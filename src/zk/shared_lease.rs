@@ -16,13 +16,13 @@
 //!    over, heartbeats wake all.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, SessionEnd, Term};
 
 use crate::clock;
+use crate::mutex::Mutex;
 
 /// If the lease's clocks have parted by so much since the last evidence was asked for, the machine was suspended. NTP slews
 /// one of them by 0.05% mostly.
@@ -82,7 +82,7 @@ impl SharedLease {
 
     /// Whether a guard may have ended, since the last call, before the lease does.
     fn is_unsettled(&self) -> bool {
-        let (mut lost, now) = (self.lost.lock().unwrap_or_else(PoisonError::into_inner), clock::now());
+        let (mut lost, now) = (self.lost.lock(), clock::now());
         let unsettled = !lost.is_empty();
         lost.retain(|(_, end)| !now.until(*end).is_zero());
         unsettled
@@ -139,7 +139,7 @@ impl SharedLease {
 
     fn losing(&self, lease: &Lease) {
         let Some(number) = lease.connection() else { return };
-        let (mut lost, now) = (self.lost.lock().unwrap_or_else(PoisonError::into_inner), clock::now());
+        let (mut lost, now) = (self.lost.lock(), clock::now());
         lost.retain(|(_, end)| !now.until(*end).is_zero());
         lost.push_back((number, lease.deadline()));
     }
@@ -192,7 +192,7 @@ impl SharedLease {
         if seen.is_some() && lease.connection() == seen {
             return Ok(remaining);
         }
-        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = self.lost.lock();
         let end = lost.iter().find(|(number, _)| Some(*number) == seen).map(|(_, end)| now.until(*end));
         let remaining = remaining.min(end.unwrap_or_default());
         if remaining.is_zero() { Err(Lapse::Unconfirmed) } else { Ok(remaining) }

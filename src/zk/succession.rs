@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -17,6 +17,7 @@ use super::events::SessionEvents;
 use super::session::ZkSession;
 use super::state::{SessionEvent, SessionState};
 use super::{establish, survey};
+use crate::mutex::Mutex;
 
 /// The ZooKeeper sessions of one [`Session`](crate::Session). They are opened one after the other, and only the last
 /// one can live. It is closed once nobody uses the succession any more.
@@ -69,35 +70,16 @@ impl Succession {
 
     /// Returns the present ZooKeeper session, or the last one while none is established.
     pub(crate) fn present(&self) -> Arc<ZkSession> {
-        self.present.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.present.lock().clone()
     }
 
     /// Waits for a ZooKeeper session that is not known to have ended, and returns it.
-    pub(crate) async fn living(&self) -> Result<Arc<ZkSession>, Over> {
-        let mut news = self.news.subscribe();
-        loop {
-            // The state is marked as seen first, so every change after this look wakes this task.
-            let state = news.borrow_and_update().state;
-            if state.is_final() {
-                return Err(self.over(state));
-            }
-            let present = self.present();
-            if present.lease().end().is_none() {
-                return Ok(present);
-            }
-            if news.changed().await.is_err() {
-                return Err(Over::Closed);
-            }
-        }
-    }
-
-    /// Returns why no other ZooKeeper session will follow, given this final state.
-    fn over(&self, state: SessionState) -> Over {
-        match (state, self.failure.get()) {
+    pub(crate) async fn living(self: &Arc<Self>) -> Result<Arc<ZkSession>, Over> {
+        Bystander::new(self).session().await.ok_or_else(|| match (self.event().state, self.failure()) {
             (SessionState::AuthFailed, _) => Over::AuthFailed,
             (SessionState::Failed, Some(failure)) => Over::Failed(failure.clone()),
             _ => Over::Closed,
-        }
+        })
     }
 
     /// Returns why the servers refuse another session for good, if they do.
@@ -128,7 +110,7 @@ impl Succession {
     /// Returns a stream of the last event and each later one. It skips an event that a later one has overtaken, and
     /// ends with the final one.
     pub(crate) fn events(&self) -> SessionEvents {
-        SessionEvents::new(self.news.subscribe())
+        SessionEvents::new(self.news())
     }
 
     /// Returns a receiver of the last event. It does not keep the succession open.
@@ -199,7 +181,7 @@ impl Succession {
     /// Makes this the present ZooKeeper session, unless the session is over.
     fn take_over(&self, established: Established) -> Option<Arc<ZkSession>> {
         let next = ZkSession::start(established, self.dialer.clone(), self.runtime.clone());
-        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = self.present.lock();
         // This look happens under the mutex. `close` sets the final state before it takes the mutex, so it closes
         // either the old ZooKeeper session or the new one.
         if self.news.borrow().state.is_final() {
@@ -223,6 +205,35 @@ impl Succession {
             };
         });
         Some(next)
+    }
+}
+
+/// Looks on at a succession: it keeps the succession open only while it uses a ZooKeeper session.
+pub(crate) struct Bystander {
+    succession: Weak<Succession>,
+    news: watch::Receiver<SessionEvent>,
+}
+
+impl Bystander {
+    pub(crate) fn new(succession: &Arc<Succession>) -> Self {
+        Self { succession: Arc::downgrade(succession), news: succession.news() }
+    }
+
+    /// Waits for a ZooKeeper session that is not known to have ended. Returns `None` after a final state, or once nobody
+    /// uses the succession any more.
+    pub(crate) async fn session(&mut self) -> Option<Arc<ZkSession>> {
+        loop {
+            // The state is marked as seen first, so every change after this look wakes this task.
+            if self.news.borrow_and_update().state.is_final() {
+                return None;
+            }
+            let present = self.succession.upgrade()?.present();
+            if present.lease().end().is_none() {
+                return Some(present);
+            }
+            drop(present);
+            self.news.changed().await.ok()?;
+        }
     }
 }
 
@@ -288,7 +299,7 @@ impl Successor {
 
     /// Opens the next ZooKeeper session. Returns `None` if the session is over, or if nobody uses it any more.
     async fn open(&self) -> Option<Arc<ZkSession>> {
-        let mut news = self.succession.upgrade()?.news.subscribe();
+        let mut news = self.succession.upgrade()?.news();
         let established = tokio::select! {
             // The session is over, or nobody uses it any more.
             _ = news.wait_for(|event| event.state.is_final()) => return None,
@@ -318,17 +329,11 @@ impl Successor {
             succession.finish(state);
         }
     }
-
-    fn finish(&self, state: SessionState) {
-        if let Some(succession) = self.succession.upgrade() {
-            succession.finish(state);
-        }
-    }
 }
 
 impl Drop for Successor {
     /// Without this task no other ZooKeeper session follows: its runtime is shutting down, or the session is over.
     fn drop(&mut self) {
-        self.finish(SessionState::Closed);
+        self.succession.upgrade().iter().for_each(|succession| succession.finish(SessionState::Closed));
     }
 }
