@@ -42,7 +42,7 @@ const OFF_LIMITS: &str =
 /// An election of one session: candidates queue for a lock, and the one that holds it announces itself. Cloning it is
 /// cheap. Its clones contend with each other, and with elections at the same path in other sessions and processes.
 ///
-/// An election at `/service` is a [`Lock`] at `/service/queue`, and the node `/service/leader`. So a leader is
+/// An election at `/service` is a [`Lock`] at `/service/queue`, and the ephemeral node `/service/leader`. So a leader is
 /// as safe as the holder of a lock, and a [`Leadership`] is a guard. Candidates lead in the order in which they came.
 ///
 /// The announcement tells everybody else who leads: clients, followers, operators. Each of them may be a little behind. So
@@ -128,13 +128,7 @@ impl Election {
     /// Campaigns if nobody else does. Returns `None` if somebody leads or waits for it. It waits for no other candidate, and
     /// for ZooKeeper's answers for half a session timeout at most.
     ///
-    /// # Errors
-    ///
-    /// See [`CampaignError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`campaign`](Self::campaign).
+    /// Errors: [`CampaignError`]. Cancel safety: as [`campaign`](Self::campaign).
     pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, CampaignError> {
         match self.lock.succession().patiently(self.lead(value.into(), Wait::Never)).await {
             Ok(outcome) => outcome,
@@ -142,17 +136,9 @@ impl Election {
         }
     }
 
-    /// Campaigns, and returns `None` if `timeout` passes first. The time begins with this call, not with the first poll. It
-    /// also bounds the wait while ZooKeeper cannot be reached. The clock is monotonic and stops while the machine is
-    /// suspended.
+    /// Campaigns, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// # Errors
-    ///
-    /// See [`CampaignError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`campaign`](Self::campaign).
+    /// Errors: [`CampaignError`]. Cancel safety: as [`campaign`](Self::campaign).
     pub fn campaign_timeout(
         &self,
         value: impl Into<String>,
@@ -164,15 +150,9 @@ impl Election {
 
     /// Asks who leads. Returns `None` if nobody has announced itself. It takes one read. The answer may be outdated by the
     /// time you read it, and a server that is behind its ensemble may answer from the past. An
-    /// [`observe`](Self::observe)r knows how old its answer is.
+    /// [`observe`](Self::observe)r knows how old its answer is. It waits for the answer for half a session timeout at most.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`]. The function waits for the answer for half a session timeout at most.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn leader(&self) -> Result<Option<Leader>, QueryError> {
         let path = self.announcement();
         let question = path.clone();
@@ -206,13 +186,7 @@ impl Election {
 
     /// Returns the candidates, with the leader first; see [`Lock::contenders`](crate::Lock::contenders).
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn candidates(&self) -> Result<Vec<Contender>, QueryError> {
         self.lock.contenders().await
     }

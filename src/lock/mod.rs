@@ -123,13 +123,7 @@ impl Lock {
     /// another call like this one that is just leaving. It waits for no other contender, and for ZooKeeper's answer for
     /// half a session timeout at most.
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
         self.acquirer.try_acquire().await
     }
@@ -140,13 +134,7 @@ impl Lock {
     ///
     /// A `timeout` of zero leaves ZooKeeper no time to answer; use [`try_acquire`](Self::try_acquire) instead.
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub fn acquire_timeout(
         &self,
         timeout: Duration,
@@ -157,13 +145,7 @@ impl Lock {
     /// Returns the queue, with the holder first. It is empty if nobody contends. This function is meant for operators
     /// and tests: the answer may be outdated by the time you read it.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
         contender::queue(self.succession(), &self.settings).await
     }
@@ -172,13 +154,7 @@ impl Lock {
     /// contends. It takes one listing and one read, however long the queue is. The answer may be outdated by the time you
     /// read it.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn holder(&self) -> Result<Option<Contender>, QueryError> {
         contender::first(self.succession(), &self.settings).await
     }
@@ -206,13 +182,7 @@ impl Lock {
     /// the lock; see [`AcquireError::ForeignContender`]. This function is meant for operators and tests: the answer may
     /// be outdated by the time you read it.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
         contender::foreign(self.succession(), &self.settings).await
     }

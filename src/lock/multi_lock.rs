@@ -141,13 +141,7 @@ impl MultiLock {
     /// Acquires all locks if no other contender blocks any of them. Returns `None` if one does. Otherwise as
     /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
+    /// Errors and cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, AcquireError> {
         self.acquirer.try_acquire().await
     }
@@ -155,13 +149,7 @@ impl MultiLock {
     /// Acquires all locks, and returns `None` if `timeout` passes first. Otherwise as
     /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
+    /// Errors and cancel safety: as [`acquire`](Self::acquire).
     pub fn acquire_timeout(
         &self,
         timeout: Duration,

@@ -89,14 +89,7 @@ impl RwLock {
     /// Acquires the lock for reading, and waits for each writer that came before. It takes a round trip if nobody else
     /// is in the queue, and two if other readers are. Otherwise as [`Lock::acquire`](crate::Lock::acquire).
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. You may drop the future at any point; zklock then removes its node in the background. The place in the
-    /// queue is lost, and so is the lock if the future had just acquired it.
+    /// Errors and cancel safety: as [`Lock::acquire`](crate::Lock::acquire).
     pub async fn read(&self) -> Result<ReadGuard, AcquireError> {
         self.readers.acquire().await
     }
@@ -104,13 +97,7 @@ impl RwLock {
     /// Acquires the lock for reading if no writer holds it or waits for it. Returns `None` if one does. Otherwise as
     /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn try_read(&self) -> Result<Option<ReadGuard>, AcquireError> {
         self.readers.try_acquire().await
     }
@@ -118,13 +105,7 @@ impl RwLock {
     /// Acquires the lock for reading, and returns `None` if `timeout` passes first. Otherwise as
     /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub fn read_timeout(
         &self,
         timeout: Duration,
@@ -135,13 +116,7 @@ impl RwLock {
     /// Acquires the lock for writing, and waits for everybody who came before. Otherwise as
     /// [`Lock::acquire`](crate::Lock::acquire).
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn write(&self) -> Result<Guard, AcquireError> {
         self.writers.acquire().await
     }
@@ -149,13 +124,7 @@ impl RwLock {
     /// Acquires the lock for writing if nobody holds it or waits for it. Returns `None` if somebody does. Otherwise as
     /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn try_write(&self) -> Result<Option<Guard>, AcquireError> {
         self.writers.try_acquire().await
     }
@@ -163,13 +132,7 @@ impl RwLock {
     /// Acquires the lock for writing, and returns `None` if `timeout` passes first. Otherwise as
     /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub fn write_timeout(
         &self,
         timeout: Duration,
@@ -180,13 +143,7 @@ impl RwLock {
     /// Returns the queue, with the first contender first. [`Contender::holds`] says which of them hold the lock.
     /// Otherwise as [`Lock::contenders`](crate::Lock::contenders).
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
         contender::queue(&self.readers.succession, &self.settings).await
     }
@@ -194,13 +151,7 @@ impl RwLock {
     /// Returns the contenders of other clients in the lock's directory; see
     /// [`Lock::foreign_contenders`](crate::Lock::foreign_contenders).
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
         contender::foreign(&self.readers.succession, &self.settings).await
     }

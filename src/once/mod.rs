@@ -170,13 +170,7 @@ impl Once {
     /// for it. To acquire the lock takes half a session timeout at most ([`Lock::try_acquire`]), and the begin takes until the
     /// guard's lease ends at most. If the begin is not confirmed by then, the call tries to acquire the lock again.
     ///
-    /// # Errors
-    ///
-    /// See [`ClaimError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
+    /// Errors: [`ClaimError`]. Cancel safety: as [`claim`](Self::claim).
     pub async fn try_claim(&self, slot: &str) -> Result<Option<Claim>, ClaimError> {
         self.claim_by(slot, Wait::Never).await
     }
@@ -185,13 +179,7 @@ impl Once {
     /// this call, not with the first poll. It bounds the wait for the lock. After the grant the call returns at the latest
     /// when the guard's lease ends, or after `timeout` if that is later.
     ///
-    /// # Errors
-    ///
-    /// See [`ClaimError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
+    /// Errors: [`ClaimError`]. Cancel safety: as [`claim`](Self::claim).
     pub fn claim_timeout(
         &self,
         slot: &str,
@@ -252,14 +240,8 @@ impl Once {
     ///
     /// The call takes one round trip. It creates the directory of the records if that does not exist.
     ///
-    /// # Errors
-    ///
-    /// [`ClaimError::Slot`] if `period` is not a number of whole seconds, or is zero. [`ClaimError::Refused`] also if the
-    /// leader's clock is after 9999. Else as [`now`](Self::now).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`ClaimError::Slot`] if `period` is not a number of whole seconds, or is zero. [`ClaimError::Refused`] also if
+    /// the leader's clock is after 9999. Else errors and cancel safety are as of [`now`](Self::now).
     pub async fn period_slot(&self, period: Duration) -> Result<String, ClaimError> {
         let seconds = whole_seconds(period)
             .map_err(|problem| ClaimError::Slot { slot: format!("every {period:?}"), problem })?;
@@ -312,13 +294,7 @@ impl Once {
     /// Returns the records, the one that began last first. It is meant for operators and tests: the answer may be outdated
     /// by the time you read it. It leaves out records that this session may not read, and nodes that are no records.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn records(&self) -> Result<Vec<Record>, QueryError> {
         let directory = self.ledger.directory.clone();
         let asked = directory.clone();
