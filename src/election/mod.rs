@@ -10,11 +10,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryFutureExt;
 use zklock_recipe::PathKind;
 
 use error::{CampaignError, ProclaimError};
 use keeper::{Announcer, LONGEST_VALUE};
-use leader::{Announcements, Leader};
+use leader::Leader;
 use leadership::Leadership;
 
 use crate::guard::Guard;
@@ -181,7 +182,11 @@ impl Election {
     /// # }
     /// ```
     pub fn observe(&self) -> Observer<Leader> {
-        Observer::start(self.lock.succession(), Announcements(self.announcement()))
+        let path = self.announcement();
+        let look = move |client, footing| {
+            requests::watch_announcement(client, path.clone(), footing).map_ok(|seen| seen.map(Leader::new))
+        };
+        Observer::start(self.lock.succession(), self.announcement(), look)
     }
 
     /// Returns the candidates, with the leader first; see [`Lock::contenders`](crate::Lock::contenders).

@@ -3,7 +3,6 @@
 pub(crate) mod acquire;
 pub(crate) mod contender;
 pub(crate) mod error;
-mod holder;
 pub(crate) mod multi_lock;
 pub(crate) mod options;
 pub(crate) mod query;
@@ -14,17 +13,18 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryFutureExt;
 use zklock_recipe::Kind;
 
 use acquire::Acquirer;
 use contender::{Contender, ForeignContender};
 use error::{AcquireError, InvalidLock, QueryError};
-use holder::Holders;
 use options::LockOptions;
 
 use crate::guard::Guard;
 use crate::observe::Observer;
 use crate::path::LockPath;
+use crate::requests::{self, Node};
 use crate::settings::{Entry, Settings};
 use crate::zk::Succession;
 
@@ -175,7 +175,14 @@ impl Lock {
     /// # }
     /// ```
     pub fn holders(&self) -> Observer<Contender> {
-        Observer::start(self.succession(), Holders(self.settings.clone()))
+        let settings = self.settings.clone();
+        // The watch fires once, and each look sets another one.
+        let look = move |client, _| {
+            let lock = settings.clone();
+            let holder = move |node: Node| Contender::new(0, true, lock.path.contender(node.place), node);
+            requests::watch_holder(client, settings.clone()).map_ok(|seen| seen.map(holder))
+        };
+        Observer::start(self.succession(), self.path().to_owned(), look)
     }
 
     /// Returns the contenders of other clients in the lock's directory. They keep every zklock contender from acquiring
