@@ -22,7 +22,7 @@ use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::lock::acquire::{Passage, Wait};
 use crate::lock::contender::Contender;
-use crate::lock::error::{AcquireError, InvalidLock, QueryError};
+use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
 use crate::lock::query::query;
 use crate::observe::Observer;
@@ -119,11 +119,7 @@ impl Election {
     /// Safe. You may drop the future at any point; zklock then removes the candidate's node and its announcement in the
     /// background. The place in the queue is lost, and so is the leadership if the future had just won it.
     pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership, CampaignError> {
-        match self.lead(value.into(), Wait::FOR_EVER).await? {
-            Some(leadership) => Ok(leadership),
-            // Only those that do not want to wait find the queue busy.
-            None => Err(AcquireError::NodeDeleted { path: self.queue() }.into()),
-        }
+        Ok(self.lock.acquirer().at_last(self.lead(value.into(), Wait::FOR_EVER).await?)?)
     }
 
     /// Campaigns if nobody else does. Returns `None` if somebody leads or waits for it. It waits for no other candidate, and
@@ -131,10 +127,7 @@ impl Election {
     ///
     /// Errors: [`CampaignError`]. Cancel safety: as [`campaign`](Self::campaign).
     pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, CampaignError> {
-        match self.lock.succession().patiently(self.lead(value.into(), Wait::Never)).await {
-            Ok(outcome) => outcome,
-            Err(waited) => Err(AcquireError::Unanswered { path: self.queue(), waited }.into()),
-        }
+        self.lead(value.into(), Wait::Never).await
     }
 
     /// Campaigns, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
@@ -145,8 +138,7 @@ impl Election {
         value: impl Into<String>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Leadership>, CampaignError>> + Send + '_ {
-        let (value, deadline) = (value.into(), tokio::time::Instant::now().checked_add(timeout));
-        async move { self.lock.succession().by(deadline, self.campaign(value)).await }
+        self.lead(value.into(), Wait::within(timeout))
     }
 
     /// Asks who leads. Returns `None` if nobody has announced itself. It takes one read. The answer may be outdated by the
@@ -210,7 +202,8 @@ impl Election {
                 }
             }
         };
-        self.lock.acquirer().pass(wait, announce).await
+        let acquirer = self.lock.acquirer();
+        acquirer.within(wait, acquirer.pass(wait, announce)).await
     }
 }
 

@@ -14,18 +14,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryFutureExt;
-use zklock_recipe::Kind;
+use zklock_recipe::{Event, Kind};
+use zookeeper_client::Client;
 
-use acquire::Acquirer;
+use acquire::{Acquirer, Wait};
 use contender::{Contender, ForeignContender};
 use error::{AcquireError, InvalidLock, QueryError};
 use options::LockOptions;
+use query::query;
 
 use crate::guard::Guard;
 use crate::observe::Observer;
 use crate::path::LockPath;
 use crate::requests::{self, Node};
-use crate::settings::{Entry, Settings};
+use crate::settings::Settings;
 use crate::zk::Succession;
 
 /// A lock of one session: a directory in ZooKeeper in which contenders queue. Cloning it is cheap. Its clones contend
@@ -57,8 +59,8 @@ impl Lock {
     /// Makes the lock with these settings.
     pub(crate) fn of(succession: Arc<Succession>, settings: Settings) -> Self {
         let settings = Arc::new(settings);
-        let entry = Entry { lock: settings.clone(), kind: Kind::Exclusive };
-        Self { settings, acquirer: Acquirer { succession, entries: [entry].into() } }
+        let acquirer = Acquirer::of_one(succession, settings.clone(), Kind::Exclusive);
+        Self { settings, acquirer }
     }
 
     /// What all acquisitions of this lock share.
@@ -125,7 +127,7 @@ impl Lock {
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
-        self.acquirer.try_acquire().await
+        self.acquirer.acquire_by(Wait::Never).await
     }
 
     /// Acquires the lock, and returns `None` if `timeout` passes first. The time begins with this call, not with the
@@ -139,7 +141,7 @@ impl Lock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + '_ {
-        self.acquirer.acquire_timeout(timeout)
+        self.acquirer.acquire_by(Wait::within(timeout))
     }
 
     /// Returns the queue, with the holder first. It is empty if nobody contends. This function is meant for operators
@@ -147,7 +149,7 @@ impl Lock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        contender::queue(self.succession(), &self.settings).await
+        Ok(Contender::queue(&self.settings, self.ask(requests::contenders).await?))
     }
 
     /// Returns the holder: the first contender in the queue, which holds the lock or is about to. Returns `None` if nobody
@@ -156,7 +158,9 @@ impl Lock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn holder(&self) -> Result<Option<Contender>, QueryError> {
-        contender::first(self.succession(), &self.settings).await
+        let first = self.ask(requests::holder).await?;
+        let holder = |node: Node| Contender::new(0, true, self.settings.path.contender(node.place), node);
+        Ok(first.map(holder))
     }
 
     /// Observes the first contender in the queue, which holds the lock or is about to: first the present one, then each
@@ -191,7 +195,21 @@ impl Lock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
-        contender::foreign(self.succession(), &self.settings).await
+        let found = self.ask(requests::foreigners).await?;
+        Ok(found.into_iter().map(|foreign| ForeignContender::new(&self.settings, foreign)).collect())
+    }
+
+    /// Asks ZooKeeper a question about this lock.
+    async fn ask<T, F>(
+        &self,
+        question: impl FnOnce(Arc<Client>, Arc<Settings>) -> F + Send + 'static,
+    ) -> Result<T, QueryError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Event>> + Send + 'static,
+    {
+        let settings = self.settings.clone();
+        query(self.succession(), self.path(), |wire| question(wire.client, settings)).await
     }
 }
 

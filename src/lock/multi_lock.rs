@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zklock_recipe::Kind;
 
-use super::acquire::Acquirer;
+use super::acquire::{Acquirer, Wait};
 use super::error::{AcquireError, InvalidLock};
 use super::options::LockOptions;
 use crate::guard::MultiGuard;
@@ -143,7 +143,7 @@ impl MultiLock {
     ///
     /// Errors and cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, AcquireError> {
-        self.acquirer.try_acquire().await
+        self.acquirer.acquire_by(Wait::Never).await
     }
 
     /// Acquires all locks, and returns `None` if `timeout` passes first. Otherwise as
@@ -154,7 +154,7 @@ impl MultiLock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<MultiGuard>, AcquireError>> + Send + '_ {
-        self.acquirer.acquire_timeout(timeout)
+        self.acquirer.acquire_by(Wait::within(timeout))
     }
 }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use zklock_recipe::Kind;
 
-use super::acquire::Acquirer;
-use super::contender::{self, Contender, ForeignContender};
+use super::Lock;
+use super::acquire::{Acquirer, Wait};
+use super::contender::{Contender, ForeignContender};
 use super::error::{AcquireError, InvalidLock, QueryError};
 use super::options::LockOptions;
 use crate::guard::{Guard, ReadGuard};
-use crate::settings::{Entry, Settings};
 use crate::zk::Succession;
 
 /// A read-write lock of one session: many readers may hold it at once, or one writer. Cloning it is cheap.
@@ -62,9 +62,9 @@ use crate::zk::Succession;
 /// ```
 #[derive(Clone)]
 pub struct RwLock {
-    settings: Arc<Settings>,
+    /// The lock as writers see it.
+    lock: Lock,
     readers: Acquirer,
-    writers: Acquirer,
 }
 
 impl RwLock {
@@ -73,17 +73,14 @@ impl RwLock {
         path: &str,
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
-        let settings = Arc::new(options.settings(path, &succession.present())?);
-        let acquirer = |kind| {
-            let entry = Entry { lock: settings.clone(), kind };
-            Acquirer { succession: succession.clone(), entries: [entry].into() }
-        };
-        Ok(Self { readers: acquirer(Kind::Shared), writers: acquirer(Kind::Exclusive), settings })
+        let lock = Lock::new(succession.clone(), path, options)?;
+        let readers = Acquirer::of_one(succession, lock.settings().clone(), Kind::Shared);
+        Ok(Self { lock, readers })
     }
 
     /// Returns the path of the lock's directory, relative to the connect string's chroot.
     pub fn path(&self) -> &str {
-        self.settings.path.as_str()
+        self.lock.path()
     }
 
     /// Acquires the lock for reading, and waits for each writer that came before. It takes a round trip if nobody else
@@ -99,7 +96,7 @@ impl RwLock {
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn try_read(&self) -> Result<Option<ReadGuard>, AcquireError> {
-        self.readers.try_acquire().await
+        self.readers.acquire_by(Wait::Never).await
     }
 
     /// Acquires the lock for reading, and returns `None` if `timeout` passes first. Otherwise as
@@ -110,7 +107,7 @@ impl RwLock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<ReadGuard>, AcquireError>> + Send + '_ {
-        self.readers.acquire_timeout(timeout)
+        self.readers.acquire_by(Wait::within(timeout))
     }
 
     /// Acquires the lock for writing, and waits for everybody who came before. Otherwise as
@@ -118,7 +115,7 @@ impl RwLock {
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn write(&self) -> Result<Guard, AcquireError> {
-        self.writers.acquire().await
+        self.lock.acquire().await
     }
 
     /// Acquires the lock for writing if nobody holds it or waits for it. Returns `None` if somebody does. Otherwise as
@@ -126,7 +123,7 @@ impl RwLock {
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn try_write(&self) -> Result<Option<Guard>, AcquireError> {
-        self.writers.try_acquire().await
+        self.lock.try_acquire().await
     }
 
     /// Acquires the lock for writing, and returns `None` if `timeout` passes first. Otherwise as
@@ -137,7 +134,7 @@ impl RwLock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + '_ {
-        self.writers.acquire_timeout(timeout)
+        self.lock.acquire_timeout(timeout)
     }
 
     /// Returns the queue, with the first contender first. [`Contender::holds`] says which of them hold the lock.
@@ -145,7 +142,7 @@ impl RwLock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        contender::queue(&self.readers.succession, &self.settings).await
+        self.lock.contenders().await
     }
 
     /// Returns the contenders of other clients in the lock's directory; see
@@ -153,7 +150,7 @@ impl RwLock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
-        contender::foreign(&self.readers.succession, &self.settings).await
+        self.lock.foreign_contenders().await
     }
 }
 

@@ -15,7 +15,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::time::Instant;
 use tracing::warn;
 use zklock_recipe::{Event, Tries};
 
@@ -159,11 +158,7 @@ impl Once {
     /// # }
     /// ```
     pub async fn claim(&self, slot: &str) -> Result<Claim, ClaimError> {
-        match self.claim_by(slot, Wait::FOR_EVER).await? {
-            Some(claim) => Ok(claim),
-            // Only those that do not want to wait find the queue busy.
-            None => Err(AcquireError::NodeDeleted { path: self.path().to_owned() }.into()),
-        }
+        Ok(self.lock.acquirer().at_last(self.claim_by(slot, Wait::FOR_EVER).await?)?)
     }
 
     /// As [`claim`](Self::claim), but it waits for no other contender. Returns `None` if somebody holds the lock or waits
@@ -185,7 +180,7 @@ impl Once {
         slot: &str,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Claim>, ClaimError>> + Send {
-        self.claim_by(slot, Wait::Until(Instant::now().checked_add(timeout)))
+        self.claim_by(slot, Wait::within(timeout))
     }
 
     /// Claims a slot, does the work if this caller runs it, and records how the work ended. If the lock is lost, the work is

@@ -17,6 +17,7 @@ use error::SemaphoreError;
 use pool::Pool;
 
 use crate::guard::Permit;
+use crate::lock::acquire::Wait;
 use crate::lock::contender::Contender;
 use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
@@ -149,7 +150,7 @@ impl Semaphore {
     ///
     /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub async fn try_acquire_many(&self, weight: u32) -> Result<Option<Permit>, SemaphoreError> {
-        self.pool.try_acquire(self.wish(weight)?).await
+        self.pool.acquire_by(self.wish(weight)?, Wait::Never).await
     }
 
     /// Acquires a permit of weight 1, and returns `None` if `timeout` passes first. As
@@ -172,9 +173,8 @@ impl Semaphore {
         weight: u32,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Permit>, SemaphoreError>> + Send + 'static {
-        let wish = self.wish(weight);
-        let acquire = wish.map(|wish| self.pool.acquire_timeout(wish, timeout));
-        async move { acquire?.await }
+        let (pool, wish, wait) = (self.pool.clone(), self.wish(weight), Wait::within(timeout));
+        async move { pool.acquire_by(wish?, wait).await }
     }
 
     /// Changes the capacity for everybody. From then on this semaphore and its clones state the new one, and acquisitions

@@ -10,6 +10,7 @@ use zklock_recipe::{Stock, Wish};
 use super::error::SemaphoreError;
 use super::pool::Pool;
 use crate::guard::Slot;
+use crate::lock::acquire::Wait;
 use crate::lock::contender::Contender;
 use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
@@ -107,14 +108,14 @@ impl Slots {
     ///
     /// Errors: [`SemaphoreError`]. Cancel safety: as [`claim`](Self::claim).
     pub async fn try_claim(&self) -> Result<Option<Slot>, SemaphoreError> {
-        self.pool.try_acquire(Wish::Slot(None)).await
+        self.pool.acquire_by(Wish::Slot(None), Wait::Never).await
     }
 
     /// As [`try_claim`](Self::try_claim), but claims the slot with this index if it is free.
     ///
     /// Errors: as [`claim_preferring`](Self::claim_preferring). Cancel safety: as [`claim`](Self::claim).
     pub async fn try_claim_preferring(&self, index: u32) -> Result<Option<Slot>, SemaphoreError> {
-        self.pool.try_acquire(self.preferring(index)?).await
+        self.pool.acquire_by(self.preferring(index)?, Wait::Never).await
     }
 
     /// Claims a slot, and returns `None` if `timeout` passes first; see
@@ -125,7 +126,8 @@ impl Slots {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Slot>, SemaphoreError>> + Send + 'static {
-        self.pool.acquire_timeout(Wish::Slot(None), timeout)
+        let (pool, wait) = (self.pool.clone(), Wait::within(timeout));
+        async move { pool.acquire_by(Wish::Slot(None), wait).await }
     }
 
     /// Changes the number of slots for everybody, as
