@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::warn;
 use zklock_recipe::acquisition::Input;
-use zklock_recipe::{Arrival, End, Kind, Look, Patience, Stranger};
+use zklock_recipe::{Arrival, End, Foreign, Kind, Look, Patience, Stranger};
 
 use super::error::AcquireError;
 use crate::contender::{Attended, Driver, Outcome, attend};
@@ -152,11 +152,13 @@ fn error(lock: &Settings, end: End) -> AcquireError {
     let path = lock.path.to_string();
     match end {
         End::Refused(refusal) => AcquireError::refused(path, refusal),
-        End::Foreign(Stranger::Client(foreign)) => AcquireError::foreign(path, foreign),
+        End::Foreign(Stranger::Client(Foreign { name, client, session })) => {
+            AcquireError::ForeignContender { node: lock.path.of_child(&name), path, client, session }
+        }
         End::Foreign(Stranger::Kind(other)) => {
             AcquireError::other_kind(lock.subject.to_string(), lock.kind, other)
         }
-        End::Exhausted(sequence) => AcquireError::exhausted(path, sequence),
+        End::Exhausted(sequence) => AcquireError::SequenceExhausted { path, sequence: sequence.0 },
         // Of these, only `NodeDeleted` comes here. Nobody gives up or releases for the caller. If a queue is busy or a
         // ZooKeeper session ends, `contend` knows what to do.
         End::NodeDeleted | End::GivenUp | End::Released | End::Busy | End::SessionOver(_) => {

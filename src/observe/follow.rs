@@ -12,9 +12,9 @@ use tracing::{debug, warn};
 use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Tries};
 use zookeeper_client::Client;
 
-use super::sight::{self, Heard, Standing, sight};
+use super::sight::{self, Sight, Standing, sight};
 use crate::requests::Sighting;
-use crate::zk::{Bystander, Line, Sent};
+use crate::zk::{Answer, Bystander, Line, Sent};
 
 /// What the observer's task knows.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ struct Following<'a, T, L> {
     line: Line,
     view: &'a watch::Sender<View<T>>,
     machine: &'a mut zklock_recipe::Observer<T>,
-    look: Option<BoxFuture<'static, Heard<T>>>,
+    look: Option<BoxFuture<'static, Answer<Sight<T>>>>,
     watch: Option<Standing>,
     /// Counts the looks that no server answered, though the connection is there.
     tries: Tries,
@@ -156,7 +156,7 @@ where
     }
 
     /// Sends a look, on the present connection or the next one.
-    fn look(&self, footing: Footing) -> BoxFuture<'static, Heard<T>> {
+    fn look(&self, footing: Footing) -> BoxFuture<'static, Answer<Sight<T>>> {
         let subject = self.subject.clone();
         let asked = sight(&self.line, move |client| (subject.look)(client, footing));
         let pause = self.tries.pause();
@@ -171,12 +171,12 @@ where
 
     /// Turns the result of a look into an event, with the instant from which on it was true. Returns `None` if the session
     /// is over.
-    fn weigh(&mut self, heard: Heard<T>) -> Option<(Observation<T>, Option<Moment>)> {
+    fn weigh(&mut self, answer: Answer<Sight<T>>) -> Option<(Observation<T>, Option<Moment>)> {
         self.look = None;
-        let (found, watch, sent, before) = match heard {
-            Heard::Given { found, watch, sent, before } => (found, watch.map(|watch| *watch), sent, before),
-            Heard::Nothing => return Some((Observation::Disconnected, None)),
-            Heard::Over => return None,
+        let (Sight { found, watch, before }, sent) = match answer {
+            Answer::Given(sight, sent) => (sight, sent),
+            Answer::Lost => return Some((Observation::Disconnected, None)),
+            Answer::Over(_) => return None,
         };
         if watch.is_some() {
             self.watch = watch;
@@ -239,7 +239,7 @@ where
 }
 
 /// Resolves with the result of the look that is under way.
-async fn answer<T>(look: &mut Option<BoxFuture<'static, Heard<T>>>) -> Heard<T> {
+async fn answer<T>(look: &mut Option<BoxFuture<'static, Answer<Sight<T>>>>) -> Answer<Sight<T>> {
     match look {
         Some(look) => look.await,
         None => pending().await,

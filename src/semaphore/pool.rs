@@ -147,7 +147,9 @@ impl Pool {
             Ok(Ok(Stocked::OtherKind(other))) => {
                 Err(AcquireError::other_kind(path(), stock.into(), other).into())
             }
-            Ok(Ok(Stocked::Foreign)) => Err(SemaphoreError::foreign(self.permits())),
+            Ok(Ok(Stocked::Foreign)) => {
+                Err(SemaphoreError::UnknownData { directory: self.permits().path.to_string() })
+            }
             Ok(Err(refused)) => Err(refused.into()),
             Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }.into()),
         }
