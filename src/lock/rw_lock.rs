@@ -17,8 +17,8 @@ use crate::zk::Succession;
 
 /// A read-write lock of one session: many readers may hold it at once, or one writer. Cloning it is cheap.
 ///
-/// It is as strict as [`Lock`](crate::Lock): at any instant, if a writer's [`Guard`] says that it is held, no other
-/// guard of the lock does, on any machine. Writers contend with each [`Lock`](crate::Lock) at the same path.
+/// It is as strict as [`Lock`]: at any instant, if a writer's [`Guard`] says that it is held, no other
+/// guard of the lock does, on any machine. Writers contend with each [`Lock`] at the same path.
 ///
 /// # Order
 ///
@@ -84,15 +84,15 @@ impl RwLock {
     }
 
     /// Acquires the lock for reading, and waits for each writer that came before. It takes a round trip if nobody else
-    /// is in the queue, and two if other readers are. Otherwise as [`Lock::acquire`](crate::Lock::acquire).
+    /// is in the queue, and two if other readers are. Otherwise as [`Lock::acquire`].
     ///
-    /// Errors and cancel safety: as [`Lock::acquire`](crate::Lock::acquire).
+    /// Errors and cancel safety: as [`Lock::acquire`].
     pub async fn read(&self) -> Result<ReadGuard, AcquireError> {
         self.readers.acquire().await
     }
 
     /// Acquires the lock for reading if no writer holds it or waits for it. Returns `None` if one does. Otherwise as
-    /// [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// [`Lock::try_acquire`].
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn try_read(&self) -> Result<Option<ReadGuard>, AcquireError> {
@@ -100,7 +100,7 @@ impl RwLock {
     }
 
     /// Acquires the lock for reading, and returns `None` if `timeout` passes first. Otherwise as
-    /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
+    /// [`Lock::acquire_timeout`].
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub fn read_timeout(
@@ -111,7 +111,7 @@ impl RwLock {
     }
 
     /// Acquires the lock for writing, and waits for everybody who came before. Otherwise as
-    /// [`Lock::acquire`](crate::Lock::acquire).
+    /// [`Lock::acquire`].
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn write(&self) -> Result<Guard, AcquireError> {
@@ -119,7 +119,7 @@ impl RwLock {
     }
 
     /// Acquires the lock for writing if nobody holds it or waits for it. Returns `None` if somebody does. Otherwise as
-    /// [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// [`Lock::try_acquire`].
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn try_write(&self) -> Result<Option<Guard>, AcquireError> {
@@ -127,7 +127,7 @@ impl RwLock {
     }
 
     /// Acquires the lock for writing, and returns `None` if `timeout` passes first. Otherwise as
-    /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
+    /// [`Lock::acquire_timeout`].
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub fn write_timeout(
@@ -138,7 +138,7 @@ impl RwLock {
     }
 
     /// Returns the queue, with the first contender first. [`Contender::holds`] says which of them hold the lock.
-    /// Otherwise as [`Lock::contenders`](crate::Lock::contenders).
+    /// Otherwise as [`Lock::contenders`].
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
@@ -146,7 +146,7 @@ impl RwLock {
     }
 
     /// Returns the contenders of other clients in the lock's directory; see
-    /// [`Lock::foreign_contenders`](crate::Lock::foreign_contenders).
+    /// [`Lock::foreign_contenders`].
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
