@@ -109,12 +109,7 @@
 //! without data, when a lock first sees it, becomes zklock's own: zklock overwrites data that others write to it later.
 //! `docs/DESIGN.md` argues the whole layout and the protocol.
 //!
-//! An election is such a lock at `PATH/queue`, and an ephemeral node `PATH/leader`: the announcement of the candidate that
-//! holds the lock.
-//!
-//! A semaphore is such a lock at `PATH/queue`, its turnstile, and a persistent node `PATH/permits`, whose data is the capacity
-//! and whose ephemeral children are the permits. Slots are the same, with children `slot-INDEX-N`. The records of a [`Once`]
-//! are persistent nodes below `PATH.once`.
+//! An [`Election`], a [`Semaphore`], [`Slots`] and a [`Once`] stand on such a lock. Their pages show which other nodes they have.
 //!
 //! The heartbeat interval is `(session timeout - 3/4 tick) / 4`: 2.1 seconds by default. At each heartbeat a session sends one
 //! `sync`, for all its guards and waiters. While it has a guard, it sends a quorum write, too, and a read of up to 32 nodes with
@@ -123,34 +118,28 @@
 //!
 //! # How long a call takes
 //!
-//! [`Lock::acquire`], [`Locks::lock`], [`RwLock::read`], [`RwLock::write`], [`MultiLock::acquire`], [`Election::campaign`],
-//! [`Semaphore::acquire`], [`Semaphore::acquire_many`], [`Slots::claim`], [`Slots::claim_preferring`], [`Once::claim`] and
-//! [`Once::run`] have no time limit. Every other call that asks ZooKeeper has one, and its error
-//! says that the answer did not come.
+//! Each call that asks ZooKeeper goes by one of four rules. The error says that the answer did not come.
 //!
-//! | call | returns at the latest | if ZooKeeper has not answered |
-//! |---|---|---|
-//! | [`Session::connect`] | after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the session timeout | [`ConnectError::Unreachable`] or [`ReadOnly`](ConnectError::ReadOnly) |
-//! | [`Lock::acquire`], [`RwLock::read`], [`RwLock::write`], [`MultiLock::acquire`] | when the lock is held, or when it can no longer be acquired; drop the future to stop waiting | waits |
-//! | [`Lock::acquire_timeout`], [`RwLock::read_timeout`], [`RwLock::write_timeout`], [`MultiLock::acquire_timeout`] | after its `timeout` argument | `None` |
-//! | [`Lock::try_acquire`], [`RwLock::try_read`], [`RwLock::try_write`], [`MultiLock::try_acquire`] | after half a session timeout | [`AcquireError::Unanswered`] |
-//! | [`Locks::lock`], [`Locks::lock_timeout`], [`Locks::try_lock`] | as [`Lock::acquire`], `acquire_timeout` and `try_acquire` | as these |
-//! | [`Semaphore::acquire`], [`Semaphore::acquire_many`], [`Slots::claim`], [`Slots::claim_preferring`] | when the permit or slot is held, or when it can no longer be acquired; drop the future to stop waiting | waits |
-//! | [`Semaphore::acquire_timeout`], [`Semaphore::acquire_many_timeout`], [`Slots::claim_timeout`] | after its `timeout` argument | `None` |
-//! | [`Semaphore::try_acquire`], [`Semaphore::try_acquire_many`], [`Slots::try_claim`], [`Slots::try_claim_preferring`], [`Semaphore::set_capacity`], [`Slots::set_count`] | after half a session timeout | [`AcquireError::Unanswered`], in [`SemaphoreError::Acquire`] |
-//! | [`Election::campaign`] | when the candidate leads, or when it can no longer lead; drop the future to stop waiting | waits |
-//! | [`Election::campaign_timeout`] | after its `timeout` argument | `None` |
-//! | [`Election::try_campaign`] | after half a session timeout | [`AcquireError::Unanswered`], in [`CampaignError::Acquire`] |
-//! | [`Lock::contenders`], [`Lock::holder`], [`Lock::foreign_contenders`], [`Election::leader`], [`Election::candidates`], [`Semaphore::permits`], [`Slots::slots`], [`RwLock::contenders`], [`RwLock::foreign_contenders`], each request of [`Session::locks_below`] | after half a session timeout | [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
-//! | [`Once::claim`], [`Once::claim_timeout`], [`Once::try_claim`] | as [`Lock::acquire`], `acquire_timeout` and `try_acquire`; after each grant, at the end of that guard's lease | acquires the lock again: `claim_timeout` within what is left of its `timeout`, the others as before |
-//! | [`Once::run`] | as `claim`, then as long as its work takes, then as [`Turn::complete`] or `fail` | as these |
-//! | [`Once::now`], [`Once::period_slot`], [`Once::records`] | after half a session timeout | [`ClaimError::Unanswered`]; [`QueryError::Unanswered`], or [`Disconnected`](QueryError::Disconnected) before that |
-//! | [`Turn::complete`], [`Turn::fail`], [`Turn::record`] | at the end of the guard's lease | [`TurnError::Unconfirmed`] if the record was sent, else [`TurnError::Lost`] |
-//! | [`Session::verify_sequencer`] | after half a session timeout | [`SequencerError::Unanswered`], or [`Disconnected`](SequencerError::Disconnected) before that |
-//! | [`Guard::verify`], and a [`Transaction`]'s `commit` | at the end of the guard's lease | `verify`: [`Lost`]; `commit`: [`TransactionError::Unknown`] if the transaction was sent, else [`TransactionError::Lost`] |
-//! | [`Leadership::proclaim`] | at the end of the guard's lease | [`ProclaimError::Lost`]; ZooKeeper may have announced the value |
-//! | [`Guard::release`], [`Guard::release_shared`], [`Leadership::resign`] | at the end of the guard's lease | [`ReleaseError::Unconfirmed`]; the release goes on in the background |
-//! | [`Session::close`] | at the end of the lease or after two fifths of the session timeout, whichever is later | [`CloseError::Unconfirmed`]; zklock goes on to close the session in the background |
+//! * **A call that waits for others has no time limit**: `acquire`, `acquire_many`, `read`, `write`, [`Locks::lock`],
+//!   [`Election::campaign`], `claim`, `claim_preferring` and [`Once::run`]. It returns when it has what it waits for, or when it
+//!   can no longer get that. Drop the future to stop waiting. Its twin with `_timeout` returns `None` after its `timeout` argument.
+//! * **A call that begins with `try_`** waits for nobody, and for ZooKeeper for half a session timeout: then it returns
+//!   [`AcquireError::Unanswered`]. So do [`Semaphore::set_capacity`] and [`Slots::set_count`].
+//! * **A call that only looks** waits for half a session timeout, too. It returns [`QueryError::Unanswered`], or
+//!   [`Disconnected`](QueryError::Disconnected) before that. [`Session::verify_sequencer`] has the same two errors;
+//!   [`Once::now`] and [`Once::period_slot`] have [`ClaimError::Unanswered`]. For [`Session::locks_below`] this is the limit of
+//!   each request.
+//! * **A call of a guard, a leadership or a turn** returns at the end of the guard's lease. [`Guard::verify`] and
+//!   [`Leadership::proclaim`] return [`Lost`] then; ZooKeeper may have announced the value. A [`Transaction`]'s `commit` returns
+//!   [`TransactionError::Unknown`] if the transaction was sent, and [`Turn::complete`], `fail` and `record` return
+//!   [`TurnError::Unconfirmed`] if the record was; else they return `Lost`. [`Guard::release`], `release_shared` and
+//!   [`Leadership::resign`] return [`ReleaseError::Unconfirmed`], and go on in the background.
+//!
+//! A claim of a [`Once`] is both: its begin takes until the end of the guard's lease at most. Without an answer it acquires the
+//! lock again, within what is left of its `timeout`. [`Session::connect`] returns [`ConnectError::Unreachable`] or
+//! [`ReadOnly`](ConnectError::ReadOnly) after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the session
+//! timeout. [`Session::close`] returns [`CloseError::Unconfirmed`] at the end of the lease or after two fifths of the session
+//! timeout, whichever is later, and goes on in the background.
 //!
 //! The `next` of an [`Observer`] and of [`SessionEvents`] waits for a change, for as long as that takes; [`Observer::latest`] sends nothing.
 //!

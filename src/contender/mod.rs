@@ -9,5 +9,5 @@ mod stages;
 
 pub(crate) use attended::{Attended, Work};
 pub(crate) use driver::{Driver, Outcome};
-pub(crate) use procedure::{Course, Next, Performed, Procedure};
+pub(crate) use procedure::{Course, Performed, Procedure};
 pub(crate) use stages::{attend, finish_write};

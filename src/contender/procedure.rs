@@ -14,36 +14,37 @@ use crate::zk::ZkSession;
 pub(crate) trait Procedure: Send + 'static {
     /// What comes of a request.
     type Heard: Send + 'static;
+    /// What the machine asks for.
+    type Command;
     /// What the caller is told.
     type Outcome;
 
     /// Whether what it writes outlasts the session, so that the session's close waits for it.
     const OUTLASTS_THE_SESSION: bool;
 
-    /// Gives the machine what came of its last request, and performs what follows.
-    fn take_in(&mut self, heard: Self::Heard) -> Performed<Self::Heard, Self::Outcome>;
+    /// Gives the machine what came of its last request.
+    fn handle(&mut self, heard: Self::Heard) -> Vec<Self::Command>;
 
-    /// Tells the machine that its caller has gone, and performs what follows.
-    fn give_up(&mut self) -> Performed<Self::Heard, Self::Outcome>;
+    /// Performs one thing that the machine asks for.
+    fn perform(&mut self, command: Self::Command) -> Performed<Self::Heard, Self::Outcome>;
+
+    /// Whether the machine asks for nothing any more.
+    fn is_ended(&self) -> bool;
+
+    /// What the machine hears when its caller has gone. `None` if it goes on as before.
+    fn gone() -> Option<Self::Heard>;
 
     fn session(&self) -> &Arc<ZkSession>;
 }
 
-/// What a machine has asked for.
-pub(crate) struct Performed<H, O> {
-    pub(crate) next: Next<H>,
-    /// What the caller is told, if anything.
-    pub(crate) told: Option<O>,
-}
-
-/// What is to be awaited from here on.
-pub(crate) enum Next<H> {
-    /// The same as before.
-    AsBefore,
-    /// This request, instead of the last one.
+/// What comes of a command.
+pub(crate) enum Performed<H, O> {
+    /// This request is to be awaited from here on, instead of the last one.
     Request(BoxFuture<'static, H>),
-    /// Nothing any more.
-    End,
+    /// The caller is told this.
+    Told(O),
+    /// It is done.
+    Done,
 }
 
 /// A procedure under way.
@@ -56,16 +57,10 @@ struct Stage<P: Procedure> {
 
 impl<P: Procedure> Course<P> {
     /// Begins with this.
-    pub(crate) fn begin(mut procedure: P, first: P::Heard) -> Self {
-        let performed = procedure.take_in(first);
+    pub(crate) fn begin(procedure: P, first: P::Heard) -> Self {
         let mut stage = Stage { procedure, pending: None };
-        stage.follow(performed);
+        let _nobody = stage.take_in(first);
         Self(Some(stage))
-    }
-
-    /// Whether nothing is awaited any more.
-    pub(crate) fn is_over(&self) -> bool {
-        self.0.as_ref().is_none_or(|stage| stage.pending.is_none())
     }
 
     /// Resolves to what the caller is told; `None` if the procedure has ended without that.
@@ -82,32 +77,37 @@ impl<P: Procedure> Stage<P> {
         while let Some(pending) = &mut self.pending {
             let heard = pending.await;
             self.pending = None;
-            let performed = self.procedure.take_in(heard);
-            if let Some(outcome) = self.follow(performed) {
+            if let Some(outcome) = self.take_in(heard) {
                 return Some(outcome);
             }
         }
         None
     }
 
-    fn follow(&mut self, performed: Performed<P::Heard, P::Outcome>) -> Option<P::Outcome> {
-        match performed.next {
-            Next::AsBefore => {
-                let goes_on = self.pending.is_some() || performed.told.is_some() || std::thread::panicking();
-                debug_assert!(goes_on, "it would stop here");
+    /// Gives the machine this, and performs what follows.
+    fn take_in(&mut self, heard: P::Heard) -> Option<P::Outcome> {
+        let mut told = None;
+        for command in self.procedure.handle(heard) {
+            match self.procedure.perform(command) {
+                Performed::Request(request) => self.pending = Some(request),
+                Performed::Told(outcome) => told = Some(outcome),
+                Performed::Done => {}
             }
-            Next::Request(request) => self.pending = Some(request),
-            Next::End => self.pending = None,
         }
-        performed.told
+        if self.procedure.is_ended() {
+            self.pending = None;
+        } else {
+            let goes_on = self.pending.is_some() || told.is_some() || std::thread::panicking();
+            debug_assert!(goes_on, "it would stop here");
+        }
+        told
     }
 }
 
 impl<P: Procedure> Drop for Course<P> {
     fn drop(&mut self) {
         let Some(mut stage) = self.0.take() else { return };
-        let performed = stage.procedure.give_up();
-        let _nobody = stage.follow(performed);
+        let _nobody = P::gone().and_then(|gone| stage.take_in(gone));
         if stage.pending.is_some() {
             let session = stage.procedure.session().clone();
             let rest = async move { while stage.outcome().await.is_some() {} }.boxed();

@@ -17,16 +17,16 @@ use zklock_recipe::candidacy::{self, Candidacy, Command, Event, Proclamation, Se
 use zklock_recipe::{Footing, Tries};
 
 use super::error::{AnnounceError, ProclaimError};
-use crate::contender::{Course, Next, Performed, Procedure};
+use crate::contender::{Course, Performed, Procedure};
 use crate::guard::operation::{Node, NodeOptions};
 use crate::guard::transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::guard::turn::Turn;
 use crate::node::LeaderData;
-use crate::observe::sight::{self, Standing, sight, stale};
+use crate::observe::sight::{Sight, Standing, sight, stale};
 use crate::requests::{self, Announced};
 use crate::settings::Settings;
-use crate::zk::ZkSession;
+use crate::zk::{Answer, ZkSession};
 
 /// The longest value that a leader can announce, in bytes.
 pub(super) const LONGEST_VALUE: usize = 16 * 1024;
@@ -155,11 +155,12 @@ impl From<Event<LeaderData, AnnounceError>> for Heard {
 
 impl Procedure for Keeper {
     type Heard = Heard;
+    type Command = Command<LeaderData, AnnounceError>;
     type Outcome = (u64, Outcome);
 
     const OUTLASTS_THE_SESSION: bool = false;
 
-    fn take_in(&mut self, Heard { event, watch }: Heard) -> Performed<Heard, (u64, Outcome)> {
+    fn handle(&mut self, Heard { event, watch }: Heard) -> Vec<Self::Command> {
         match &event {
             Some(event) if event.is_news() => self.tries.answered(),
             Some(_) => self.tries.failed(),
@@ -167,40 +168,16 @@ impl Procedure for Keeper {
         }
         self.watch = watch.or(self.watch.take());
         let proclaimed = Event::Proclaimed(self.wanted.borrow_and_update().clone());
-        let mut performed = Performed { next: Next::AsBefore, told: None };
-        for event in [proclaimed].into_iter().chain(event) {
-            for command in self.machine.handle(event) {
-                self.perform(command, &mut performed);
-            }
-        }
-        if self.machine.is_ended() {
-            performed.next = Next::End;
-        }
-        performed
+        [proclaimed].into_iter().chain(event).flat_map(|event| self.machine.handle(event)).collect()
     }
 
-    fn give_up(&mut self) -> Performed<Heard, (u64, Outcome)> {
-        self.take_in(Event::Over.into())
-    }
-
-    fn session(&self) -> &Arc<ZkSession> {
-        self.hold.session()
-    }
-}
-
-impl Keeper {
-    fn perform(
-        &mut self,
-        command: Command<LeaderData, AnnounceError>,
-        performed: &mut Performed<Heard, (u64, Outcome)>,
-    ) {
+    fn perform(&mut self, command: Self::Command) -> Performed<Heard, (u64, Outcome)> {
         let request = match command {
             Command::Tell(number, outcome) => {
                 if let Err(error) = &outcome {
                     warn!(%error, "the leader is not announced");
                 }
-                performed.told = Some((number, outcome));
-                return;
+                return Performed::Told((number, outcome));
             }
             Command::Announce { value, replace } => self.announce(&value, replace).boxed(),
             Command::Settle => self.settle().boxed(),
@@ -210,9 +187,23 @@ impl Keeper {
         };
         // The end of the hold ends each request.
         let lost = self.hold.clone().lost(Duration::ZERO).map(|_| Event::Over.into()).boxed();
-        performed.next = Next::Request(select(lost, request).map(|heard| heard.factor_first().0).boxed());
+        Performed::Request(select(lost, request).map(|heard| heard.factor_first().0).boxed())
     }
 
+    fn is_ended(&self) -> bool {
+        self.machine.is_ended()
+    }
+
+    fn gone() -> Option<Heard> {
+        Some(Event::Over.into())
+    }
+
+    fn session(&self) -> &Arc<ZkSession> {
+        self.hold.session()
+    }
+}
+
+impl Keeper {
     fn announce(&self, value: &LeaderData, replace: bool) -> impl Future<Output = Heard> + Send + use<> {
         let (hold, path) = (self.hold.clone(), self.path.clone());
         let options = NodeOptions::new().acl(self.settings.acl.clone()).ephemeral();
@@ -263,9 +254,9 @@ impl Keeper {
         async move {
             pause.await;
             let (found, watch) = match looked.await {
-                sight::Heard::Given { found, watch, .. } => (found, watch.map(|watch| *watch).or(before)),
-                sight::Heard::Nothing => return Event::Unanswered.into(),
-                sight::Heard::Over => return Event::Over.into(),
+                Answer::Given(Sight { found, watch, .. }, _) => (found, watch.or(before)),
+                Answer::Lost => return Event::Unanswered.into(),
+                Answer::Over(_) => return Event::Over.into(),
             };
             let seen = |Announced { data, session, .. }| Seen { session, value: data };
             let event = match found {

@@ -70,13 +70,7 @@ impl Leadership {
     /// If a [`share`](Guard::share) of the guard is out, the leadership ends with the last share. The call then returns at
     /// once, the announcement stays until that end, and zklock keeps it up no longer. So release every share first.
     ///
-    /// # Errors
-    ///
-    /// As [`Guard::release`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Guard::release`].
+    /// Errors and cancel safety: as [`Guard::release`].
     pub async fn resign(self) -> Result<(), ReleaseError> {
         self.guard.release().await
     }

@@ -10,18 +10,19 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryFutureExt;
 use zklock_recipe::PathKind;
 
 use error::{CampaignError, ProclaimError};
 use keeper::{Announcer, LONGEST_VALUE};
-use leader::{Announcements, Leader};
+use leader::Leader;
 use leadership::Leadership;
 
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::lock::acquire::{Passage, Wait};
 use crate::lock::contender::Contender;
-use crate::lock::error::{AcquireError, InvalidLock, QueryError};
+use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
 use crate::lock::query::query;
 use crate::observe::Observer;
@@ -42,7 +43,7 @@ const OFF_LIMITS: &str =
 /// An election of one session: candidates queue for a lock, and the one that holds it announces itself. Cloning it is
 /// cheap. Its clones contend with each other, and with elections at the same path in other sessions and processes.
 ///
-/// An election at `/service` is a [`Lock`] at `/service/queue`, and the node `/service/leader`. So a leader is
+/// An election at `/service` is a [`Lock`] at `/service/queue`, and the ephemeral node `/service/leader`. So a leader is
 /// as safe as the holder of a lock, and a [`Leadership`] is a guard. Candidates lead in the order in which they came.
 ///
 /// The announcement tells everybody else who leads: clients, followers, operators. Each of them may be a little behind. So
@@ -118,61 +119,33 @@ impl Election {
     /// Safe. You may drop the future at any point; zklock then removes the candidate's node and its announcement in the
     /// background. The place in the queue is lost, and so is the leadership if the future had just won it.
     pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership, CampaignError> {
-        match self.lead(value.into(), Wait::FOR_EVER).await? {
-            Some(leadership) => Ok(leadership),
-            // Only those that do not want to wait find the queue busy.
-            None => Err(AcquireError::NodeDeleted { path: self.queue() }.into()),
-        }
+        Ok(self.lock.acquirer().at_last(self.lead(value.into(), Wait::FOR_EVER).await?)?)
     }
 
     /// Campaigns if nobody else does. Returns `None` if somebody leads or waits for it. It waits for no other candidate, and
     /// for ZooKeeper's answers for half a session timeout at most.
     ///
-    /// # Errors
-    ///
-    /// See [`CampaignError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`campaign`](Self::campaign).
+    /// Errors: [`CampaignError`]. Cancel safety: as [`campaign`](Self::campaign).
     pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, CampaignError> {
-        match self.lock.succession().patiently(self.lead(value.into(), Wait::Never)).await {
-            Ok(outcome) => outcome,
-            Err(waited) => Err(AcquireError::Unanswered { path: self.queue(), waited }.into()),
-        }
+        self.lead(value.into(), Wait::Never).await
     }
 
-    /// Campaigns, and returns `None` if `timeout` passes first. The time begins with this call, not with the first poll. It
-    /// also bounds the wait while ZooKeeper cannot be reached. The clock is monotonic and stops while the machine is
-    /// suspended.
+    /// Campaigns, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// # Errors
-    ///
-    /// See [`CampaignError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`campaign`](Self::campaign).
+    /// Errors: [`CampaignError`]. Cancel safety: as [`campaign`](Self::campaign).
     pub fn campaign_timeout(
         &self,
         value: impl Into<String>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Leadership>, CampaignError>> + Send + '_ {
-        let (value, deadline) = (value.into(), tokio::time::Instant::now().checked_add(timeout));
-        async move { self.lock.succession().by(deadline, self.campaign(value)).await }
+        self.lead(value.into(), Wait::within(timeout))
     }
 
     /// Asks who leads. Returns `None` if nobody has announced itself. It takes one read. The answer may be outdated by the
     /// time you read it, and a server that is behind its ensemble may answer from the past. An
-    /// [`observe`](Self::observe)r knows how old its answer is.
+    /// [`observe`](Self::observe)r knows how old its answer is. It waits for the answer for half a session timeout at most.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`]. The function waits for the answer for half a session timeout at most.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn leader(&self) -> Result<Option<Leader>, QueryError> {
         let path = self.announcement();
         let question = path.clone();
@@ -201,18 +174,16 @@ impl Election {
     /// # }
     /// ```
     pub fn observe(&self) -> Observer<Leader> {
-        Observer::start(self.lock.succession(), Announcements(self.announcement()))
+        let path = self.announcement();
+        let look = move |client, footing| {
+            requests::watch_announcement(client, path.clone(), footing).map_ok(|seen| seen.map(Leader::new))
+        };
+        Observer::start(self.lock.succession(), self.announcement(), look)
     }
 
     /// Returns the candidates, with the leader first; see [`Lock::contenders`](crate::Lock::contenders).
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn candidates(&self) -> Result<Vec<Contender>, QueryError> {
         self.lock.contenders().await
     }
@@ -231,7 +202,8 @@ impl Election {
                 }
             }
         };
-        self.lock.acquirer().pass(wait, announce).await
+        let acquirer = self.lock.acquirer();
+        acquirer.within(wait, acquirer.pass(wait, announce)).await
     }
 }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::warn;
 use zklock_recipe::acquisition::Input;
-use zklock_recipe::{Arrival, End, Look, Patience, Stranger};
+use zklock_recipe::{Arrival, End, Foreign, Kind, Look, Patience, Stranger};
 
 use super::error::AcquireError;
 use crate::contender::{Attended, Driver, Outcome, attend};
 use crate::guard::Guard;
 use crate::settings::{Entry, Settings, paths};
-use crate::zk::{Over, Succession};
+use crate::zk::Succession;
 
 /// Acquires one lock, or several at once.
 #[derive(Clone)]
@@ -24,6 +24,11 @@ pub(crate) struct Acquirer {
 }
 
 impl Acquirer {
+    /// Acquires this one lock.
+    pub(crate) fn of_one(succession: Arc<Succession>, lock: Arc<Settings>, kind: Kind) -> Self {
+        Self { succession, entries: [Entry { lock, kind }].into() }
+    }
+
     /// The settings of each lock.
     pub(super) fn locks(&self) -> impl Iterator<Item = &Arc<Settings>> {
         self.entries.iter().map(|entry| &entry.lock)
@@ -31,27 +36,22 @@ impl Acquirer {
 
     /// See [`Lock::acquire`](crate::Lock::acquire).
     pub(super) async fn acquire<K>(&self) -> Result<Guard<K>, AcquireError> {
-        let contended = self.contend(Patience::Wait, Arrival::New).await;
-        contended.map(|(guard, _)| guard).map_err(|unsuccessful| self.error(unsuccessful))
+        self.at_last(self.acquire_by(Wait::FOR_EVER).await?)
     }
 
-    /// See [`Lock::try_acquire`](crate::Lock::try_acquire).
-    pub(super) async fn try_acquire<K>(&self) -> Result<Option<Guard<K>>, AcquireError> {
-        self.acquire_as(Wait::Never, Arrival::New).await.map(|granted| granted.map(|(guard, _)| guard))
+    /// See [`Lock::try_acquire`](crate::Lock::try_acquire) and [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
+    pub(super) async fn acquire_by<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
+        Ok(self.acquire_as(wait, Arrival::New).await?.map(|(guard, _)| guard))
     }
 
-    /// See [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
-    pub(super) fn acquire_timeout<K>(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Guard<K>>, AcquireError>> + Send + '_ {
-        let deadline = Instant::now().checked_add(timeout);
-        async move { self.succession.by(deadline, self.acquire()).await }
+    /// What a caller gets that waits for as long as that takes. Only those that do not want to wait find it busy.
+    pub(crate) fn at_last<T>(&self, got: Option<T>) -> Result<T, AcquireError> {
+        got.ok_or_else(|| AcquireError::NodeDeleted { path: self.paths() })
     }
 
     /// Acquires the locks, and then passes the further stages that need them. `stages` makes these of the guard, and of how its
-    /// contender stood at the grant. If they lose their place, or nobody polls them, it queues again. `None` if it would have
-    /// to wait for longer than the caller wants to.
+    /// contender stood at the grant. If they lose their place, or nobody polls them, it queues again. `None` if the locks are not
+    /// acquired within this wait, or if a stage would have to wait and the caller does not want to.
     pub(crate) async fn pass<K, T, E, F>(
         &self,
         wait: Wait,
@@ -74,34 +74,42 @@ impl Acquirer {
         }
     }
 
-    /// Acquires the locks as one that arrives like this. `None` if it would have to wait for longer than that.
+    /// Awaits an acquisition for as long as the caller wants to wait. `None` if that was too short.
+    pub(crate) async fn within<T, E: From<AcquireError>>(
+        &self,
+        wait: Wait,
+        acquisition: impl Future<Output = Result<Option<T>, E>>,
+    ) -> Result<Option<T>, E> {
+        match wait {
+            Wait::Until(deadline) => self.succession.by(deadline, acquisition).await.map(Option::flatten),
+            Wait::Never => {
+                self.succession.patiently(acquisition).await.unwrap_or_else(|waited| {
+                    Err(AcquireError::Unanswered { path: self.paths(), waited }.into())
+                })
+            }
+        }
+    }
+
+    /// Acquires the locks as one that arrives like this. Also returns how the contender stands at its grant.
     async fn acquire_as<K>(
         &self,
         wait: Wait,
         arrival: Arrival,
     ) -> Result<Option<(Guard<K>, Arrival)>, AcquireError> {
-        let granted = match wait {
-            Wait::Until(deadline) => {
-                self.succession.by(deadline, self.contend(Patience::Wait, arrival)).await
-            }
-            Wait::Never => match self.succession.patiently(self.contend(Patience::Try, arrival)).await {
-                Ok(Err(Unsuccessful::Ended(_, End::Busy))) => Ok(None),
-                Ok(contended) => contended.map(Some),
-                Err(waited) => return Err(AcquireError::Unanswered { path: self.paths(), waited }),
-            },
-        };
-        granted.map_err(|unsuccessful| self.error(unsuccessful))
+        self.within(wait, self.contend(wait.patience(), arrival)).await
     }
 
     /// Contends until every lock is granted or the acquisition ends, in one ZooKeeper session after the other. It arrives like
     /// this. Also returns how the contender stands at its grant: whether a holder may have vanished since the first one came.
+    /// `None` if a queue is busy, and the contender does not wait.
     async fn contend<K>(
         &self,
         patience: Patience,
         mut arrival: Arrival,
-    ) -> Result<(Guard<K>, Arrival), Unsuccessful> {
+    ) -> Result<Option<(Guard<K>, Arrival)>, AcquireError> {
         loop {
-            let session = self.succession.living().await.map_err(Unsuccessful::Over)?;
+            let living = self.succession.living().await;
+            let session = living.map_err(|over| AcquireError::over(self.paths(), over))?;
             if arrival == Arrival::Queued {
                 warn!(
                     paths = %self.paths(),
@@ -114,13 +122,15 @@ impl Acquirer {
             match Attended::new(&session, driver).await {
                 Some((driver, Outcome::Granted(nodes, term))) => {
                     let arrival = driver.arrival();
-                    return Ok((Guard::new(driver, nodes, term), arrival));
+                    return Ok(Some((Guard::new(driver, nodes, term), arrival)));
                 }
                 // Nobody polled it, or its session is over. Without a guard nothing is lost.
                 None | Some((_, Outcome::Ended(_, End::SessionOver(_)) | Outcome::Lost)) => {
                     arrival = Arrival::Queued;
                 }
-                Some((_, Outcome::Ended(lock, end))) => return Err(Unsuccessful::Ended(lock, end)),
+                Some((_, Outcome::Ended(_, End::Busy))) => return Ok(None),
+                // A group has as many members as there are entries.
+                Some((_, Outcome::Ended(lock, end))) => return Err(error(&self.entries[lock].lock, end)),
             }
         }
     }
@@ -135,26 +145,24 @@ impl Acquirer {
     fn paths(&self) -> String {
         paths(self.locks())
     }
+}
 
-    fn error(&self, unsuccessful: Unsuccessful) -> AcquireError {
-        let (lock, end) = match unsuccessful {
-            Unsuccessful::Over(over) => return AcquireError::over(self.paths(), over),
-            // A group has as many members as there are entries.
-            Unsuccessful::Ended(lock, end) => (&self.entries[lock].lock, end),
-        };
-        let path = lock.path.to_string();
-        match end {
-            End::Refused(refusal) => AcquireError::refused(path, refusal),
-            End::Foreign(Stranger::Client(foreign)) => AcquireError::foreign(path, foreign),
-            End::Foreign(Stranger::Kind(other)) => {
-                AcquireError::other_kind(lock.subject.to_string(), lock.kind, other)
-            }
-            End::Exhausted(sequence) => AcquireError::exhausted(path, sequence),
-            // Of these, only `NodeDeleted` happens here. Nobody gives up or releases for the caller. Only `try_acquire`
-            // finds a queue busy. If a ZooKeeper session ends, `contend` goes on in the next one.
-            End::NodeDeleted | End::GivenUp | End::Released | End::Busy | End::SessionOver(_) => {
-                AcquireError::NodeDeleted { path }
-            }
+/// Why an acquisition of this lock ended without a guard.
+fn error(lock: &Settings, end: End) -> AcquireError {
+    let path = lock.path.to_string();
+    match end {
+        End::Refused(refusal) => AcquireError::refused(path, refusal),
+        End::Foreign(Stranger::Client(Foreign { name, client, session })) => {
+            AcquireError::ForeignContender { node: lock.path.of_child(&name), path, client, session }
+        }
+        End::Foreign(Stranger::Kind(other)) => {
+            AcquireError::other_kind(lock.subject.to_string(), lock.kind, other)
+        }
+        End::Exhausted(sequence) => AcquireError::SequenceExhausted { path, sequence: sequence.0 },
+        // Of these, only `NodeDeleted` comes here. Nobody gives up or releases for the caller. If a queue is busy or a
+        // ZooKeeper session ends, `contend` knows what to do.
+        End::NodeDeleted | End::GivenUp | End::Released | End::Busy | End::SessionOver(_) => {
+            AcquireError::NodeDeleted { path }
         }
     }
 }
@@ -169,6 +177,19 @@ pub(crate) enum Wait {
 
 impl Wait {
     pub(crate) const FOR_EVER: Self = Self::Until(None);
+
+    /// For this time from now on.
+    pub(crate) fn within(timeout: Duration) -> Self {
+        Self::Until(Instant::now().checked_add(timeout))
+    }
+
+    /// Whether to wait at all.
+    pub(crate) fn patience(self) -> Patience {
+        match self {
+            Self::Until(_) => Patience::Wait,
+            Self::Never => Patience::Try,
+        }
+    }
 }
 
 /// How an acquisition passed the stages after its grant.
@@ -179,11 +200,4 @@ pub(crate) enum Passage<T> {
     Busy,
     /// It has lost its place.
     Displaced,
-}
-
-/// Why an acquisition has no guard.
-enum Unsuccessful {
-    /// The contender of the lock with this index ended like this.
-    Ended(usize, End),
-    Over(Over),
 }

@@ -1,17 +1,13 @@
 //! The contenders in a lock's queue.
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use zklock_recipe::{Foreign, ForeignClient, Kind};
 
-use super::error::QueryError;
-use super::query::query;
 use crate::fence::FencingToken;
 use crate::node::NodeData;
-use crate::requests::{self, Node};
+use crate::requests::Node;
 use crate::settings::Settings;
-use crate::zk::Succession;
 
 /// One contender in a lock's queue, as [`Lock::contenders`](crate::Lock::contenders) saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,44 +67,20 @@ impl Contender {
             token: node.seen.map(|seen| FencingToken::new(seen.czxid)),
         }
     }
+
+    /// Makes the queue of these nodes, which are in its order.
+    pub(super) fn queue(lock: &Settings, nodes: Vec<Node>) -> Vec<Self> {
+        let readers = nodes.iter().take_while(|node| node.place.kind == Kind::Shared).count();
+        let contender = |(position, node): (usize, Node)| {
+            Self::new(position, position < readers.max(1), lock.path.contender(node.place), node)
+        };
+        nodes.into_iter().enumerate().map(contender).collect()
+    }
 }
 
-/// Returns a lock's queue, with the first contender first.
-pub(super) async fn queue(
-    succession: &Succession,
-    lock: &Arc<Settings>,
-) -> Result<Vec<Contender>, QueryError> {
-    let settings = lock.clone();
-    let path = lock.path.as_str();
-    let nodes = query(succession, path, |wire| requests::contenders(wire.client, settings)).await?;
-    let readers = nodes.iter().take_while(|node| node.place.kind == Kind::Shared).count();
-    let contender = |(position, node): (usize, Node)| {
-        Contender::new(position, position < readers.max(1), lock.path.contender(node.place), node)
-    };
-    Ok(nodes.into_iter().enumerate().map(contender).collect())
-}
-
-/// Returns the first contender of a lock's queue.
-pub(super) async fn first(
-    succession: &Succession,
-    lock: &Arc<Settings>,
-) -> Result<Option<Contender>, QueryError> {
-    let (settings, path) = (lock.clone(), lock.path.as_str());
-    let first = query(succession, path, |wire| requests::holder(wire.client, settings)).await?;
-    Ok(first.map(|node| Contender::new(0, true, lock.path.contender(node.place), node)))
-}
-
-/// Returns the contenders of other clients in a lock's directory.
-pub(super) async fn foreign(
-    succession: &Succession,
-    lock: &Arc<Settings>,
-) -> Result<Vec<ForeignContender>, QueryError> {
-    let (settings, path) = (lock.clone(), lock.path.as_str());
-    let found = query(succession, path, |wire| requests::foreigners(wire.client, settings)).await?;
-    let contender = |Foreign { name, client, session }| ForeignContender {
-        path: lock.path.of_child(&name),
-        client,
-        session,
-    };
-    Ok(found.into_iter().map(contender).collect())
+impl ForeignContender {
+    pub(super) fn new(lock: &Settings, foreign: Foreign) -> Self {
+        let Foreign { name, client, session } = foreign;
+        Self { path: lock.path.of_child(&name), client, session }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock_recipe::{Foreign, ForeignClient, OtherKind, PathKind, Refusal, Sequence};
+use zklock_recipe::{ForeignClient, OtherKind, PathKind, Refusal};
 
 use crate::path::PathProblem;
 use crate::zk::{ConnectError, Over};
@@ -255,18 +255,9 @@ impl AcquireError {
         }
     }
 
-    pub(crate) fn foreign(path: String, foreign: Foreign) -> Self {
-        let Foreign { name, client, session } = foreign;
-        Self::ForeignContender { node: format!("{path}/{name}"), path, client, session }
-    }
-
     pub(crate) fn other_kind(path: String, expected: PathKind, other: OtherKind) -> Self {
         let OtherKind { found, at } = other;
         Self::OtherKind { path, expected, at, found }
-    }
-
-    pub(crate) fn exhausted(path: String, sequence: Sequence) -> Self {
-        Self::SequenceExhausted { path, sequence: sequence.0 }
     }
 
     /// Returns true if the same call may succeed later with nothing changed by hand. That is so if the node was deleted, if

@@ -3,7 +3,6 @@
 pub(crate) mod acquire;
 pub(crate) mod contender;
 pub(crate) mod error;
-mod holder;
 pub(crate) mod multi_lock;
 pub(crate) mod options;
 pub(crate) mod query;
@@ -14,18 +13,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::Kind;
+use futures::TryFutureExt;
+use zklock_recipe::{Event, Kind};
+use zookeeper_client::Client;
 
-use acquire::Acquirer;
+use acquire::{Acquirer, Wait};
 use contender::{Contender, ForeignContender};
 use error::{AcquireError, InvalidLock, QueryError};
-use holder::Holders;
 use options::LockOptions;
+use query::query;
 
 use crate::guard::Guard;
 use crate::observe::Observer;
 use crate::path::LockPath;
-use crate::settings::{Entry, Settings};
+use crate::requests::{self, Node};
+use crate::settings::Settings;
 use crate::zk::Succession;
 
 /// A lock of one session: a directory in ZooKeeper in which contenders queue. Cloning it is cheap. Its clones contend
@@ -57,8 +59,8 @@ impl Lock {
     /// Makes the lock with these settings.
     pub(crate) fn of(succession: Arc<Succession>, settings: Settings) -> Self {
         let settings = Arc::new(settings);
-        let entry = Entry { lock: settings.clone(), kind: Kind::Exclusive };
-        Self { settings, acquirer: Acquirer { succession, entries: [entry].into() } }
+        let acquirer = Acquirer::of_one(succession, settings.clone(), Kind::Exclusive);
+        Self { settings, acquirer }
     }
 
     /// What all acquisitions of this lock share.
@@ -123,15 +125,9 @@ impl Lock {
     /// another call like this one that is just leaving. It waits for no other contender, and for ZooKeeper's answer for
     /// half a session timeout at most.
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
-        self.acquirer.try_acquire().await
+        self.acquirer.acquire_by(Wait::Never).await
     }
 
     /// Acquires the lock, and returns `None` if `timeout` passes first. The time begins with this call, not with the
@@ -140,47 +136,31 @@ impl Lock {
     ///
     /// A `timeout` of zero leaves ZooKeeper no time to answer; use [`try_acquire`](Self::try_acquire) instead.
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub fn acquire_timeout(
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + '_ {
-        self.acquirer.acquire_timeout(timeout)
+        self.acquirer.acquire_by(Wait::within(timeout))
     }
 
     /// Returns the queue, with the holder first. It is empty if nobody contends. This function is meant for operators
     /// and tests: the answer may be outdated by the time you read it.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        contender::queue(self.succession(), &self.settings).await
+        Ok(Contender::queue(&self.settings, self.ask(requests::contenders).await?))
     }
 
     /// Returns the holder: the first contender in the queue, which holds the lock or is about to. Returns `None` if nobody
     /// contends. It takes one listing and one read, however long the queue is. The answer may be outdated by the time you
     /// read it.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn holder(&self) -> Result<Option<Contender>, QueryError> {
-        contender::first(self.succession(), &self.settings).await
+        let first = self.ask(requests::holder).await?;
+        let holder = |node: Node| Contender::new(0, true, self.settings.path.contender(node.place), node);
+        Ok(first.map(holder))
     }
 
     /// Observes the first contender in the queue, which holds the lock or is about to: first the present one, then each
@@ -199,22 +179,37 @@ impl Lock {
     /// # }
     /// ```
     pub fn holders(&self) -> Observer<Contender> {
-        Observer::start(self.succession(), Holders(self.settings.clone()))
+        let settings = self.settings.clone();
+        // The watch fires once, and each look sets another one.
+        let look = move |client, _| {
+            let lock = settings.clone();
+            let holder = move |node: Node| Contender::new(0, true, lock.path.contender(node.place), node);
+            requests::watch_holder(client, settings.clone()).map_ok(|seen| seen.map(holder))
+        };
+        Observer::start(self.succession(), self.path().to_owned(), look)
     }
 
     /// Returns the contenders of other clients in the lock's directory. They keep every zklock contender from acquiring
     /// the lock; see [`AcquireError::ForeignContender`]. This function is meant for operators and tests: the answer may
     /// be outdated by the time you read it.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
-        contender::foreign(self.succession(), &self.settings).await
+        let found = self.ask(requests::foreigners).await?;
+        Ok(found.into_iter().map(|foreign| ForeignContender::new(&self.settings, foreign)).collect())
+    }
+
+    /// Asks ZooKeeper a question about this lock.
+    async fn ask<T, F>(
+        &self,
+        question: impl FnOnce(Arc<Client>, Arc<Settings>) -> F + Send + 'static,
+    ) -> Result<T, QueryError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Event>> + Send + 'static,
+    {
+        let settings = self.settings.clone();
+        query(self.succession(), self.path(), |wire| question(wire.client, settings)).await
     }
 }
 

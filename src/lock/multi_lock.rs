@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zklock_recipe::Kind;
 
-use super::acquire::Acquirer;
+use super::acquire::{Acquirer, Wait};
 use super::error::{AcquireError, InvalidLock};
 use super::options::LockOptions;
 use crate::guard::MultiGuard;
@@ -141,32 +141,20 @@ impl MultiLock {
     /// Acquires all locks if no other contender blocks any of them. Returns `None` if one does. Otherwise as
     /// [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
+    /// Errors and cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, AcquireError> {
-        self.acquirer.try_acquire().await
+        self.acquirer.acquire_by(Wait::Never).await
     }
 
     /// Acquires all locks, and returns `None` if `timeout` passes first. Otherwise as
     /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
+    /// Errors and cancel safety: as [`acquire`](Self::acquire).
     pub fn acquire_timeout(
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<MultiGuard>, AcquireError>> + Send + '_ {
-        self.acquirer.acquire_timeout(timeout)
+        self.acquirer.acquire_by(Wait::within(timeout))
     }
 }
 

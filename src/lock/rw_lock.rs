@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use zklock_recipe::Kind;
 
-use super::acquire::Acquirer;
-use super::contender::{self, Contender, ForeignContender};
+use super::Lock;
+use super::acquire::{Acquirer, Wait};
+use super::contender::{Contender, ForeignContender};
 use super::error::{AcquireError, InvalidLock, QueryError};
 use super::options::LockOptions;
 use crate::guard::{Guard, ReadGuard};
-use crate::settings::{Entry, Settings};
 use crate::zk::Succession;
 
 /// A read-write lock of one session: many readers may hold it at once, or one writer. Cloning it is cheap.
 ///
-/// It is as strict as [`Lock`](crate::Lock): at any instant, if a writer's [`Guard`] says that it is held, no other
-/// guard of the lock does, on any machine. Writers contend with each [`Lock`](crate::Lock) at the same path.
+/// It is as strict as [`Lock`]: at any instant, if a writer's [`Guard`] says that it is held, no other
+/// guard of the lock does, on any machine. Writers contend with each [`Lock`] at the same path.
 ///
 /// # Order
 ///
@@ -62,9 +62,9 @@ use crate::zk::Succession;
 /// ```
 #[derive(Clone)]
 pub struct RwLock {
-    settings: Arc<Settings>,
+    /// The lock as writers see it.
+    lock: Lock,
     readers: Acquirer,
-    writers: Acquirer,
 }
 
 impl RwLock {
@@ -73,136 +73,84 @@ impl RwLock {
         path: &str,
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
-        let settings = Arc::new(options.settings(path, &succession.present())?);
-        let acquirer = |kind| {
-            let entry = Entry { lock: settings.clone(), kind };
-            Acquirer { succession: succession.clone(), entries: [entry].into() }
-        };
-        Ok(Self { readers: acquirer(Kind::Shared), writers: acquirer(Kind::Exclusive), settings })
+        let lock = Lock::new(succession.clone(), path, options)?;
+        let readers = Acquirer::of_one(succession, lock.settings().clone(), Kind::Shared);
+        Ok(Self { lock, readers })
     }
 
     /// Returns the path of the lock's directory, relative to the connect string's chroot.
     pub fn path(&self) -> &str {
-        self.settings.path.as_str()
+        self.lock.path()
     }
 
     /// Acquires the lock for reading, and waits for each writer that came before. It takes a round trip if nobody else
-    /// is in the queue, and two if other readers are. Otherwise as [`Lock::acquire`](crate::Lock::acquire).
+    /// is in the queue, and two if other readers are. Otherwise as [`Lock::acquire`].
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. You may drop the future at any point; zklock then removes its node in the background. The place in the
-    /// queue is lost, and so is the lock if the future had just acquired it.
+    /// Errors and cancel safety: as [`Lock::acquire`].
     pub async fn read(&self) -> Result<ReadGuard, AcquireError> {
         self.readers.acquire().await
     }
 
     /// Acquires the lock for reading if no writer holds it or waits for it. Returns `None` if one does. Otherwise as
-    /// [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// [`Lock::try_acquire`].
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn try_read(&self) -> Result<Option<ReadGuard>, AcquireError> {
-        self.readers.try_acquire().await
+        self.readers.acquire_by(Wait::Never).await
     }
 
     /// Acquires the lock for reading, and returns `None` if `timeout` passes first. Otherwise as
-    /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
+    /// [`Lock::acquire_timeout`].
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub fn read_timeout(
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<ReadGuard>, AcquireError>> + Send + '_ {
-        self.readers.acquire_timeout(timeout)
+        self.readers.acquire_by(Wait::within(timeout))
     }
 
     /// Acquires the lock for writing, and waits for everybody who came before. Otherwise as
-    /// [`Lock::acquire`](crate::Lock::acquire).
+    /// [`Lock::acquire`].
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn write(&self) -> Result<Guard, AcquireError> {
-        self.writers.acquire().await
+        self.lock.acquire().await
     }
 
     /// Acquires the lock for writing if nobody holds it or waits for it. Returns `None` if somebody does. Otherwise as
-    /// [`Lock::try_acquire`](crate::Lock::try_acquire).
+    /// [`Lock::try_acquire`].
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn try_write(&self) -> Result<Option<Guard>, AcquireError> {
-        self.writers.try_acquire().await
+        self.lock.try_acquire().await
     }
 
     /// Acquires the lock for writing, and returns `None` if `timeout` passes first. Otherwise as
-    /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
+    /// [`Lock::acquire_timeout`].
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub fn write_timeout(
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + '_ {
-        self.writers.acquire_timeout(timeout)
+        self.lock.acquire_timeout(timeout)
     }
 
     /// Returns the queue, with the first contender first. [`Contender::holds`] says which of them hold the lock.
-    /// Otherwise as [`Lock::contenders`](crate::Lock::contenders).
+    /// Otherwise as [`Lock::contenders`].
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        contender::queue(&self.readers.succession, &self.settings).await
+        self.lock.contenders().await
     }
 
     /// Returns the contenders of other clients in the lock's directory; see
-    /// [`Lock::foreign_contenders`](crate::Lock::foreign_contenders).
+    /// [`Lock::foreign_contenders`].
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
-        contender::foreign(&self.readers.succession, &self.settings).await
+        self.lock.foreign_contenders().await
     }
 }
 

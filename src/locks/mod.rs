@@ -144,27 +144,14 @@ impl Locks {
     /// Acquires the lock of a key if nobody holds it or waits for it. Returns `None` at once if a task of this process does,
     /// and otherwise does as [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lock`](Self::lock).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`lock`](Self::lock).
     pub async fn try_lock(&self, key: &str) -> Result<Option<Guard>, AcquireError> {
         self.line(key)?.try_lock().await
     }
 
-    /// Acquires the lock of a key, and returns `None` if `timeout` passes first. The time begins with this call, not with the
-    /// first poll. A `timeout` of zero leaves ZooKeeper no time to answer; use [`try_lock`](Self::try_lock) instead.
+    /// Acquires the lock of a key, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`].
     ///
-    /// # Errors
-    ///
-    /// See [`AcquireError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lock`](Self::lock).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`lock`](Self::lock).
     pub fn lock_timeout<'a>(
         &'a self,
         key: &'a str,
@@ -174,16 +161,12 @@ impl Locks {
         async move { self.root.succession().by(deadline, self.lock(key)).await }
     }
 
-    /// Returns the locks of these keys as one lock, as [`Session::lock_all`](crate::Session::lock_all) does. It sends
-    /// nothing.
+    /// Returns the locks of these keys as one lock, as [`Session::lock_all`](crate::Session::lock_all) does, with the same
+    /// errors. It sends nothing.
     ///
     /// Its acquisitions have nodes of their own, made in one transaction, and their guards are never passed on. If they were
     /// made of guards that were passed on, two processes could wait for each other for ever: each would hold by an old node
     /// what the other one waits for by a young one.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::lock_all`](crate::Session::lock_all).
     pub fn lock_all<K: AsRef<str>>(
         &self,
         keys: impl IntoIterator<Item = K>,

@@ -1,6 +1,6 @@
 //! The task of an observer: it runs one machine, in one ZooKeeper session after the other.
 
-use std::future::{pending, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -10,10 +10,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Tries};
+use zookeeper_client::Client;
 
-use super::sight::{self, Heard, Standing, sight};
-use super::subject::Subject;
-use crate::zk::{Bystander, Line, Sent};
+use super::sight::{self, Sight, Standing, sight};
+use crate::requests::Sighting;
+use crate::zk::{Answer, Bystander, Line, Sent};
 
 /// What the observer's task knows.
 #[derive(Clone, Debug)]
@@ -33,12 +34,24 @@ impl<T> View<T> {
     }
 }
 
+/// What is observed.
+pub(super) struct Subject<L> {
+    pub(super) path: String,
+    /// Looks at it, and watches it.
+    pub(super) look: L,
+}
+
 /// Follows the subject until nobody observes it any more, or until the session is over.
-pub(super) async fn follow<S: Subject>(
-    subject: Arc<S>,
+pub(super) async fn follow<T, L, F>(
+    subject: Subject<L>,
     mut bystander: Bystander,
-    view: watch::Sender<View<S::Who>>,
-) {
+    view: watch::Sender<View<T>>,
+) where
+    T: Clone + PartialEq + Send + 'static,
+    L: Fn(Arc<Client>, Footing) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
+{
+    let subject = Arc::new(subject);
     let mut machine = zklock_recipe::Observer::new();
     loop {
         let line = tokio::select! {
@@ -58,18 +71,23 @@ pub(super) async fn follow<S: Subject>(
 }
 
 /// What an observer does in one ZooKeeper session.
-struct Following<'a, S: Subject> {
-    subject: &'a Arc<S>,
+struct Following<'a, T, L> {
+    subject: &'a Arc<Subject<L>>,
     line: Line,
-    view: &'a watch::Sender<View<S::Who>>,
-    machine: &'a mut zklock_recipe::Observer<S::Who>,
-    look: Option<BoxFuture<'static, Heard<S::Who>>>,
+    view: &'a watch::Sender<View<T>>,
+    machine: &'a mut zklock_recipe::Observer<T>,
+    look: Option<BoxFuture<'static, Answer<Sight<T>>>>,
     watch: Option<Standing>,
     /// Counts the looks that no server answered, though the connection is there.
     tries: Tries,
 }
 
-impl<S: Subject> Following<'_, S> {
+impl<T, L, F> Following<'_, T, L>
+where
+    T: Clone + PartialEq + Send + 'static,
+    L: Fn(Arc<Client>, Footing) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
+{
     /// Observes until the ZooKeeper session is over.
     async fn run(mut self) {
         let mut heard = self.line.lease.heard();
@@ -104,7 +122,7 @@ impl<S: Subject> Following<'_, S> {
     }
 
     /// Takes in an event, and does what follows from it. With `as_of`, what is known was true at that instant or later.
-    fn take_in(&mut self, event: Observation<S::Who>, as_of: Option<Moment>) {
+    fn take_in(&mut self, event: Observation<T>, as_of: Option<Moment>) {
         let lost = event == Observation::Disconnected;
         if lost {
             (self.look, self.watch) = (None, None);
@@ -127,7 +145,7 @@ impl<S: Subject> Following<'_, S> {
         });
         for instruction in instructions {
             if let Instruction::Look(footing) = instruction {
-                debug!(path = self.subject.path(), ?footing, "an observer looks");
+                debug!(path = self.subject.path, ?footing, "an observer looks");
                 self.look = Some(self.look(footing));
             }
         }
@@ -138,9 +156,9 @@ impl<S: Subject> Following<'_, S> {
     }
 
     /// Sends a look, on the present connection or the next one.
-    fn look(&self, footing: Footing) -> BoxFuture<'static, Heard<S::Who>> {
+    fn look(&self, footing: Footing) -> BoxFuture<'static, Answer<Sight<T>>> {
         let subject = self.subject.clone();
-        let asked = sight(&self.line, move |client| subject.look(client, footing));
+        let asked = sight(&self.line, move |client| (subject.look)(client, footing));
         let pause = self.tries.pause();
         async move {
             if let Some(pause) = pause {
@@ -153,12 +171,12 @@ impl<S: Subject> Following<'_, S> {
 
     /// Turns the result of a look into an event, with the instant from which on it was true. Returns `None` if the session
     /// is over.
-    fn weigh(&mut self, heard: Heard<S::Who>) -> Option<(Observation<S::Who>, Option<Moment>)> {
+    fn weigh(&mut self, answer: Answer<Sight<T>>) -> Option<(Observation<T>, Option<Moment>)> {
         self.look = None;
-        let (found, watch, sent, before) = match heard {
-            Heard::Given { found, watch, sent, before } => (found, watch.map(|watch| *watch), sent, before),
-            Heard::Nothing => return Some((Observation::Disconnected, None)),
-            Heard::Over => return None,
+        let (Sight { found, watch, before }, sent) = match answer {
+            Answer::Given(sight, sent) => (sight, sent),
+            Answer::Lost => return Some((Observation::Disconnected, None)),
+            Answer::Over(_) => return None,
         };
         if watch.is_some() {
             self.watch = watch;
@@ -169,7 +187,7 @@ impl<S: Subject> Following<'_, S> {
                 let stamp = found.as_ref().and_then(|(stamp, _)| *stamp);
                 if stamp.is_some_and(|stamp| self.machine.is_past(stamp)) {
                     warn!(
-                        path = self.subject.path(),
+                        path = self.subject.path,
                         "an observer sees a lower token than before, and tells of nobody; the server is behind, or the \
                          ensemble was restored from a backup: observe anew then"
                     );
@@ -183,7 +201,7 @@ impl<S: Subject> Following<'_, S> {
                 return None;
             }
             Err(Event::Refused(refusal)) => {
-                warn!(path = self.subject.path(), %refusal, "the server refuses to tell an observer");
+                warn!(path = self.subject.path, %refusal, "the server refuses to tell an observer");
                 self.tries.answered();
                 self.view.send_if_modified(|view| {
                     view.refusal = Some(refusal);
@@ -221,7 +239,7 @@ impl<S: Subject> Following<'_, S> {
 }
 
 /// Resolves with the result of the look that is under way.
-async fn answer<T>(look: &mut Option<BoxFuture<'static, Heard<T>>>) -> Heard<T> {
+async fn answer<T>(look: &mut Option<BoxFuture<'static, Answer<Sight<T>>>>) -> Answer<Sight<T>> {
     match look {
         Some(look) => look.await,
         None => pending().await,

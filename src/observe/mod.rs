@@ -2,9 +2,9 @@
 
 mod follow;
 pub(crate) mod sight;
-pub(crate) mod subject;
 
 use std::fmt;
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::watch;
+use zklock_recipe::{Event, Footing};
+use zookeeper_client::Client;
 
-use follow::View;
-use subject::Subject;
+use follow::{Subject, View};
 
 use crate::clock;
+use crate::requests::Sighting;
 use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 
 /// Observes who leads, from [`Election::observe`](crate::Election::observe), or who holds a lock, from
@@ -79,13 +81,15 @@ pub struct Latest<T> {
 }
 
 impl<T> Observer<T> {
-    /// Begins to observe.
-    pub(crate) fn start<S: Subject<Who = T>>(succession: &Arc<Succession>, subject: S) -> Self
+    /// Begins to observe what is at this path. `look` looks at it, and watches it.
+    pub(crate) fn start<L, F>(succession: &Arc<Succession>, path: String, look: L) -> Self
     where
         T: Clone + PartialEq + Send + Sync + 'static,
+        L: Fn(Arc<Client>, Footing) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
     {
         let (sender, view) = watch::channel(View::new());
-        succession.spawn(follow::follow(Arc::new(subject), Bystander::new(succession), sender));
+        succession.spawn(follow::follow(Subject { path, look }, Bystander::new(succession), sender));
         let told = stream::unfold((view.clone(), 0), |(mut view, last)| async move {
             let (who, told) = {
                 let view = view.wait_for(|view| view.told > last).await.ok()?;

@@ -14,14 +14,13 @@ use zookeeper_client::Client;
 use crate::requests::{Found, Sighting};
 use crate::zk::{Answer, Line, Revocable, Sent};
 
-/// The result of a look.
-pub(crate) enum Heard<T> {
-    /// A server's answer, the watch that it left, and what was heard from the leader before the look was sent.
-    Given { found: Result<Found<T>, Event>, watch: Option<Box<Standing>>, sent: Sent, before: Sent },
-    /// The connection was lost before the answer.
-    Nothing,
-    /// The session is over.
-    Over,
+/// What a look shows.
+pub(crate) struct Sight<T> {
+    pub(crate) found: Result<Found<T>, Event>,
+    /// The watch that it left.
+    pub(crate) watch: Option<Standing>,
+    /// What was heard from the leader before the look was sent.
+    pub(super) before: Sent,
 }
 
 /// A watch that stands.
@@ -67,40 +66,27 @@ pub(crate) fn stale(session_timeout: Duration) -> Duration {
 pub(crate) fn sight<T, F>(
     line: &Line,
     look: impl FnOnce(Arc<Client>) -> F + Send + 'static,
-) -> BoxFuture<'static, Heard<T>>
+) -> BoxFuture<'static, Answer<Sight<T>>>
 where
     T: Send + 'static,
     F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
 {
     let heard = line.lease.heard();
-    let asked = line.requester.request(move |wire| {
+    line.requester.request(move |wire| {
         let before = *heard.borrow();
         let look = look(wire.client.clone());
         async move {
-            match look.await {
-                Ok(Sighting { found, changes }) => {
-                    let watch = changes.map(|changes| {
-                        let (sender, receiver) = mpsc::unbounded();
-                        let forward = changes.forward(move |change| drop(sender.unbounded_send(change)));
-                        (wire.keep(forward), receiver)
-                    });
-                    (found, watch, before)
-                }
-                Err(event) => (Err(event), None, before),
-            }
+            let (found, changes) = match look.await {
+                Ok(Sighting { found, changes }) => (found, changes),
+                Err(event) => (Err(event), None),
+            };
+            let watch = changes.map(|changes| {
+                let (sender, receiver) = mpsc::unbounded();
+                let forward = changes.forward(move |change| drop(sender.unbounded_send(change)));
+                let (connection, kept) = (wire.number, wire.keep(forward));
+                Standing { connection, kept, changes: receiver, next: None }
+            });
+            Sight { found, watch, before }
         }
-    });
-    async move {
-        match asked.await {
-            Answer::Given((found, watch, before), sent) => {
-                let connection = sent.connection;
-                let standing = |(kept, changes)| Box::new(Standing { connection, kept, changes, next: None });
-                let watch = watch.map(standing);
-                Heard::Given { found, watch, sent, before }
-            }
-            Answer::Lost => Heard::Nothing,
-            Answer::Over(_) => Heard::Over,
-        }
-    }
-    .boxed()
+    })
 }

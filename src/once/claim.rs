@@ -13,7 +13,7 @@ use super::forgotten::Forgotten;
 use super::record::{Record, RecordData, RecordState};
 use super::slot::Slot;
 use super::turn::Turn;
-use crate::contender::{Course, Next, Performed, Procedure};
+use crate::contender::{Course, Performed, Procedure};
 use crate::fence::FencingToken;
 use crate::guard::Guard;
 use crate::guard::lost::Lost;
@@ -86,15 +86,12 @@ impl Ledger {
             tries: Tries::default(),
         };
         let mut course = Course::begin(claiming, Event::Begin);
-        Ok(match course.outcome().await {
-            Some(Told::Claim(claim)) => Passage::Passed(Ok(claim)),
-            Some(Told::Failed(error)) => Passage::Passed(Err(error)),
-            Some(Told::Displaced) | None => {
-                let (path, slot) = (self.lock.path.as_str(), slot.as_str());
-                warn!(path, slot, "the lock was lost before a run began");
-                Passage::Displaced
-            }
-        })
+        let passage = course.outcome().await.unwrap_or(Passage::Displaced);
+        if let Passage::Displaced = passage {
+            let (path, slot) = (self.lock.path.as_str(), slot.as_str());
+            warn!(path, slot, "the lock was lost before a run began");
+        }
+        Ok(passage)
     }
 
     pub(super) fn path(&self, name: &str) -> String {
@@ -243,19 +240,16 @@ struct Claiming {
 type Heard = Event<Rest, ClaimError>;
 
 /// What a claim's caller is told.
-enum Told {
-    Claim(Claim),
-    Failed(ClaimError),
-    Displaced,
-}
+type Told = Passage<Result<Claim, ClaimError>>;
 
 impl Procedure for Claiming {
     type Heard = Heard;
+    type Command = Command<Rest, ClaimError>;
     type Outcome = Told;
 
     const OUTLASTS_THE_SESSION: bool = true;
 
-    fn take_in(&mut self, heard: Heard) -> Performed<Heard, Told> {
+    fn handle(&mut self, heard: Heard) -> Vec<Self::Command> {
         match &heard {
             Event::Unanswered => self.tries.failed(),
             Event::Verified => {}
@@ -263,39 +257,19 @@ impl Procedure for Claiming {
         }
         let failure = if let Event::Failed(error) = &heard { Some(error.to_string()) } else { None };
         let commands = self.machine.handle(&mut self.begins.lock(), heard);
-        let mut performed = Performed { next: Next::AsBefore, told: None };
-        for command in commands {
-            self.perform(command, &mut performed);
+        if let Some(error) = failure.filter(|_| self.machine.is_ended() && commands.is_empty()) {
+            let path = self.ledger.path(self.slot.as_str());
+            warn!(path, error, "a slot may have begun by its record, and nobody runs it");
         }
-        if self.machine.is_ended() {
-            performed.next = Next::End;
-            // Dropped, it is released in the background.
-            self.guard = None;
-            if let (Some(error), None) = (failure, &performed.told) {
-                let path = self.ledger.path(self.slot.as_str());
-                warn!(path, error, "a slot may have begun by its record, and nobody runs it");
-            }
-        }
-        performed
+        commands
     }
 
-    fn give_up(&mut self) -> Performed<Heard, Told> {
-        self.take_in(Event::GiveUp)
-    }
-
-    fn session(&self) -> &Arc<ZkSession> {
-        &self.session
-    }
-}
-
-impl Claiming {
-    fn perform(&mut self, command: Command<Rest, ClaimError>, performed: &mut Performed<Heard, Told>) {
+    fn perform(&mut self, command: Self::Command) -> Performed<Heard, Told> {
         if let Command::Tell(outcome) = command {
-            performed.told = Some(self.told(outcome));
-            return;
+            return Performed::Told(self.told(outcome));
         }
         // What is under way does not count as a guard: it may be dropped, and the hold goes on.
-        let Some(guard) = self.guard.as_ref().map(Guard::uncounted) else { return };
+        let Some(guard) = self.guard.as_ref().map(Guard::uncounted) else { return Performed::Done };
         let (ledger, slot) = (self.ledger.clone(), self.slot.as_str().to_owned());
         let request = match command {
             Command::Look => {
@@ -329,36 +303,45 @@ impl Claiming {
                 let path = ledger.path(&slot);
                 async move { ledger.restore(&guard, path, record.version, before).await }.boxed()
             }
-            Command::Tell(_) => return,
+            Command::Tell(_) => return Performed::Done,
         };
-        performed.next = Next::Request(request);
+        Performed::Request(request)
     }
 
+    fn is_ended(&self) -> bool {
+        self.machine.is_ended()
+    }
+
+    fn gone() -> Option<Heard> {
+        Some(Event::GiveUp)
+    }
+
+    fn session(&self) -> &Arc<ZkSession> {
+        &self.session
+    }
+}
+
+impl Claiming {
     fn told(&mut self, outcome: Outcome<Rest, ClaimError>) -> Told {
         let ledger = &self.ledger;
         let unconfirmed = || ClaimError::Unconfirmed { path: ledger.path(self.slot.as_str()) };
-        match outcome {
-            Outcome::Runs(attempt, version) => match self.guard.take() {
-                Some(guard) => {
-                    let (directory, slot) = (ledger.directory.clone(), self.slot.as_str().to_owned());
-                    let run = Run { directory, slot, begun: ledger.begun(guard.token(), attempt), version };
-                    Told::Claim(Claim::Turn(Turn::new(guard, run)))
-                }
-                None => Told::Displaced,
-            },
-            Outcome::Done(page) => match page.rest.record {
-                Some(record) => Told::Claim(Claim::Done(record)),
-                None => Told::Failed(unconfirmed()),
-            },
+        Passage::Passed(match outcome {
+            Outcome::Runs(attempt, version) => {
+                let Some(guard) = self.guard.take() else { return Passage::Displaced };
+                let (directory, slot) = (ledger.directory.clone(), self.slot.as_str().to_owned());
+                let run = Run { directory, slot, begun: ledger.begun(guard.token(), attempt), version };
+                Ok(Claim::Turn(Turn::new(guard, run)))
+            }
+            Outcome::Done(page) => page.rest.record.map(Claim::Done).ok_or_else(unconfirmed),
             Outcome::Forgotten(rest) => {
                 let (path, slot) = (ledger.lock.path.to_string(), self.slot.as_str().to_owned());
                 let (first, last) = rest.forgotten.range_of(&slot).cloned().unwrap_or_default();
-                Told::Failed(ClaimError::SlotForgotten { path, slot, first, last })
+                Err(ClaimError::SlotForgotten { path, slot, first, last })
             }
-            Outcome::Unconfirmed => Told::Failed(unconfirmed()),
-            Outcome::Displaced => Told::Displaced,
-            Outcome::Failed(error) => Told::Failed(error),
-        }
+            Outcome::Unconfirmed => Err(unconfirmed()),
+            Outcome::Displaced => return Passage::Displaced,
+            Outcome::Failed(error) => Err(error),
+        })
     }
 }
 

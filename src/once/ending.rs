@@ -9,7 +9,7 @@ use zklock_recipe::{Event as Reply, Refusal, Tries};
 
 use super::error::TurnError;
 use super::record::{Record, RecordData};
-use crate::contender::{Course, Next, Performed, Procedure};
+use crate::contender::{Course, Performed, Procedure};
 use crate::guard::Guard;
 use crate::guard::lost::Lost;
 use crate::guard::operation::Node;
@@ -106,44 +106,41 @@ struct Ending {
 
 impl Procedure for Ending {
     type Heard = Heard;
+    type Command = Command<TurnError>;
     type Outcome = Result<(), TurnError>;
 
     const OUTLASTS_THE_SESSION: bool = true;
 
-    fn take_in(&mut self, heard: Heard) -> Performed<Heard, Self::Outcome> {
+    fn handle(&mut self, heard: Heard) -> Vec<Self::Command> {
         match &heard {
             Event::Unanswered => self.tries.failed(),
             Event::Verified => {}
             _ => self.tries.answered(),
         }
-        let command = self.machine.handle(heard);
-        self.perform(command)
+        self.machine.handle(heard).into_iter().collect()
+    }
+
+    fn perform(&mut self, command: Self::Command) -> Performed<Heard, Self::Outcome> {
+        let (run, guard) = (self.run.clone(), self.guard.uncounted());
+        Performed::Request(match command {
+            Command::Write(end, version) => run.write(guard, end, version).boxed(),
+            Command::Verify => run.verify(guard).boxed(),
+            Command::Look => self.session.pause_after(self.tries).then(|_| run.look(guard)).boxed(),
+            Command::Tell(outcome) => return Performed::Told(told(outcome, run.path())),
+        })
+    }
+
+    fn is_ended(&self) -> bool {
+        self.machine.is_ended()
     }
 
     /// The end is written all the same.
-    fn give_up(&mut self) -> Performed<Heard, Self::Outcome> {
-        self.perform(None)
+    fn gone() -> Option<Heard> {
+        None
     }
 
     fn session(&self) -> &Arc<ZkSession> {
         &self.session
-    }
-}
-
-impl Ending {
-    fn perform(&self, command: Option<Command<TurnError>>) -> Performed<Heard, Result<(), TurnError>> {
-        let (run, guard) = (self.run.clone(), self.guard.uncounted());
-        let request = match command {
-            Some(Command::Write(end, version)) => run.write(guard, end, version).boxed(),
-            Some(Command::Verify) => run.verify(guard).boxed(),
-            Some(Command::Look) => self.session.pause_after(self.tries).then(|_| run.look(guard)).boxed(),
-            Some(Command::Tell(outcome)) => {
-                return Performed { next: Next::End, told: Some(told(outcome, run.path())) };
-            }
-            None if self.machine.is_ended() => return Performed { next: Next::End, told: None },
-            None => return Performed { next: Next::AsBefore, told: None },
-        };
-        Performed { next: Next::Request(request), told: None }
     }
 }
 

@@ -15,7 +15,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::time::Instant;
 use tracing::warn;
 use zklock_recipe::{Event, Tries};
 
@@ -159,24 +158,14 @@ impl Once {
     /// # }
     /// ```
     pub async fn claim(&self, slot: &str) -> Result<Claim, ClaimError> {
-        match self.claim_by(slot, Wait::FOR_EVER).await? {
-            Some(claim) => Ok(claim),
-            // Only those that do not want to wait find the queue busy.
-            None => Err(AcquireError::NodeDeleted { path: self.path().to_owned() }.into()),
-        }
+        Ok(self.lock.acquirer().at_last(self.claim_by(slot, Wait::FOR_EVER).await?)?)
     }
 
     /// As [`claim`](Self::claim), but it waits for no other contender. Returns `None` if somebody holds the lock or waits
     /// for it. To acquire the lock takes half a session timeout at most ([`Lock::try_acquire`]), and the begin takes until the
     /// guard's lease ends at most. If the begin is not confirmed by then, the call tries to acquire the lock again.
     ///
-    /// # Errors
-    ///
-    /// See [`ClaimError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
+    /// Errors: [`ClaimError`]. Cancel safety: as [`claim`](Self::claim).
     pub async fn try_claim(&self, slot: &str) -> Result<Option<Claim>, ClaimError> {
         self.claim_by(slot, Wait::Never).await
     }
@@ -185,19 +174,13 @@ impl Once {
     /// this call, not with the first poll. It bounds the wait for the lock. After the grant the call returns at the latest
     /// when the guard's lease ends, or after `timeout` if that is later.
     ///
-    /// # Errors
-    ///
-    /// See [`ClaimError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
+    /// Errors: [`ClaimError`]. Cancel safety: as [`claim`](Self::claim).
     pub fn claim_timeout(
         &self,
         slot: &str,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Claim>, ClaimError>> + Send {
-        self.claim_by(slot, Wait::Until(Instant::now().checked_add(timeout)))
+        self.claim_by(slot, Wait::within(timeout))
     }
 
     /// Claims a slot, does the work if this caller runs it, and records how the work ended. If the lock is lost, the work is
@@ -252,14 +235,8 @@ impl Once {
     ///
     /// The call takes one round trip. It creates the directory of the records if that does not exist.
     ///
-    /// # Errors
-    ///
-    /// [`ClaimError::Slot`] if `period` is not a number of whole seconds, or is zero. [`ClaimError::Refused`] also if the
-    /// leader's clock is after 9999. Else as [`now`](Self::now).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`ClaimError::Slot`] if `period` is not a number of whole seconds, or is zero. [`ClaimError::Refused`] also if
+    /// the leader's clock is after 9999. Else errors and cancel safety are as of [`now`](Self::now).
     pub async fn period_slot(&self, period: Duration) -> Result<String, ClaimError> {
         let seconds = whole_seconds(period)
             .map_err(|problem| ClaimError::Slot { slot: format!("every {period:?}"), problem })?;
@@ -312,13 +289,7 @@ impl Once {
     /// Returns the records, the one that began last first. It is meant for operators and tests: the answer may be outdated
     /// by the time you read it. It leaves out records that this session may not read, and nodes that are no records.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn records(&self) -> Result<Vec<Record>, QueryError> {
         let directory = self.ledger.directory.clone();
         let asked = directory.clone();

@@ -73,13 +73,7 @@ impl Turn {
 
     /// Records that the run has failed, and releases the lock.
     ///
-    /// # Errors
-    ///
-    /// As [`complete`](Self::complete).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`complete`](Self::complete).
+    /// Errors and cancel safety: as [`complete`](Self::complete).
     pub async fn fail(self) -> Result<(), TurnError> {
         self.end(RunEnd::Failed).await
     }
@@ -92,13 +86,7 @@ impl Turn {
     /// ([`LostReason::Released`](crate::LostReason::Released)). If you [share](Guard::share) the turn's guard, the hold lasts as
     /// long as your shares, and that guard is lost with the last of them.
     ///
-    /// # Errors
-    ///
-    /// As [`complete`](Self::complete). After an error the lock is released in the background.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`complete`](Self::complete).
+    /// Errors and cancel safety: as [`complete`](Self::complete). After an error the lock is released in the background.
     pub async fn record(self, end: RunEnd) -> Result<Guard, TurnError> {
         let (guard, uncounted) = (self.guard.share(), self.guard.uncounted());
         let (session, path) = (self.session(), self.guard.path().to_owned());

@@ -22,6 +22,13 @@ pub(crate) struct Sighting<T> {
     pub(crate) changes: Option<Changes>,
 }
 
+impl<T> Sighting<T> {
+    pub(crate) fn map<U>(self, who: impl FnOnce(T) -> U) -> Sighting<U> {
+        let found = self.found.map(|found| found.map(|(stamp, found)| (stamp, who(found))));
+        Sighting { found, changes: self.changes }
+    }
+}
+
 /// The changes that a watch reports, each with the zxid of its transaction, if the server has named it. It is pending for
 /// ever after the last one.
 pub(crate) struct Changes(BoxStream<'static, Option<i64>>);

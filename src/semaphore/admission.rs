@@ -21,7 +21,7 @@ use zklock_recipe::{
 
 use super::error::SemaphoreError;
 use super::statement::Statement;
-use crate::contender::{self, Course, Driver, Next, Performed, Procedure, Work};
+use crate::contender::{self, Course, Driver, Performed, Procedure, Work};
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::Passage;
@@ -46,19 +46,20 @@ pub(super) async fn admit<K: 'static>(
     let admitting = Admitting::new(statement.clone(), turnstile, arrival, wish, patience);
     let session = admitting.session.clone();
     let mut course = Course::begin(admitting, Heard::from(Event::Begin));
+    let directory = || statement.permits().path.to_string();
     let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal).into();
     let mut permit = match course.outcome().await {
         Some(Outcome::Admitted(own, connection)) => Permit::new(session, &statement, own, connection),
         Some(Outcome::Busy) => return Ok(Passage::Busy),
         Some(Outcome::Displaced) | None => return Ok(Passage::Displaced),
-        Some(Outcome::Foreign) => return Err(SemaphoreError::foreign(statement.permits())),
+        Some(Outcome::Foreign) => return Err(SemaphoreError::UnknownData { directory: directory() }),
         Some(Outcome::Refused(refusal)) => return Err(refused(refusal)),
         Some(Outcome::Unfit(misfit, found, stated)) => {
             let path = statement.path().to_owned();
             return Err(match misfit {
                 Misfit::Stock(found) => SemaphoreError::other(path, found, stated),
                 Misfit::TooLarge => SemaphoreError::too_large(path, wish, found),
-                Misfit::Mixed => SemaphoreError::mixed(statement.permits()),
+                Misfit::Mixed => SemaphoreError::Mixed { directory: directory() },
             });
         }
     };
@@ -128,28 +129,62 @@ impl From<Event> for Heard {
 
 impl Procedure for Admitting {
     type Heard = Heard;
+    type Command = Command;
     type Outcome = Outcome;
 
     const OUTLASTS_THE_SESSION: bool = false;
 
-    fn take_in(&mut self, heard: Heard) -> Performed<Heard, Outcome> {
-        if heard.event.is_news() {
-            self.tries.answered();
-        } else {
-            self.tries.failed();
+    fn handle(&mut self, Heard { event, watches }: Heard) -> Vec<Command> {
+        match &event {
+            Event::GiveUp => {}
+            event if event.is_news() => self.tries.answered(),
+            _ => self.tries.failed(),
         }
         // A reply may say so before the connection's client knows.
-        if let Event::SessionOver(end) = heard.event {
+        if let Event::SessionOver(end) = event {
             self.session.lease().ended(end);
         }
-        if let Some(watches) = heard.watches {
+        if let Some(watches) = watches {
             self.watches = watches;
         }
-        self.handle(heard.event)
+        let commands = self.machine.handle(event);
+        // Its end is nothing to warn of while a transaction of ours may bring it about. Nothing is sent before the next poll.
+        if let Some(turnstile) = self.turnstile.as_ref().filter(|_| !self.machine.is_ended()) {
+            turnstile.expect_end(self.machine.may_pass());
+        }
+        commands
     }
 
-    fn give_up(&mut self) -> Performed<Heard, Outcome> {
-        self.handle(Event::GiveUp)
+    fn perform(&mut self, command: Command) -> Performed<Heard, Outcome> {
+        match command {
+            Command::Tell(outcome) => return Performed::Told(outcome),
+            Command::Depart => drop(self.turnstile.take()),
+            Command::Forfeit => self.turnstile.take().into_iter().for_each(Guard::forfeit),
+            // Another contender may have the node's name by now.
+            Command::Spend => self.turnstile.take().into_iter().for_each(Guard::spend),
+            Command::ExpectLate => self.session.expect_late(self.statement.permits().clone(), self.id),
+            Command::EndSession(refusal) => self.end_session(&refusal),
+            Command::GiveBack(own, connection) => {
+                drop(Permit::new(self.session.clone(), &self.statement, own, connection));
+            }
+            Command::Look => return Performed::Request(self.look()),
+            Command::Create => return Performed::Request(self.create()),
+            Command::Watch(seen) => return Performed::Request(self.watch(seen)),
+            Command::Wait => return Performed::Request(self.wait()),
+            Command::Delay => return Performed::Request(self.delay()),
+            Command::Attempt(kind, seen) => return Performed::Request(self.attempt(kind, seen)),
+            Command::Settle => return Performed::Request(self.settle()),
+            Command::Leave => return Performed::Request(self.leave()),
+        }
+        Performed::Done
+    }
+
+    fn is_ended(&self) -> bool {
+        self.machine.is_ended()
+    }
+
+    fn gone() -> Option<Heard> {
+        Some(Event::GiveUp.into())
     }
 
     fn session(&self) -> &Arc<ZkSession> {
@@ -182,39 +217,6 @@ impl Admitting {
             changes: 0,
             tries: Tries::default(),
         }
-    }
-
-    fn handle(&mut self, event: Event) -> Performed<Heard, Outcome> {
-        let commands = self.machine.handle(event);
-        let mut performed = Performed { next: Next::AsBefore, told: None };
-        for command in commands {
-            match command {
-                Command::Tell(outcome) => performed.told = Some(outcome),
-                Command::Depart => drop(self.turnstile.take()),
-                Command::Forfeit => self.turnstile.take().into_iter().for_each(Guard::forfeit),
-                // Another contender may have the node's name by now.
-                Command::Spend => self.turnstile.take().into_iter().for_each(Guard::spend),
-                Command::ExpectLate => self.session.expect_late(self.statement.permits().clone(), self.id),
-                Command::EndSession(refusal) => self.end_session(&refusal),
-                Command::GiveBack(own, connection) => {
-                    drop(Permit::new(self.session.clone(), &self.statement, own, connection));
-                }
-                Command::Look => performed.next = Next::Request(self.look()),
-                Command::Create => performed.next = Next::Request(self.create()),
-                Command::Watch(seen) => performed.next = Next::Request(self.watch(seen)),
-                Command::Wait => performed.next = Next::Request(self.wait()),
-                Command::Delay => performed.next = Next::Request(self.delay()),
-                Command::Attempt(kind, seen) => performed.next = Next::Request(self.attempt(kind, seen)),
-                Command::Settle => performed.next = Next::Request(self.settle()),
-                Command::Leave => performed.next = Next::Request(self.leave()),
-            }
-        }
-        // Its end is nothing to warn of while a transaction of ours may bring it about. Nothing is sent before the next poll.
-        self.turnstile.iter().for_each(|turnstile| turnstile.expect_end(self.machine.may_pass()));
-        if self.machine.is_ended() {
-            performed.next = Next::End;
-        }
-        performed
     }
 
     /// Sends a request; on this connection, if one is given.

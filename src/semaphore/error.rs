@@ -3,7 +3,6 @@
 use zklock_recipe::{OtherKind, Stock, Wish};
 
 use crate::lock::error::AcquireError;
-use crate::settings::Settings;
 
 /// Why a permit of a [`Semaphore`](crate::Semaphore), or one of several [`Slots`](crate::Slots), was not acquired. zklock
 /// removes the acquisition's nodes in the background, unless the server refuses that.
@@ -115,14 +114,6 @@ impl SemaphoreError {
             Wish::Permit(weight) => Self::Weight { path, weight, capacity: stock },
             Wish::Slot(index) => Self::Index { path, index: index.unwrap_or_default(), count: stock },
         }
-    }
-
-    pub(super) fn foreign(permits: &Settings) -> Self {
-        Self::UnknownData { directory: permits.path.to_string() }
-    }
-
-    pub(super) fn mixed(permits: &Settings) -> Self {
-        Self::Mixed { directory: permits.path.to_string() }
     }
 
     /// Returns true if the same call may succeed later with nothing changed by hand; see [`AcquireError::is_retryable`].

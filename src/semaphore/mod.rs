@@ -17,6 +17,7 @@ use error::SemaphoreError;
 use pool::Pool;
 
 use crate::guard::Permit;
+use crate::lock::acquire::Wait;
 use crate::lock::contender::Contender;
 use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
@@ -109,13 +110,7 @@ impl Semaphore {
 
     /// Acquires a permit of weight 1, and waits for as long as that takes. As [`acquire_many`](Self::acquire_many).
     ///
-    /// # Errors
-    ///
-    /// See [`SemaphoreError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
+    /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub async fn acquire(&self) -> Result<Permit, SemaphoreError> {
         self.acquire_many(1).await
     }
@@ -144,13 +139,7 @@ impl Semaphore {
 
     /// Acquires a permit of weight 1 if that is free now. As [`try_acquire_many`](Self::try_acquire_many).
     ///
-    /// # Errors
-    ///
-    /// See [`SemaphoreError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
+    /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub async fn try_acquire(&self) -> Result<Option<Permit>, SemaphoreError> {
         self.try_acquire_many(1).await
     }
@@ -159,27 +148,15 @@ impl Semaphore {
     /// the turnstile, even one that is just passing. It waits for nobody, and for ZooKeeper's answers for half a session
     /// timeout at most.
     ///
-    /// # Errors
-    ///
-    /// See [`SemaphoreError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
+    /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub async fn try_acquire_many(&self, weight: u32) -> Result<Option<Permit>, SemaphoreError> {
-        self.pool.try_acquire(self.wish(weight)?).await
+        self.pool.acquire_by(self.wish(weight)?, Wait::Never).await
     }
 
     /// Acquires a permit of weight 1, and returns `None` if `timeout` passes first. As
     /// [`acquire_many_timeout`](Self::acquire_many_timeout).
     ///
-    /// # Errors
-    ///
-    /// See [`SemaphoreError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
+    /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub fn acquire_timeout(
         &self,
         timeout: Duration,
@@ -187,25 +164,17 @@ impl Semaphore {
         self.acquire_many_timeout(1, timeout)
     }
 
-    /// Acquires a permit of this weight, and returns `None` if `timeout` passes first. The time begins with this call, not
-    /// with the first poll. It also bounds the wait while ZooKeeper cannot be reached. The clock is monotonic and stops
-    /// while the machine is suspended.
+    /// Acquires a permit of this weight, and returns `None` if `timeout` passes first; see
+    /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// # Errors
-    ///
-    /// See [`SemaphoreError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
+    /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub fn acquire_many_timeout(
         &self,
         weight: u32,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Permit>, SemaphoreError>> + Send + 'static {
-        let wish = self.wish(weight);
-        let acquire = wish.map(|wish| self.pool.acquire_timeout(wish, timeout));
-        async move { acquire?.await }
+        let (pool, wish, wait) = (self.pool.clone(), self.wish(weight), Wait::within(timeout));
+        async move { pool.acquire_by(wish?, wait).await }
     }
 
     /// Changes the capacity for everybody. From then on this semaphore and its clones state the new one, and acquisitions
@@ -232,13 +201,7 @@ impl Semaphore {
     /// Returns the capacity and the permits that are held. This function is meant for operators and tests: the answer may
     /// be outdated by the time you read it.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn permits(&self) -> Result<PermitsHeld, QueryError> {
         let (stock, permits) = self.pool.holders().await?;
         let capacity = match stock {

@@ -1,10 +1,9 @@
 //! A pool: what a semaphore and slots have in common. Acquiring a permit of it, and changing how much it has.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::{Event, Kind, Patience, Place, Stock, Tries, Wish};
+use zklock_recipe::{Event, Kind, Place, Stock, Tries, Wish};
 
 use super::admission::admit;
 use super::error::SemaphoreError;
@@ -18,7 +17,7 @@ use crate::lock::query::query;
 use crate::node::PoolData;
 use crate::path::LockPath;
 use crate::requests::{self, Stocked};
-use crate::settings::{Entry, Settings};
+use crate::settings::Settings;
 use crate::zk::{Answer, Succession};
 
 /// The name of the turnstile's directory.
@@ -51,8 +50,7 @@ impl Pool {
         (queue.takeover_delay, queue.stop_margin) = (Duration::ZERO, Duration::ZERO);
         let mut permits = options.settings(&path.of_child(PERMITS), &session)?;
         (permits.name, permits.place) = (path.clone(), Place::parse_permit);
-        let entry = Entry { lock: Arc::new(queue), kind: Kind::Exclusive };
-        let turnstile = Acquirer { succession, entries: [entry].into() };
+        let turnstile = Acquirer::of_one(succession, Arc::new(queue), Kind::Exclusive);
         let statement = Arc::new(Statement::new(path, Arc::new(permits), stated));
         Ok(Self { turnstile, statement, changing: tokio::sync::Mutex::new(()) })
     }
@@ -81,46 +79,26 @@ impl Pool {
     }
 
     /// Acquires what `wish` says, and waits for as long as that takes.
-    pub(super) async fn acquire<K: 'static>(
-        self: &Arc<Self>,
-        wish: Wish,
-    ) -> Result<Guard<K>, SemaphoreError> {
-        match self.contend(wish, Wait::FOR_EVER).await? {
-            Some(guard) => Ok(guard),
-            // Only those that do not want to wait find the pool busy.
-            None => Err(AcquireError::NodeDeleted { path: self.path().to_owned() }.into()),
-        }
+    pub(super) async fn acquire<K: 'static>(&self, wish: Wish) -> Result<Guard<K>, SemaphoreError> {
+        Ok(self.turnstile.at_last(self.acquire_by(wish, Wait::FOR_EVER).await?)?)
     }
 
-    /// Acquires what `wish` says if it is free now and nobody waits.
-    pub(super) async fn try_acquire<K: 'static>(
-        self: &Arc<Self>,
+    /// Acquires the turnstile, as any lock is, and then the permit that `wish` says. `None` if it would have to wait for longer
+    /// than that.
+    pub(super) async fn acquire_by<K: 'static>(
+        &self,
         wish: Wish,
+        wait: Wait,
     ) -> Result<Option<Guard<K>>, SemaphoreError> {
-        match self.succession().patiently(self.contend(wish, Wait::Never)).await {
-            // The try of the turnstile may end in the same instant. Its error names the turnstile, which the caller does not know.
-            Ok(Err(SemaphoreError::Acquire(AcquireError::Unanswered { waited, .. }))) | Err(waited) => {
+        let stages =
+            |turnstile, arrived| admit(self.statement.clone(), turnstile, arrived, wish, wait.patience());
+        match self.turnstile.within(wait, self.turnstile.pass(wait, stages)).await {
+            // The error names the turnstile, which the caller does not know.
+            Err(SemaphoreError::Acquire(AcquireError::Unanswered { waited, .. })) => {
                 Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }.into())
             }
-            Ok(outcome) => outcome,
+            outcome => outcome,
         }
-    }
-
-    /// As [`acquire`](Self::acquire); `None` if this time passes first. The time begins now.
-    pub(super) fn acquire_timeout<K: 'static>(
-        self: &Arc<Self>,
-        wish: Wish,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Guard<K>>, SemaphoreError>> + Send + 'static + use<K> {
-        let (deadline, pool) = (tokio::time::Instant::now().checked_add(timeout), self.clone());
-        async move { pool.succession().by(deadline, pool.acquire(wish)).await }
-    }
-
-    /// Acquires the turnstile, as any lock is, and then the permit.
-    async fn contend<K: 'static>(&self, wish: Wish, wait: Wait) -> Result<Option<Guard<K>>, SemaphoreError> {
-        let patience = if matches!(wait, Wait::Never) { Patience::Try } else { Patience::Wait };
-        let stages = |turnstile, arrived| admit(self.statement.clone(), turnstile, arrived, wish, patience);
-        self.turnstile.pass(wait, stages).await
     }
 
     /// Writes to the pool how much it has. From then on this process states that, too.
@@ -169,7 +147,9 @@ impl Pool {
             Ok(Ok(Stocked::OtherKind(other))) => {
                 Err(AcquireError::other_kind(path(), stock.into(), other).into())
             }
-            Ok(Ok(Stocked::Foreign)) => Err(SemaphoreError::foreign(self.permits())),
+            Ok(Ok(Stocked::Foreign)) => {
+                Err(SemaphoreError::UnknownData { directory: self.permits().path.to_string() })
+            }
             Ok(Err(refused)) => Err(refused.into()),
             Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }.into()),
         }

@@ -10,6 +10,7 @@ use zklock_recipe::{Stock, Wish};
 use super::error::SemaphoreError;
 use super::pool::Pool;
 use crate::guard::Slot;
+use crate::lock::acquire::Wait;
 use crate::lock::contender::Contender;
 use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
@@ -89,13 +90,7 @@ impl Slots {
     /// trips as a permit, waits as [`Semaphore::acquire_many`](crate::Semaphore::acquire_many) does, and must be polled as
     /// that.
     ///
-    /// # Errors
-    ///
-    /// See [`SemaphoreError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
+    /// Errors: [`SemaphoreError`]. Cancel safety: as [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
     pub async fn claim(&self) -> Result<Slot, SemaphoreError> {
         self.pool.acquire(Wish::Slot(None)).await
     }
@@ -103,13 +98,7 @@ impl Slots {
     /// As [`claim`](Self::claim), but claims the slot with this index if it is free. It does not wait for that index. A
     /// process that starts again can so ask for the index that it had.
     ///
-    /// # Errors
-    ///
-    /// See [`SemaphoreError`]. [`SemaphoreError::Index`] if there is no such slot.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
+    /// Errors: [`SemaphoreError`]; [`SemaphoreError::Index`] if there is no such slot. Cancel safety: as [`claim`](Self::claim).
     pub async fn claim_preferring(&self, index: u32) -> Result<Slot, SemaphoreError> {
         self.pool.acquire(self.preferring(index)?).await
     }
@@ -117,60 +106,36 @@ impl Slots {
     /// Claims a slot if one is free now. Returns `None` if none is, or if another claim is in the turnstile, even one that
     /// is just passing. It waits for nobody, and for ZooKeeper's answers for half a session timeout at most.
     ///
-    /// # Errors
-    ///
-    /// See [`SemaphoreError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
+    /// Errors: [`SemaphoreError`]. Cancel safety: as [`claim`](Self::claim).
     pub async fn try_claim(&self) -> Result<Option<Slot>, SemaphoreError> {
-        self.pool.try_acquire(Wish::Slot(None)).await
+        self.pool.acquire_by(Wish::Slot(None), Wait::Never).await
     }
 
     /// As [`try_claim`](Self::try_claim), but claims the slot with this index if it is free.
     ///
-    /// # Errors
-    ///
-    /// As [`claim_preferring`](Self::claim_preferring).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
+    /// Errors: as [`claim_preferring`](Self::claim_preferring). Cancel safety: as [`claim`](Self::claim).
     pub async fn try_claim_preferring(&self, index: u32) -> Result<Option<Slot>, SemaphoreError> {
-        self.pool.try_acquire(self.preferring(index)?).await
+        self.pool.acquire_by(self.preferring(index)?, Wait::Never).await
     }
 
-    /// Claims a slot, and returns `None` if `timeout` passes first. The time begins with this call, not with the first
-    /// poll. It also bounds the wait while ZooKeeper cannot be reached. The clock is monotonic and stops while the machine
-    /// is suspended.
+    /// Claims a slot, and returns `None` if `timeout` passes first; see
+    /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// # Errors
-    ///
-    /// See [`SemaphoreError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
+    /// Errors: [`SemaphoreError`]. Cancel safety: as [`claim`](Self::claim).
     pub fn claim_timeout(
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Slot>, SemaphoreError>> + Send + 'static {
-        self.pool.acquire_timeout(Wish::Slot(None), timeout)
+        let (pool, wait) = (self.pool.clone(), Wait::within(timeout));
+        async move { pool.acquire_by(Wish::Slot(None), wait).await }
     }
 
     /// Changes the number of slots for everybody, as
     /// [`Semaphore::set_capacity`](crate::Semaphore::set_capacity) changes a capacity. Slots that are held stay, also those
     /// whose index is not below the new number. They count: nobody is granted a slot while as many are held as the new number.
     ///
-    /// # Errors
-    ///
-    /// As [`Semaphore::set_capacity`](crate::Semaphore::set_capacity). [`SemaphoreError::Number`] if the number is zero, or
-    /// larger than [`LARGEST_COUNT`](Self::LARGEST_COUNT).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Semaphore::set_capacity`](crate::Semaphore::set_capacity).
+    /// Errors and cancel safety: as there. [`SemaphoreError::Number`] if the number is zero, or larger than
+    /// [`LARGEST_COUNT`](Self::LARGEST_COUNT).
     pub async fn set_count(&self, count: u32) -> Result<(), SemaphoreError> {
         if count == 0 || count > Self::LARGEST_COUNT {
             let (path, largest) = (self.path().to_owned(), Self::LARGEST_COUNT);
@@ -182,13 +147,7 @@ impl Slots {
     /// Returns the number of slots, and those that are held. This function is meant for operators and tests: the answer may
     /// be outdated by the time you read it.
     ///
-    /// # Errors
-    ///
-    /// See [`QueryError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe; nothing is lost.
+    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn slots(&self) -> Result<SlotsHeld, QueryError> {
         let (stock, slots) = self.pool.holders().await?;
         let count = match stock {
