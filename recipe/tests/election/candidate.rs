@@ -10,9 +10,9 @@ use zklock_recipe::{
     Arrival, End, Event, Footing, Input as Heard, Kind, Look, Own, Patience, Sight, Takeover,
 };
 
-use crate::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
-use crate::run::Run;
-use crate::setup::{Breach, Mutant, Party, Witness};
+use super::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
+use super::run::Run;
+use super::setup::{Breach, Mutant, Party, Witness};
 use crate::world::ensemble::{Answer, Ask, Word};
 use crate::world::present::present;
 use crate::world::tree::{Name, Named, Path, Transaction};

@@ -2,10 +2,10 @@
 
 use stateright::Property;
 
-use crate::candidate::Candidate;
-use crate::office::{Announcement, World};
-use crate::run::Step;
-use crate::setup::{Breach, Setup, Witness};
+use super::candidate::Candidate;
+use super::office::{Announcement, World};
+use super::run::Step;
+use super::setup::{Breach, Setup, Witness};
 use crate::world::exploration;
 
 pub(crate) const SOUND: &str = "only leaders announce themselves, one at a time";

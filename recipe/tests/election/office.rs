@@ -2,9 +2,9 @@
 
 use zklock_recipe::Stamp;
 
-use crate::candidate::Candidate;
-use crate::onlooker::Onlooker;
-use crate::setup::{Breach, Faults, Party, Setup};
+use super::candidate::Candidate;
+use super::onlooker::Onlooker;
+use super::setup::{Breach, Faults, Party, Setup};
 use crate::world::ensemble::Ensemble;
 use crate::world::tree::{Node, Numbered, Path, Tree};
 

@@ -2,9 +2,9 @@
 
 use zklock_recipe::{Footing, Instruction, Observation, Observer};
 
-use crate::office::{ANNOUNCEMENT, Announcement, Data, Told};
-use crate::run::Run;
-use crate::setup::{Breach, Mutant, Witness};
+use super::office::{ANNOUNCEMENT, Announcement, Data, Told};
+use super::run::Run;
+use super::setup::{Breach, Mutant, Witness};
 use crate::world::ensemble::{Answer, Ask, Ensemble, Link, Word};
 use crate::world::tree::{Path, Session};
 

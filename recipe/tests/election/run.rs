@@ -4,9 +4,9 @@ use zklock_recipe::candidacy::Event;
 
 use zklock_recipe::transaction::Operation;
 
-use crate::candidate::{Candidate, Keeper, Request, Stage};
-use crate::office::{ANNOUNCEMENT, Announcement, Data, Told, World};
-use crate::setup::{Breach, Mutant, Party, Setup, Witness};
+use super::candidate::{Candidate, Keeper, Request, Stage};
+use super::office::{ANNOUNCEMENT, Announcement, Data, Told, World};
+use super::setup::{Breach, Mutant, Party, Setup, Witness};
 use crate::world::ensemble::{Answer, Ask, Ensemble, Word};
 use crate::world::tree::{Name, Named, Path, Transaction};
 

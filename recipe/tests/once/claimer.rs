@@ -7,8 +7,8 @@ use zklock_recipe::claim::{self, Begins, Claim, Page, Progress, Record, RunEnd};
 use zklock_recipe::ending::{self, Ending};
 use zklock_recipe::transaction::Operation;
 
-use crate::setup::{Mutant, Token, Witness};
-use crate::slot::{Data, LOCK, RECORD, guarded};
+use super::setup::{Mutant, Token, Witness};
+use super::slot::{Data, LOCK, RECORD, guarded};
 use crate::world::ensemble::Ask;
 use crate::world::tree::Path;
 

@@ -3,9 +3,9 @@
 use zklock_recipe::claim::{Claim, Outcome, Progress, RunEnd};
 use zklock_recipe::ending::{self, Ending};
 
-use crate::claimer::{Caller, Claimer, Desk, Fate, Heard, Machine, Pending, Reply, Told};
-use crate::setup::{Breach, Mutant, Party, Setup, Witness};
-use crate::slot::{Data, World, record};
+use super::claimer::{Caller, Claimer, Desk, Fate, Heard, Machine, Pending, Reply, Told};
+use super::setup::{Breach, Mutant, Party, Setup, Witness};
+use super::slot::{Data, World, record};
 use crate::world::ensemble::{Answer, Ensemble, Word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

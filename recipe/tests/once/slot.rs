@@ -7,8 +7,8 @@ use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{Kind, Own};
 
-use crate::claimer::Claimer;
-use crate::setup::{Breach, Faults, Party, Setup, Token};
+use super::claimer::Claimer;
+use super::setup::{Breach, Faults, Party, Setup, Token};
 use crate::world::ensemble::{Answer, Ensemble};
 use crate::world::tree::{Name, Named, Node, Numbered, Path, Transaction, Tree};
 

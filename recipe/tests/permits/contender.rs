@@ -6,9 +6,9 @@ use zklock_recipe::admission::{
 use zklock_recipe::transaction::Operation;
 use zklock_recipe::{Arrival, Kind, Own, Patience, Takeover, Wish};
 
-use crate::pool::{Caller, Data, POOL, Pending, Reasons, TURNSTILE, seen, standing};
-use crate::run::Run;
-use crate::setup::{Breach, Mutant, Party, Witness};
+use super::pool::{Caller, Data, POOL, Pending, Reasons, TURNSTILE, seen, standing};
+use super::run::Run;
+use super::setup::{Breach, Mutant, Party, Witness};
 use crate::world::ensemble::{Answer, Ask, Word};
 use crate::world::tree::{Change, Directory, Name, Named, Path, Transaction};
 
@@ -352,7 +352,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let mut data = (before.version, before.stock);
         for answer in answers {
             match answer {
-                Answer::Got(Some(pool)) => data = (pool.version, crate::pool::stock(Some(&pool))),
+                Answer::Got(Some(pool)) => data = (pool.version, super::pool::stock(Some(&pool))),
                 Answer::Listed(Some(Directory { node: pool, children, .. })) => {
                     // The pool has changed in between.
                     if pool.version != data.0 {

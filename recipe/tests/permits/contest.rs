@@ -3,9 +3,9 @@
 use stateright::Property;
 use zklock_recipe::{Ruling, rule};
 
-use crate::pool::{Caller, POOL, Pending, TURNSTILE, World};
-use crate::run::Step;
-use crate::setup::{Breach, Setup, Witness};
+use super::pool::{Caller, POOL, Pending, TURNSTILE, World};
+use super::run::Step;
+use super::setup::{Breach, Setup, Witness};
 use crate::world::exploration;
 
 pub(crate) const WITHIN: &str = "nobody is granted a permit beyond the capacity, or a slot twice";

@@ -3,7 +3,7 @@
 use zklock_recipe::admission::{Admission, Seen, Standing};
 use zklock_recipe::{Kind, Own, Place, Stock, Takeover};
 
-use crate::setup::{Breach, Faults, Party, Setup};
+use super::setup::{Breach, Faults, Party, Setup};
 use crate::world::ensemble::Ensemble;
 use crate::world::tree::{Node, Numbered, Path, Tree};
 

@@ -4,8 +4,8 @@ use zklock_recipe::admission::{Event, Standing};
 use zklock_recipe::transaction::Operation;
 use zklock_recipe::{Kind, Patience, SessionEnd, Stock, Wish};
 
-use crate::pool::{Caller, Contender, Data, POOL, Pending, Reasons, TURNSTILE, World};
-use crate::setup::{Breach, Mutant, Party, Setup, Witness};
+use super::pool::{Caller, Contender, Data, POOL, Pending, Reasons, TURNSTILE, World};
+use super::setup::{Breach, Mutant, Party, Setup, Witness};
 use crate::world::ensemble::{Answer, Ask, Ensemble, Word};
 use crate::world::tree::{Name, Named, Path};
 

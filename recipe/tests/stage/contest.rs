@@ -2,9 +2,9 @@
 
 use stateright::Property;
 
-use crate::exploration;
-use crate::run::Step;
-use crate::world::{Background, Breach, Doing, Setup, Witness, World};
+use super::run::Step;
+use super::world::{Background, Breach, Doing, Setup, Witness, World};
+use crate::world::exploration;
 
 pub(crate) const ONE_HOLDER: &str = "at most one guard is valid";
 pub(crate) const BUDGET: &str = "a hold is passed on as often as the budget allows";

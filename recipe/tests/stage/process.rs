@@ -2,8 +2,8 @@
 
 use zklock_recipe::{Half, HoldNumber, Left, Step};
 
-use crate::run::{Allowed, Run};
-use crate::world::{
+use super::run::{Allowed, Run};
+use super::world::{
     Background, Breach, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Process, Setup,
     Standing, Witness,
 };

@@ -2,7 +2,7 @@
 
 use zklock_recipe::Left;
 
-use crate::world::{
+use super::world::{
     Background, Doing, Fate, Mutant, Node, Owner, Party, Process, Setup, Standing, Witness, World,
 };
 

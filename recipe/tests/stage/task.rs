@@ -2,8 +2,8 @@
 
 use zklock_recipe::{HoldNumber, Left, Turned};
 
-use crate::run::{Allowed, Run};
-use crate::world::{
+use super::run::{Allowed, Run};
+use super::world::{
     Background, Breach, Caller, Doing, Lateness, Mutant, Node, Owner, Party, Place, Process, Standing,
     Witness,
 };

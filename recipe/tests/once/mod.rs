@@ -5,19 +5,16 @@
 //! Another model explores the lock: here one process at a time holds it. `claimer.rs` is the client's side: the machines, and
 //! how what they ask for is performed. `slot.rs` has the slot on the servers of `../world/`: a write takes effect only while the guard's node is there.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod claimer;
 mod run;
 mod setup;
 mod slot;
 
+use crate::world::exploration::{self, explore, refute};
 use claimer::Caller;
 use setup::{Breach, Faults, Mutant, Setup, Witness, Witness::*};
 use slot::World;
 use stateright::Property;
-use world::exploration::{self, explore, refute};
 use zklock_recipe::claim::{Progress, RunEnd};
 
 const ONCE: &str = "without a retry a slot runs at most once, and after a success never";

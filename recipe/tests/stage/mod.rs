@@ -5,20 +5,17 @@
 //! model shows that. A hold is lost at once when its lease lapses, and when an operator deletes its node. As in the other
 //! models, each exploration ends, the number of its states is pinned, and each rule is broken once, to see the model fail.
 
-#[path = "../world/exploration.rs"]
-mod exploration;
-
 mod contest;
 mod process;
 mod run;
 mod task;
 mod world;
 
+use crate::world::exploration::{explore, refute};
 use contest::{
     AWAKE, BOUNDED, BUDGET, CLEAN, FRESH, HALF, IN_THE_END, ONE_CONTENDER, ONE_HOLDER, ORDER, PATIENT, PLACE,
     PRESENT, SERVED, STANDS, WANTED,
 };
-use exploration::{explore, refute};
 use world::{Faults, Mutant, Setup, Witness::*};
 
 const NONE: Faults =

@@ -9,9 +9,6 @@
 //! An observer that lags multiplies the states of the candidates by those of what it has not heard of yet. So answers that take their
 //! time are explored without one. The deletion of a candidate has the most states: the loser and the next leader act at once.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod candidate;
 mod contest;
 mod office;
@@ -19,9 +16,9 @@ mod onlooker;
 mod run;
 mod setup;
 
+use crate::world::exploration::{explore, refute};
 use contest::{CLEAN, FORWARD, GENUINE, HONEST, OWN, SHOWN, SOUND, STUCK, TRUE};
 use setup::{Faults, Mutant, Setup, Witness::*};
-use world::exploration::{explore, refute};
 
 fn setup(candidates: usize, faults: Faults) -> Setup {
     Setup { candidates, observed: true, prompt: true, named: true, faults, mutant: None }
