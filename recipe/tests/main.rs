@@ -2,6 +2,7 @@
 //! in the middle. Each stands on the ensemble of `world/`, the stage's on a queue of its own.
 
 mod election;
+mod model;
 mod once;
 mod permits;
 mod stage;

@@ -3,17 +3,17 @@
 
 use zklock_recipe::{Look, Takeover};
 
-use crate::contest::{
+use super::contest::{
     GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, SEEN, replay, replay_timed, valid_guards,
 };
-use crate::findings::Breach;
-use crate::follower::Streams;
-use crate::mutant::Mutant;
-use crate::nodes::Make;
-use crate::setup::{
+use super::findings::Breach;
+use super::follower::Streams;
+use super::mutant::Mutant;
+use super::nodes::Make;
+use super::setup::{
     Faults, Flaw, Setup, mixed, mutated, patient, reaped, timed, tries, waiters, waits, weakened, with,
 };
-use crate::step::Step;
+use super::step::Step;
 use crate::world::exploration::refute;
 
 /// Each fault that a machine can have, a model in which it shows, and the rule by which it does.
@@ -63,7 +63,7 @@ fn mutants() -> Vec<(Mutant, Setup, &'static str)> {
             Setup { faults: Faults { closings: 1, ..deletions }, ..delayed() },
             SEEN,
         ),
-        (Mutant::SharesAnOldSearch, crate::searching(), NO_ORPHAN),
+        (Mutant::SharesAnOldSearch, super::searching(), NO_ORPHAN),
         (Mutant::LeavesAnUnclearNode, with(Faults { breaks: 1, ..writes }, waiters(1)), NO_ORPHAN),
     ]
 }
@@ -82,7 +82,7 @@ fn every_mutant_is_caught() {
 
 #[test]
 fn every_mutant_has_its_model() {
-    let mutants = [mutants(), crate::readers::mutants(), crate::several::mutants()].concat();
+    let mutants = [mutants(), super::readers::mutants(), super::several::mutants()].concat();
     for mutant in Mutant::ALL {
         assert_eq!(mutants.iter().filter(|(it, ..)| *it == mutant).count(), 1, "{mutant:?}");
     }

@@ -6,13 +6,13 @@ use stateright::Property;
 
 use zklock_recipe::Kind;
 
-use crate::contender::{Caller, Contender, Seated, Target};
-use crate::findings::{Breach, Witness};
-use crate::foreigner::Foreigner;
-use crate::nodes::{Make, Party};
-use crate::queues::World;
-use crate::setup::Setup;
-use crate::step::Step;
+use super::contender::{Caller, Contender, Seated, Target};
+use super::findings::{Breach, Witness};
+use super::foreigner::Foreigner;
+use super::nodes::{Make, Party};
+use super::queues::World;
+use super::setup::Setup;
+use super::step::Step;
 use crate::world::exploration;
 use crate::world::tree::Path;
 

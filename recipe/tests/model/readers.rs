@@ -2,11 +2,11 @@
 
 use zklock_recipe::{Look, Takeover};
 
-use crate::contest::{DELAYED, IN_VAIN, ONE_HOLDER, UNASKED};
-use crate::findings::Witness::*;
-use crate::mutant::Mutant;
-use crate::setup::{Clock, Faults, Flaw, Setup, mutated, of, patient, reads, tries, waits, weakened, with};
-use crate::step::Step;
+use super::contest::{DELAYED, IN_VAIN, ONE_HOLDER, UNASKED};
+use super::findings::Witness::*;
+use super::mutant::Mutant;
+use super::setup::{Clock, Faults, Flaw, Setup, mutated, of, patient, reads, tries, waits, weakened, with};
+use super::step::Step;
 use crate::world::exploration::{explore, refute};
 
 fn breaks() -> Faults {
@@ -255,7 +255,7 @@ mod at_large {
 
 #[test]
 fn every_mutant_is_caught() {
-    crate::broken::refute_each(mutants());
+    super::broken::refute_each(mutants());
 }
 
 /// Each fault that a reader, or a writer among readers, can have.

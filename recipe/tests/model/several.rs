@@ -2,10 +2,10 @@
 
 use zklock_recipe::{Look, Takeover};
 
-use crate::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER};
-use crate::findings::Witness::*;
-use crate::mutant::Mutant;
-use crate::setup::{
+use super::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER};
+use super::findings::Witness::*;
+use super::mutant::Mutant;
+use super::setup::{
     Faults, Flaw, Seat, Setup, mutated, of, patient, reader, reaped, tries, waits, waits_for, weakened, with,
     writer,
 };
@@ -165,7 +165,7 @@ fn queues_must_be_entered_at_once() {
 
 #[test]
 fn every_mutant_is_caught() {
-    crate::broken::refute_each(mutants());
+    super::broken::refute_each(mutants());
 }
 
 /// The leader may carry a create out between two members' searches, because it heard of a connection that was left.

@@ -34,18 +34,15 @@ mod setup;
 mod several;
 mod step;
 
-#[path = "../world/mod.rs"]
-mod world;
-
 use zklock_recipe::{Look, Takeover};
 
+use crate::world::exploration::{explore, refute};
 use contest::{GRANTED, NO_ORPHAN, ONE_HOLDER, ONE_KIND};
 use findings::Witness::*;
 use nodes::Make;
 use setup::{
     Clock, Faults, Flaw, Setup, mixed, patient, reaped, timed, tries, waiters, waits, weakened, with,
 };
-use world::exploration::{explore, refute};
 
 #[test]
 fn three_waiters_look_in_either_way() {
