@@ -13,7 +13,7 @@ use super::nodes::{Make, Party};
 use super::queues::World;
 use super::setup::Setup;
 use super::step::Step;
-use crate::world::exploration;
+use crate::world::exploration::{self, Run};
 use crate::world::tree::Path;
 
 pub(crate) const ONE_HOLDER: &str = "at most one guard is valid";
@@ -45,8 +45,12 @@ impl exploration::Setup for Setup {
         world.steps(self, steps);
     }
 
-    fn take(&self, world: &mut World, step: Step, witness: &impl Fn(Witness)) {
-        world.take(step, self, witness);
+    fn is_voluntary(world: &World, step: Step) -> bool {
+        step.is_voluntary(world)
+    }
+
+    fn take(run: &mut Run<'_, Self>, step: Step) {
+        run.world.take(step, run.setup, &run.witness);
     }
 
     fn properties(&self) -> Vec<Property<Contest>> {

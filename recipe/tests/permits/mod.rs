@@ -3,8 +3,7 @@
 //!
 //! The turnstile is a lock, and a permit is released and lost as a lock is: the other model shows that. Here each contender that
 //! holds the turnstile runs the shipped machine: the world carries out what it asks for, loses connections, and lets callers go.
-//! As in the other models, each exploration ends, the number of its states is pinned, and each rule is broken once, to see the
-//! model fail. A contender that has lost the turnstile queues again once the background has settled what it left.
+//! A contender that has lost the turnstile queues again once the background has settled what it left.
 
 mod contender;
 mod contest;
