@@ -6,13 +6,12 @@ use zklock_recipe::candidacy::{self, Candidacy, Proclamation, Seen};
 use zklock_recipe::companion::{self, Companion};
 use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
-use zklock_recipe::{
-    Arrival, End, Event, Footing, Input as Heard, Kind, Look, Own, Patience, Sight, Takeover,
-};
+use zklock_recipe::{Arrival, End, Event, Footing, Input as Heard, Look, Own, Patience, Sight, Takeover};
 
-use crate::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
-use crate::run::Run;
-use crate::setup::{Breach, Mutant, Party, Witness};
+use super::contest::HONEST;
+use super::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
+use super::run::Run;
+use super::setup::{Mutant, Party, Witness};
 use crate::world::ensemble::{Answer, Ask, Word};
 use crate::world::present::present;
 use crate::world::tree::{Name, Named, Path, Transaction};
@@ -124,7 +123,7 @@ impl Candidate {
     }
 }
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     fn candidate(&mut self, party: Party) -> &mut Candidate {
         &mut self.world.candidates[party]
     }
@@ -134,12 +133,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     pub(crate) fn enqueue(&mut self, party: Party) {
-        let create = Named { name: Name::Next(LOCK, Kind::Exclusive), data: Data::Nothing };
-        let Answer::Committed(created) = self.world.ensemble.commit(party, &[Operation::Create(create)])
-        else {
-            unreachable!("the queue is there")
-        };
-        let own = created[0];
+        let own = self.world.ensemble.enqueue(party, LOCK).expect("the queue is there");
         let takes_anothers = self.is(Mutant::TakesAnothersAnnouncement);
         let candidate = self.candidate(party);
         (candidate.stage, candidate.own) = (Stage::Queued, Some(own));
@@ -311,7 +305,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 let value = if tells_the_newest { candidate.proclaimed } else { number as u8 };
                 let told = (candidate.token(), value);
                 if outcome.is_ok() && !self.world.announced.contains(&told) {
-                    self.world.breach(Breach::ToldTooEarly);
+                    self.world.breach(HONEST);
                 }
                 return;
             }
@@ -483,7 +477,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn break_connection(&mut self, party: Party) {
         self.world.faults.breaks -= 1;
         self.world.ensemble.cut(party);
-        self.world.ensemble.links[party].number = 0;
         let candidate = self.candidate(party);
         (candidate.dirty, candidate.withheld) = (false, false);
         candidate.asked.clear();

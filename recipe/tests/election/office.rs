@@ -2,10 +2,11 @@
 
 use zklock_recipe::Stamp;
 
-use crate::candidate::Candidate;
-use crate::onlooker::Onlooker;
-use crate::setup::{Breach, Faults, Party, Setup};
+use super::candidate::Candidate;
+use super::onlooker::Onlooker;
+use super::setup::{Faults, Party, Setup};
 use crate::world::ensemble::Ensemble;
+use crate::world::exploration::Rule;
 use crate::world::tree::{Node, Numbered, Path, Tree};
 
 /// The directories.
@@ -59,7 +60,7 @@ pub(crate) struct World {
     /// What leaders have announced.
     pub(crate) announced: Vec<Told>,
     pub(crate) faults: Faults,
-    pub(crate) breach: Option<Breach>,
+    pub(crate) broken: Option<Rule>,
 }
 
 impl World {
@@ -77,7 +78,7 @@ impl World {
             onlooker: None,
             announced: Vec::new(),
             faults: setup.faults,
-            breach: None,
+            broken: None,
         };
         if setup.observed {
             world.onlooker = Some(Onlooker::new(onlooker, setup.mutant, &mut world.ensemble));
@@ -109,7 +110,7 @@ impl World {
         node.is_some_and(|node| node.version == 0)
     }
 
-    pub(crate) fn breach(&mut self, breach: Breach) {
-        self.breach = self.breach.or(Some(breach));
+    pub(crate) fn breach(&mut self, rule: Rule) {
+        self.broken = self.broken.or(Some(rule));
     }
 }

@@ -2,9 +2,10 @@
 
 use zklock_recipe::{Footing, Instruction, Observation, Observer};
 
-use crate::office::{ANNOUNCEMENT, Announcement, Data, Told};
-use crate::run::Run;
-use crate::setup::{Breach, Mutant, Witness};
+use super::contest::{FORWARD, GENUINE};
+use super::office::{ANNOUNCEMENT, Announcement, Data, Told};
+use super::run::Run;
+use super::setup::{Mutant, Witness};
 use crate::world::ensemble::{Answer, Ask, Ensemble, Link, Word};
 use crate::world::tree::{Path, Session};
 
@@ -37,7 +38,7 @@ fn looks(footing: Footing, mutant: Option<Mutant>) -> Vec<Ask<Data>> {
     }
 }
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     fn link(&mut self) -> &mut Link<Data> {
         let session = self.onlooker().session;
         &mut self.world.ensemble.links[session]
@@ -127,10 +128,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let highest = onlooker.highest;
         onlooker.highest = highest.max(token);
         if token < highest {
-            self.world.breach(Breach::ToldALowerToken);
+            self.world.breach(FORWARD);
         }
         if !self.world.announced.contains(&(token, value)) {
-            self.world.breach(Breach::ToldAForgery);
+            self.world.breach(GENUINE);
         }
     }
 
@@ -146,7 +147,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.faults.outages -= 1;
         let session = self.onlooker().session;
         self.world.ensemble.cut(session);
-        self.link().number = 0;
         self.observe(Observation::Disconnected);
     }
 

@@ -4,11 +4,13 @@ use zklock_recipe::candidacy::Event;
 
 use zklock_recipe::transaction::Operation;
 
-use crate::candidate::{Candidate, Keeper, Request, Stage};
-use crate::office::{ANNOUNCEMENT, Announcement, Data, Told, World};
-use crate::setup::{Breach, Mutant, Party, Setup, Witness};
+use super::candidate::{Candidate, Keeper, Request, Stage};
+use super::contest::{OWN, SOUND};
+use super::office::{ANNOUNCEMENT, Announcement, Data, Told, World};
+use super::setup::{Mutant, Party, Setup, Witness};
 use crate::world::ensemble::{Answer, Ask, Ensemble, Word};
-use crate::world::tree::{Name, Named, Path, Transaction};
+use crate::world::exploration::{self, possible};
+use crate::world::tree::{Name, Named, Path};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
@@ -84,122 +86,71 @@ impl World {
     pub(crate) fn steps(&self, steps: &mut Vec<Step>) {
         let faults = self.faults;
         for (party, candidate) in self.candidates.iter().enumerate().filter(|(_, it)| !it.expired) {
-            let exists = self.node(party).is_some();
             let link = &self.ensemble.links[party];
-            match candidate.stage {
-                Stage::Idle => steps.push(Step::Enqueue(party)),
-                Stage::Queued => {
-                    if self.is_first(party) && !candidate.lapsed && link.connected {
-                        steps.push(Step::Grant(party));
-                    }
-                    steps.push(Step::Leave(party));
-                }
-                Stage::Holding => {
-                    steps.push(Step::Leave(party));
-                    if candidate.leads() && faults.proclamations > 0 {
-                        steps.push(Step::Proclaim(party));
-                    }
-                    if !self.is_held(party) && link.connected {
-                        steps.push(Step::Told(party));
-                    }
-                }
-                Stage::Lost => steps.push(Step::Leave(party)),
-                Stage::Gone => {}
-            }
+            let (exists, comes) = (self.node(party).is_some(), candidate.stage != Stage::Idle);
             let unheeded = candidate.heeded < candidate.proclaimed;
-            match candidate.keeper {
-                Keeper::Settling => {
-                    steps.push(Step::Settled(party));
-                    steps.extend(unheeded.then_some(Step::Heed(party)));
-                }
-                Keeper::Pausing => steps.push(Step::Paused(party)),
-                Keeper::Waiting => {
-                    steps.extend(unheeded.then_some(Step::Heed(party)));
-                    steps.extend(candidate.dirty.then_some(Step::Changed(party)));
-                    let stale = candidate.withheld || !self.ensemble.watches(party);
-                    steps.extend((stale && !candidate.deaf).then_some(Step::Doubt(party)));
-                }
-                Keeper::Off | Keeper::Announcing | Keeper::Looking => {}
-            }
-            if candidate.dirty && faults.silences > 0 {
-                steps.push(Step::Withhold(party));
-            }
-            if self.ensemble.can_serve(party) {
-                steps.push(Step::Serve(party));
-                let may_be_refused = match candidate.asked[answered(candidate, &link.down)] {
-                    Request::Announce { .. } => true,
-                    Request::Look(_) => self.announcement().is_some(),
-                    _ => false,
-                };
-                steps.extend((may_be_refused && faults.refusals > 0).then_some(Step::Refuse(party)));
-            }
-            if !link.down.is_empty() {
-                steps.push(Step::Hear(party));
-            }
-            if faults.breaks > 0 && link.connected && candidate.stage != Stage::Idle {
-                steps.push(Step::Break(party));
-            }
-            if !link.connected {
-                steps.push(Step::Reconnect(party));
-            }
-            if !link.strays.is_empty() {
-                steps.push(Step::ApplyStray(party));
-            }
-            if faults.lapses > 0 && !candidate.lapsed && candidate.stage != Stage::Idle {
-                steps.push(Step::Lapse(party));
-            }
-            if candidate.lapsed {
-                steps.push(Step::Expire(party));
-            }
-            if faults.evictions > 0 && exists {
-                steps.push(Step::Evict(party));
-            }
-            if faults.touches > 0 && exists && candidate.stage == Stage::Holding {
-                steps.push(Step::Touch(party));
-            }
+            let stale = candidate.withheld || !self.ensemble.watches(party);
+            let (settles, waits) =
+                (candidate.keeper == Keeper::Settling, candidate.keeper == Keeper::Waiting);
+            let serves = self.ensemble.can_serve(party);
+            let refusable = || match candidate.asked[answered(candidate, &link.down)] {
+                Request::Announce { .. } => true,
+                Request::Look(_) => self.announcement().is_some(),
+                _ => false,
+            };
+            steps.extend(match candidate.stage {
+                Stage::Idle => Some(Step::Enqueue(party)),
+                Stage::Queued | Stage::Holding | Stage::Lost => Some(Step::Leave(party)),
+                Stage::Gone => None,
+            });
+            let first = self.is_first(party) && !candidate.lapsed && link.connected;
+            let holds = candidate.stage == Stage::Holding;
+            steps.extend(possible([
+                (candidate.stage == Stage::Queued && first, Step::Grant(party)),
+                (candidate.leads() && faults.proclamations > 0, Step::Proclaim(party)),
+                (holds && !self.is_held(party) && link.connected, Step::Told(party)),
+                (settles, Step::Settled(party)),
+                ((settles || waits) && unheeded, Step::Heed(party)),
+                (candidate.keeper == Keeper::Pausing, Step::Paused(party)),
+                (waits && candidate.dirty, Step::Changed(party)),
+                (waits && stale && !candidate.deaf, Step::Doubt(party)),
+                (candidate.dirty && faults.silences > 0, Step::Withhold(party)),
+                (serves, Step::Serve(party)),
+                (serves && faults.refusals > 0 && refusable(), Step::Refuse(party)),
+                (!link.down.is_empty(), Step::Hear(party)),
+                (faults.breaks > 0 && link.connected && comes, Step::Break(party)),
+                (!link.connected, Step::Reconnect(party)),
+                (!link.strays.is_empty(), Step::ApplyStray(party)),
+                (faults.lapses > 0 && !candidate.lapsed && comes, Step::Lapse(party)),
+                (candidate.lapsed, Step::Expire(party)),
+                (faults.evictions > 0 && exists, Step::Evict(party)),
+                (faults.touches > 0 && exists && holds, Step::Touch(party)),
+            ]));
         }
         if let Some(onlooker) = &self.onlooker {
             let link = &self.ensemble.links[onlooker.session];
-            steps.extend(self.ensemble.is_behind().then_some(Step::Replicate));
-            steps.extend(self.ensemble.can_serve(onlooker.session).then_some(Step::Answer));
-            if let Some(first) = link.down.first() {
-                steps.push(Step::Listen(0));
-                let event = link.down.iter().position(|word| matches!(word, Word::Event(..)));
-                if let (Word::Answer(_), Some(place)) = (first, event) {
-                    steps.push(Step::Listen(place));
-                }
-            }
-            if faults.outages > 0 && link.connected {
-                steps.push(Step::CutOnlooker);
-            }
-            if !link.connected {
-                steps.push(Step::ReconnectOnlooker { behind: false });
-                if faults.rewinds > 0 && self.ensemble.can_rewind() {
-                    steps.push(Step::ReconnectOnlooker { behind: true });
-                }
-            }
+            let event = link.down.iter().position(|word| matches!(word, Word::Event(..)));
+            let behind = faults.rewinds > 0 && self.ensemble.can_rewind();
+            steps.extend(possible([
+                (self.ensemble.is_behind(), Step::Replicate),
+                (self.ensemble.can_serve(onlooker.session), Step::Answer),
+                (!link.down.is_empty(), Step::Listen(0)),
+                (event.is_some_and(|place| place > 0), Step::Listen(event.unwrap_or(0))),
+                (faults.outages > 0 && link.connected, Step::CutOnlooker),
+                (!link.connected, Step::ReconnectOnlooker { behind: false }),
+                (!link.connected && behind, Step::ReconnectOnlooker { behind: true }),
+            ]));
         }
         let announced = self.announcement().is_some();
-        if announced && faults.deletions > 0 {
-            steps.push(Step::DeleteAnnouncement);
-        }
-        if announced && faults.writes > 0 {
-            steps.push(Step::WriteAnnouncement);
-        }
-        if !announced && faults.forgeries > 0 {
-            steps.push(Step::ForgeAnnouncement);
-        }
+        steps.extend(possible([
+            (announced && faults.deletions > 0, Step::DeleteAnnouncement),
+            (announced && faults.writes > 0, Step::WriteAnnouncement),
+            (!announced && faults.forgeries > 0, Step::ForgeAnnouncement),
+        ]));
     }
 
-    /// Whether nothing is under way.
-    pub(crate) fn is_quiet(&self) -> bool {
-        let mut steps = Vec::new();
-        self.steps(&mut steps);
-        steps.iter().all(|step| step.is_voluntary(self))
-    }
-
-    pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
-        Run { world: self, setup, witness }.take(step);
+    /// What makes no difference goes.
+    pub(crate) fn settle(&mut self) {
         for (party, candidate) in self.candidates.iter_mut().enumerate() {
             let down = &mut self.ensemble.links[party].down;
             // How often its watch has fired makes no difference.
@@ -216,14 +167,10 @@ fn answered(candidate: &Candidate, down: &[Word<Data>]) -> usize {
 }
 
 /// One step under way.
-pub(crate) struct Run<'a, W> {
-    pub(crate) world: &'a mut World,
-    pub(crate) setup: &'a Setup,
-    pub(crate) witness: &'a W,
-}
+pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
-impl<W: Fn(Witness)> Run<'_, W> {
-    fn take(&mut self, step: Step) {
+impl Run<'_> {
+    pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Enqueue(party) => self.enqueue(party),
             Step::Grant(party) => self.grant(party),
@@ -285,7 +232,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Expire(party) => {
                 (self.witness)(Witness::Expired);
                 self.world.ensemble.expire(party);
-                self.world.ensemble.links[party].number = 0;
                 self.world.candidates[party] = Candidate::expired();
             }
             Step::Replicate => self.world.ensemble.replicate(),
@@ -303,8 +249,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Touch(party) => {
                 (self.witness)(Witness::Touched);
                 self.world.faults.touches -= 1;
-                let node = self.world.node(party).into_iter();
-                self.operate(node.map(|node| Operation::Set(Named::of(node), None)).collect());
+                if let Some(node) = self.world.node(party) {
+                    self.world.ensemble.write(node, Data::Nothing);
+                }
             }
             Step::DeleteAnnouncement => {
                 self.world.faults.deletions -= 1;
@@ -313,18 +260,15 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::WriteAnnouncement => {
                 self.world.faults.writes -= 1;
                 let token = self.world.announcement().map_or(0, |found| found.told.0);
-                self.operate(vec![Operation::Set(announced(token), None)]);
+                self.world.ensemble.write(Path::Directory(ANNOUNCEMENT), operators(token));
             }
             Step::ForgeAnnouncement => {
                 self.world.faults.forgeries -= 1;
-                self.operate(vec![Operation::Create(announced(0))]);
+                let name = Name::At(Path::Directory(ANNOUNCEMENT));
+                let create = Operation::Create(Named { name, data: operators(0) });
+                self.world.ensemble.commit(Party::MAX, &[create]);
             }
         }
-    }
-
-    /// An operator does this.
-    fn operate(&mut self, transaction: Transaction<Data>) {
-        self.world.ensemble.commit(Party::MAX, &transaction);
     }
 
     /// A candidate looks right behind its watch: what comes between the two fires the watch, and comes as well behind both.
@@ -373,12 +317,12 @@ impl<W: Fn(Witness)> Run<'_, W> {
             let ours = taken.maker == Some(party);
             (self.witness)(if ours { Witness::Retracted } else { Witness::RetractedAnothers });
             if !ours && taken.zxid == read {
-                self.world.breach(Breach::TookAnothersAnnouncement);
+                self.world.breach(OWN);
             }
         } else if node.is_some() && self.world.node(party).is_none() {
             let maker = taken.and_then(|taken| taken.maker);
             if maker.is_some_and(|maker| maker != party && self.world.node(maker).is_some()) {
-                self.world.breach(Breach::TookAnothersAnnouncement);
+                self.world.breach(OWN);
             }
             let together = taken.is_some();
             (self.witness)(if together { Witness::ResignedWithAnnouncement } else { Witness::ResignedBare });
@@ -390,11 +334,11 @@ impl<W: Fn(Witness)> Run<'_, W> {
             (self.witness)(Witness::LeftoverReplaced);
         }
         if !self.world.is_first(party) {
-            self.world.breach(Breach::AnnouncedWithoutLeading);
+            self.world.breach(SOUND);
         }
         let others = self.world.candidates.iter().enumerate().filter(|(other, _)| *other != party);
         if self.setup.faults.evictions == 0 && others.into_iter().any(|(_, other)| other.leads()) {
-            self.world.breach(Breach::TwoLeaders);
+            self.world.breach(SOUND);
         }
         (self.witness)(Witness::Announced);
         if self.world.announced.contains(&told) {
@@ -406,6 +350,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
 }
 
 /// What an operator writes in place of an announcement.
-fn announced(token: i64) -> Named<Data> {
-    Named { name: Name::At(Path::Directory(ANNOUNCEMENT)), data: Data::Announced((token, u8::MAX)) }
+fn operators(token: i64) -> Data {
+    Data::Announced((token, u8::MAX))
 }

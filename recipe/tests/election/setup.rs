@@ -99,26 +99,8 @@ pub(crate) enum Mutant {
     TakesAnythingForAnAnnouncement,
 }
 
-/// What no step may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Breach {
-    /// A candidate announced itself that did not lead.
-    AnnouncedWithoutLeading,
-    /// A candidate announced itself while another one's guard was valid.
-    TwoLeaders,
-    /// A candidate that gave up, or resigned, took another's announcement along, or deleted it though it had read whose it is.
-    TookAnothersAnnouncement,
-    /// A leader was told of an announcement that was not made.
-    ToldTooEarly,
-    /// The observer was told a token that is lower than one before.
-    ToldALowerToken,
-    /// The observer was told what no leader has announced.
-    ToldAForgery,
-}
-
 /// What has happened in some state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Witness {
     Announced,
     Proclaimed,
@@ -147,10 +129,4 @@ pub(crate) enum Witness {
     ReadFromThePast,
     EventOvertookTheAnswer,
     ServerBehindWasAsked,
-}
-
-impl From<Witness> for u8 {
-    fn from(witness: Witness) -> Self {
-        witness as Self
-    }
 }

@@ -3,14 +3,14 @@
 
 use zklock_recipe::Look;
 
-use crate::contest::{
+use super::contest::{
     GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, SEEN, STUCK, TOLD, replay, valid_guards,
 };
-use crate::follower::Streams;
-use crate::mutant::Mutant;
-use crate::nodes::Make;
-use crate::setup::{Fault::*, Flaw, Setup, mixed, of, timed, tries, waiters, waits};
-use crate::step::Step;
+use super::follower::Streams;
+use super::mutant::Mutant;
+use super::nodes::Make;
+use super::setup::{Fault::*, Flaw, Setup, mixed, of, timed, tries, waiters, waits};
+use super::step::Step;
 use crate::world::exploration::refute;
 
 /// Each fault that a machine can have, a model in which it shows, and the rule by which it does.
@@ -44,7 +44,7 @@ fn every_mutant_is_caught() {
         (Mutant::ConfirmsALapsedLease, waiters(2).patient().with(&[Break, Lapse, Expiry]), ONE_HOLDER),
         (Mutant::RemembersThroughARelease, delayed(), SEEN),
         (Mutant::RemembersThroughADelay, delayed().with(&[Closing]), SEEN),
-        (Mutant::SharesAnOldSearch, crate::searching(), NO_ORPHAN),
+        (Mutant::SharesAnOldSearch, super::searching(), NO_ORPHAN),
         (Mutant::LeavesAnUnclearNode, waiters(1).with(&[Break, Write]), NO_ORPHAN),
     ]);
 }

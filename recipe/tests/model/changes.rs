@@ -3,12 +3,12 @@
 use zklock_recipe::transaction::{Operation, Problem};
 use zklock_recipe::{Own, Takeover};
 
-use crate::findings::Witness;
-use crate::follower::Down;
-use crate::mutant::Mutant;
-use crate::nodes::Data;
-use crate::requests::{Address, Message, Shown};
-use crate::run::Run;
+use super::findings::Witness;
+use super::follower::Down;
+use super::mutant::Mutant;
+use super::nodes::Data;
+use super::requests::{Address, Message, Shown};
+use super::run::Run;
 use crate::world::ensemble::{Kind, Watch};
 use crate::world::tree::{Change, Committed, Name, Named, Path, Transaction, deletion};
 

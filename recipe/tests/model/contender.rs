@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use zklock_recipe::acquisition::{Acquisition, Input};
 use zklock_recipe::{Arrival, Kind, Own, Patience, Place, Takeover, Term};
 
-use crate::findings::Witness;
-use crate::nodes::Party;
-use crate::run::Run;
-use crate::setup::{Actor, Seat};
+use super::findings::Witness;
+use super::nodes::Party;
+use super::run::Run;
+use super::setup::{Actor, Seat};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Contender {

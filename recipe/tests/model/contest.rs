@@ -6,14 +6,14 @@ use stateright::Property;
 
 use zklock_recipe::{Kind, Own};
 
-use crate::contender::{Caller, Contender, Seated, Target};
-use crate::findings::{Breach, Witness};
-use crate::foreigner::Stay;
-use crate::nodes::{Make, Party};
-use crate::queues::World;
-use crate::setup::{Fault, Setup};
-use crate::step::Step;
-use crate::world::exploration;
+use super::contender::{Caller, Contender, Seated, Target};
+use super::findings::{Breach, Witness};
+use super::foreigner::Stay;
+use super::nodes::{Make, Party};
+use super::queues::World;
+use super::setup::{Fault, Setup};
+use super::step::Step;
+use crate::world::exploration::{self, Run};
 use crate::world::tree::Path;
 
 pub(crate) const ONE_HOLDER: &str = "at most one guard is valid";
@@ -47,8 +47,12 @@ impl exploration::Setup for Setup {
         world.steps(self, steps);
     }
 
-    fn take(&self, world: &mut World, step: Step, witness: &impl Fn(Witness)) {
-        world.take(step, self, witness);
+    fn is_voluntary(world: &World, step: Step) -> bool {
+        step.is_voluntary(world)
+    }
+
+    fn take(run: &mut Run<'_, Self>, step: Step) {
+        run.world.take(step, run.setup, &run.witness);
     }
 
     fn properties(&self) -> Vec<Property<Contest>> {

@@ -11,9 +11,9 @@
 use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Event, Input as Heard, Kind, Place};
 
-use crate::findings::{Breach, Witness};
-use crate::nodes::{Party, exclude_each_other};
-use crate::run::Run;
+use super::findings::{Breach, Witness};
+use super::nodes::{Party, exclude_each_other};
+use super::run::Run;
 
 impl<W: Fn(Witness)> Run<'_, W> {
     /// A contender has been granted.

@@ -5,14 +5,14 @@
 use zklock_recipe::acquisition::{Certainty, Command, Input, Joint, Search, Single};
 use zklock_recipe::{End, Event, Input as Heard, Kind, Own, Patience, SessionEnd, Sight};
 
-use crate::contender::{Caller, Contender, Pending, Seated, Target};
-use crate::findings::{Breach, Witness};
-use crate::foreigner::Stay;
-use crate::nodes::{Party, exclude_each_other};
-use crate::requests::{Address, Message, Request, Sent, Shown, Trust};
-use crate::run::Run;
-use crate::session::{Assurance, Number, at};
-use crate::setup::{Actor, Clock, Fault, Flaw};
+use super::contender::{Caller, Contender, Pending, Seated, Target};
+use super::findings::{Breach, Witness};
+use super::foreigner::Stay;
+use super::nodes::{Party, exclude_each_other};
+use super::requests::{Address, Message, Request, Sent, Shown, Trust};
+use super::run::Run;
+use super::session::{Assurance, Number, at};
+use super::setup::{Actor, Clock, Fault, Flaw};
 
 impl<W: Fn(Witness)> Run<'_, W> {
     pub(crate) fn handle(&mut self, party: Party, input: Input) {

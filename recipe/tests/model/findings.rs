@@ -17,8 +17,7 @@ pub(crate) enum Breach {
 }
 
 /// What has happened in some state of a model: so that a rule which holds also had occasion to fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Witness {
     GrantByRelease,
     GrantByListing,
@@ -83,10 +82,4 @@ pub(crate) enum Witness {
     NodesAsked,
     /// A create took effect after its contender had looked for its node, and the session deleted that node.
     LateCreateSwept,
-}
-
-impl From<Witness> for u8 {
-    fn from(witness: Witness) -> Self {
-        witness as Self
-    }
 }

@@ -5,11 +5,11 @@
 
 use zklock_recipe::transaction::Operation;
 
-use crate::findings::Witness;
-use crate::nodes::{Data, Server};
-use crate::requests::{Address, Message, Sent};
-use crate::run::Run;
-use crate::setup::Flaw;
+use super::findings::Witness;
+use super::nodes::{Data, Server};
+use super::requests::{Address, Message, Sent};
+use super::run::Run;
+use super::setup::Flaw;
 use crate::world::tree::{Named, Transaction, deletion};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

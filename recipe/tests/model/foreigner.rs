@@ -8,11 +8,11 @@
 use zklock_recipe::Kind;
 use zklock_recipe::transaction::Operation;
 
-use crate::findings::Witness;
-use crate::nodes::{Data, Make, Party};
-use crate::queues::World;
-use crate::run::Run;
-use crate::step::Step;
+use super::findings::Witness;
+use super::nodes::{Data, Make, Party};
+use super::queues::World;
+use super::run::Run;
+use super::step::Step;
 use crate::world::tree::{Name, Named, Path};
 
 /// They contend in the first queue.

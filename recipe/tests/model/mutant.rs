@@ -6,8 +6,8 @@
 use zklock_recipe::acquisition::{Certainty, Command, Input, Joint, Search, Single};
 use zklock_recipe::{Event, Input as Heard, Kind, Own, Place, Present, Refusal, Sight};
 
-use crate::contender::Contender;
-use crate::requests::Shown;
+use super::contender::Contender;
+use super::requests::Shown;
 use crate::world::present::TERM;
 
 /// Which rule a machine, a group or an acquisition breaks. The compiler tells of one that no test seeds.

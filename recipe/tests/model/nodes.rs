@@ -5,7 +5,7 @@ use std::iter;
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Kind, Own, Place};
 
-use crate::setup::Setup;
+use super::setup::Setup;
 use crate::world::ensemble;
 use crate::world::tree::{Node, Numbered, Path, Tree};
 

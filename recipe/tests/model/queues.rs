@@ -2,13 +2,13 @@
 
 use std::hash::{Hash, Hasher};
 
-use crate::contender::{Contender, Pending};
-use crate::findings::Breach;
-use crate::follower::Follower;
-use crate::foreigner::Foreigner;
-use crate::nodes::{Data, Party, Server};
-use crate::session::{Number, Session};
-use crate::setup::{Actor, Fault, Setup};
+use super::contender::{Contender, Pending};
+use super::findings::Breach;
+use super::follower::Follower;
+use super::foreigner::Foreigner;
+use super::nodes::{Data, Party, Server};
+use super::session::{Number, Session};
+use super::setup::{Actor, Fault, Setup};
 use crate::world::tree::{Node, Path, Tree};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use zklock_recipe::Look;
 
-use crate::contest::{DELAYED, IN_VAIN, ONE_HOLDER, UNASKED};
-use crate::findings::Witness::*;
-use crate::mutant::Mutant;
-use crate::setup::{Actor, Clock, Fault::*, Flaw, Setup, of, reads, tries, waits};
-use crate::step::Step;
+use super::contest::{DELAYED, IN_VAIN, ONE_HOLDER, UNASKED};
+use super::findings::Witness::*;
+use super::mutant::Mutant;
+use super::setup::{Actor, Clock, Fault::*, Flaw, Setup, of, reads, tries, waits};
+use super::step::Step;
 use crate::world::exploration::{explore, refute};
 
 /// One writer and two readers. Each may come first.
@@ -203,7 +203,7 @@ mod at_large {
 
 #[test]
 fn every_mutant_is_caught() {
-    crate::broken::refute_each([
+    super::broken::refute_each([
         (Mutant::TakesReadersForHolders, one_writer().patient(), ONE_HOLDER),
         (Mutant::ReaderTrustsDeletions, two_writers().patient().with(&[Closing]), ONE_HOLDER),
         (Mutant::ReaderPassesWritersOver, one_writer().patient(), ONE_HOLDER),

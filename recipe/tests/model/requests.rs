@@ -8,13 +8,13 @@ use zklock_recipe::{
     Event, Foreign, ForeignClient, Input as Heard, Look, Own, Place, Refusal, Sequence, Sight, Stranger,
 };
 
-use crate::contender::Target;
-use crate::findings::{Breach, Witness};
-use crate::follower::{Down, Up};
-use crate::mutant::Mutant;
-use crate::nodes::{Data, Make, Party};
-use crate::run::Run;
-use crate::setup::{Fault, Flaw, Seat};
+use super::contender::Target;
+use super::findings::{Breach, Witness};
+use super::follower::{Down, Up};
+use super::mutant::Mutant;
+use super::nodes::{Data, Make, Party};
+use super::run::Run;
+use super::setup::{Fault, Flaw, Seat};
 use crate::world::ensemble::Kind;
 use crate::world::tree::{Name, Named, Node, Path};
 

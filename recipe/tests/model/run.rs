@@ -3,14 +3,14 @@
 use zklock_recipe::SessionEnd;
 use zklock_recipe::acquisition::Input;
 
-use crate::contender::Caller;
-use crate::findings::Witness;
-use crate::follower::Down;
-use crate::queues::World;
-use crate::requests::Request;
-use crate::session::Assurance;
-use crate::setup::Setup;
-use crate::step::Step;
+use super::contender::Caller;
+use super::findings::Witness;
+use super::follower::Down;
+use super::queues::World;
+use super::requests::Request;
+use super::session::Assurance;
+use super::setup::Setup;
+use super::step::Step;
 use crate::world::tree::Path;
 
 impl World {

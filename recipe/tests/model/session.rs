@@ -6,13 +6,13 @@ use std::time::Duration;
 use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Lease, Moment, Present, Reckoning, SessionEnd, Term};
 
-use crate::contender::{Caller, Pending};
-use crate::findings::Witness;
-use crate::follower::{Down, Up};
-use crate::nodes::Party;
-use crate::requests::{Address, Message, Request, Sent};
-use crate::run::Run;
-use crate::setup::{Clock, Flaw, Setup};
+use super::contender::{Caller, Pending};
+use super::findings::Witness;
+use super::follower::{Down, Up};
+use super::nodes::Party;
+use super::requests::{Address, Message, Request, Sent};
+use super::run::Run;
+use super::setup::{Clock, Flaw, Setup};
 use crate::world::present::present;
 use crate::world::tree::deletion;
 
@@ -46,7 +46,7 @@ pub(crate) struct Session {
     pub(crate) late: Vec<(Party, usize)>,
 }
 
-/// The number of a connection. Worlds are taken for one that differ in their numbers alone: see [`World`](crate::queues::World).
+/// The number of a connection. Worlds are taken for one that differ in their numbers alone: see [`World`](super::queues::World).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number(pub(crate) u64);
 

@@ -2,9 +2,9 @@
 
 use zklock_recipe::{Kind, Look, Patience, Takeover};
 
-use crate::mutant::Mutant;
-use crate::nodes::Make;
-use crate::step::Step;
+use super::mutant::Mutant;
+use super::nodes::Make;
+use super::step::Step;
 
 /// What a model consists of, and what may go wrong in it.
 #[derive(Clone, Debug)]

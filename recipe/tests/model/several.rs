@@ -1,10 +1,10 @@
 //! Contenders that wait for several locks at once.
 
-use crate::broken::refute_each;
-use crate::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, STUCK};
-use crate::findings::Witness::*;
-use crate::mutant::Mutant;
-use crate::setup::{Actor, Fault::*, Flaw, Setup, of, reader, tries, waits, waits_for, writer};
+use super::broken::refute_each;
+use super::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, STUCK};
+use super::findings::Witness::*;
+use super::mutant::Mutant;
+use super::setup::{Actor, Fault::*, Flaw, Setup, of, reader, tries, waits, waits_for, writer};
 use crate::world::exploration::{explore, refute};
 
 /// Two that wait for the same two locks, and name them in opposite order.

@@ -2,14 +2,14 @@
 
 use zklock_recipe::{Kind, Look};
 
-use crate::contender::{Caller, Contender, Pending, Seated};
-use crate::follower::{Down, Streams, Up};
-use crate::foreigner::Stay;
-use crate::nodes::Party;
-use crate::queues::World;
-use crate::requests::{Request, Sent};
-use crate::session::{Assurance, Session};
-use crate::setup::{Clock, Fault, Flaw, Setup};
+use super::contender::{Caller, Contender, Pending, Seated};
+use super::follower::{Down, Streams, Up};
+use super::foreigner::Stay;
+use super::nodes::Party;
+use super::queues::World;
+use super::requests::{Request, Sent};
+use super::session::{Assurance, Session};
+use super::setup::{Clock, Fault, Flaw, Setup};
 use crate::world::tree::Path;
 
 /// One step; most name a contender or a session.

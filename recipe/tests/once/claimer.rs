@@ -7,8 +7,9 @@ use zklock_recipe::claim::{self, Begins, Claim, Page, Progress, Record, RunEnd};
 use zklock_recipe::ending::{self, Ending};
 use zklock_recipe::transaction::Operation;
 
-use crate::setup::{Mutant, Token, Witness};
-use crate::slot::{Data, LOCK, RECORD, guarded};
+use super::run::Run;
+use super::setup::{Mutant, Party, Token, Witness};
+use super::slot::{Data, LOCK, RECORD, guarded};
 use crate::world::ensemble::Ask;
 use crate::world::tree::Path;
 
@@ -19,8 +20,9 @@ pub(crate) enum Machine {
 }
 
 /// What the machine has asked for last.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Pending {
+    #[default]
     Nothing,
     Look,
     Verify,
@@ -60,9 +62,10 @@ pub(crate) enum Told {
     End(ending::Outcome<()>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Caller {
     /// It is about to claim, if it has claims left.
+    #[default]
     Idle,
     Queued,
     /// It holds the lock, and its machine works.
@@ -81,15 +84,16 @@ pub(crate) enum Caller {
 }
 
 /// What has become of the end of the last run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Fate {
+    #[default]
     Open,
     Written,
     /// The caller was told that it is not written.
     Denied,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Claimer {
     pub(crate) caller: Caller,
     pub(crate) claims: u8,
@@ -110,49 +114,36 @@ pub(crate) struct Claimer {
 }
 
 impl Claimer {
-    pub(crate) fn new(claims: u8) -> Self {
-        Self {
-            caller: Caller::Idle,
-            claims,
-            machine: None,
-            begins: Begins::default(),
-            pending: Pending::Nothing,
-            own: None,
-            attempt: 0,
-            lost: false,
-            tokens: Vec::new(),
-            fate: Fate::Open,
-            unheard: false,
-        }
-    }
-
     /// The token of its guard.
     pub(crate) fn token(&self) -> Token {
         self.own.map_or(0, |own| own.czxid)
     }
+}
 
+impl Run<'_> {
     /// Gives the machine what was heard, and performs what follows.
-    pub(crate) fn hear(&mut self, heard: Heard, desk: &mut Desk<'_, impl Fn(Witness)>) -> Option<Told> {
+    pub(crate) fn hear(&mut self, party: Party, heard: Heard) -> Option<Told> {
+        let claimer = self.claimer(party);
         // What was asked for is answered, or no longer awaited.
         let asked = match heard {
-            Heard::GiveUp => self.pending.clone(),
-            _ => std::mem::replace(&mut self.pending, Pending::Nothing),
+            Heard::GiveUp => claimer.pending.clone(),
+            _ => std::mem::replace(&mut claimer.pending, Pending::Nothing),
         };
         let writes = asked == Pending::Write;
-        match self.machine {
-            Some(Machine::Claim(_)) => self.claim(heard, writes, desk),
-            Some(Machine::Ending(_)) => self.end(heard, writes, desk),
+        match claimer.machine {
+            Some(Machine::Claim(_)) => self.claim(party, heard, writes),
+            Some(Machine::Ending(_)) => self.end(party, heard, writes),
             None => None,
         }
     }
 
-    fn claim(&mut self, heard: Heard, writes: bool, desk: &mut Desk<'_, impl Fn(Witness)>) -> Option<Told> {
+    fn claim(&mut self, party: Party, heard: Heard, writes: bool) -> Option<Told> {
         use claim::{Command, Event, Outcome};
-        let event = match (desk.mutant, heard) {
+        let event = match (self.setup.mutant, heard) {
             (Some(Mutant::StopsAtSilence), Heard::Unanswered) => return None,
             (Some(Mutant::TakesUnknownForBegun), Heard::Unanswered) if writes => Event::Written,
             (Some(Mutant::TakesUnknownForFailed), Heard::Unanswered) if writes => {
-                self.machine = None;
+                self.claimer(party).machine = None;
                 return Some(Told::Claim(Outcome::Failed(())));
             }
             (Some(Mutant::RetriesASuccess), Heard::Looked(Some(mut record))) => {
@@ -169,32 +160,33 @@ impl Claimer {
             (_, Heard::Released) => Event::Released,
             (_, Heard::GiveUp) => Event::GiveUp,
         };
-        let mut commands = self.handle(event);
+        let mut commands = self.handle(party, event);
         // Nobody drops records here.
         if let [Command::Prepare(())] = commands[..] {
-            commands = self.handle(Event::Prepared(()));
+            commands = self.handle(party, Event::Prepared(()));
         }
         let mut told = None;
         for command in commands {
-            self.pending = match command {
-                Command::Look => self.look(desk),
+            let pending = match command {
+                Command::Look => self.look(party),
                 Command::Write(attempt, record, ()) => {
-                    if record.as_ref().is_some_and(|record| self.tokens.contains(&record.token)) {
-                        (desk.witness)(Witness::BeganAgain);
+                    let claimer = self.claimer(party);
+                    let (progress, token) = (Progress::Begun, claimer.token());
+                    if record.as_ref().is_some_and(|record| claimer.tokens.contains(&record.token)) {
+                        (self.witness)(Witness::BeganAgain);
                     }
                     let begin = claim::begin(0, [], record.map(|record| record.version));
-                    let (progress, token) = (Progress::Begun, self.token());
-                    self.write(begin, Data::Record { progress, token, attempt: attempt as u8 }, desk)
+                    self.write(party, begin, Data::Record { progress, token, attempt: attempt as u8 })
                 }
-                Command::Verify if desk.mutant == Some(Mutant::LooksTooEarly) => {
-                    return told.or(self.hear(Heard::Verified, desk));
+                Command::Verify if self.is(Mutant::LooksTooEarly) => {
+                    return told.or(self.hear(party, Heard::Verified));
                 }
-                Command::Verify => self.verify(desk),
+                Command::Verify => self.verify(party),
                 Command::Release => Pending::Release,
                 Command::Restore(record, before) => {
-                    let before = before.filter(|_| desk.mutant != Some(Mutant::ForgetsWhatItReplaced));
+                    let before = before.filter(|_| !self.is(Mutant::ForgetsWhatItReplaced));
                     let data = before.as_deref().map(Data::decode).unwrap_or_default();
-                    self.write([of_record(claim::restore(record.version, before.is_some()))], data, desk)
+                    self.write(party, [of_record(claim::restore(record.version, before.is_some()))], data)
                 }
                 Command::Tell(outcome) => {
                     told = Some(Told::Claim(outcome));
@@ -202,28 +194,31 @@ impl Claimer {
                 }
                 Command::Prepare(()) | Command::Create => unreachable!("the records have a directory"),
             };
+            self.claimer(party).pending = pending;
         }
         told
     }
 
-    fn handle(&mut self, event: claim::Event<(), ()>) -> Vec<claim::Command<(), ()>> {
-        let Some(Machine::Claim(claim)) = &mut self.machine else { return Vec::new() };
-        let commands = claim.handle(&mut self.begins, event);
+    fn handle(&mut self, party: Party, event: claim::Event<(), ()>) -> Vec<claim::Command<(), ()>> {
+        let claimer = self.claimer(party);
+        let Some(Machine::Claim(claim)) = &mut claimer.machine else { return Vec::new() };
+        let commands = claim.handle(&mut claimer.begins, event);
         if claim.is_ended() {
-            (self.machine, self.pending) = (None, Pending::Nothing);
+            (claimer.machine, claimer.pending) = (None, Pending::Nothing);
         }
         commands
     }
 
-    fn end(&mut self, heard: Heard, writes: bool, desk: &mut Desk<'_, impl Fn(Witness)>) -> Option<Told> {
+    fn end(&mut self, party: Party, heard: Heard, writes: bool) -> Option<Told> {
         use ending::{Command, Event, Outcome};
-        self.unheard |= writes && matches!(heard, Heard::Unanswered);
+        let (mutant, claimer) = (self.setup.mutant, &mut self.world.claimers[party]);
+        claimer.unheard |= writes && matches!(heard, Heard::Unanswered);
         let told = |outcome| Some(Told::End(outcome));
-        let event = match (desk.mutant, heard) {
+        let event = match (mutant, heard) {
             (Some(Mutant::StopsAtSilenceInTheEnd), Heard::Unanswered) => return None,
             (Some(Mutant::TakesUnknownForEnded), Heard::Unanswered) if writes => Event::Written,
             (Some(Mutant::BlamesOthersAtOnce), Heard::Replied(Reply::Contested | Reply::Busy)) => {
-                self.machine = None;
+                claimer.machine = None;
                 return told(Outcome::Changed);
             }
             (Some(Mutant::TakesRefusedForUnknown), Heard::Replied(Reply::Busy)) => Event::Unanswered,
@@ -235,11 +230,11 @@ impl Claimer {
             (Some(Mutant::TakesBegunForEnded), Heard::Looked(Some(record)))
                 if record.progress == Progress::Begun =>
             {
-                self.machine = None;
+                claimer.machine = None;
                 return told(Outcome::Written);
             }
             (Some(Mutant::TakesAnothersRecord), Heard::Looked(Some(record))) => {
-                Event::Looked(Some(Record { token: self.token(), ..record }))
+                Event::Looked(Some(Record { token: claimer.token(), ..record }))
             }
             // A run begins with a new node.
             (Some(Mutant::TakesTouchedForBegun), Heard::Looked(Some(record))) => {
@@ -255,73 +250,67 @@ impl Claimer {
             (_, Heard::Released | Heard::GiveUp) => return None,
         };
         let looked = matches!(event, Event::Looked(_));
-        let Some(Machine::Ending(ending)) = &mut self.machine else { return None };
-        self.pending = match ending.handle(event)? {
+        let Some(Machine::Ending(ending)) = &mut claimer.machine else { return None };
+        let pending = match ending.handle(event)? {
             // Nothing is sent under a guard that is lost.
-            Command::Write(..) if self.lost => return self.hear(Heard::Lost, desk),
+            Command::Write(..) if claimer.lost => return self.hear(party, Heard::Lost),
             Command::Write(end, version) => {
                 if looked {
-                    (desk.witness)(Witness::EndWrittenAgain);
+                    (self.witness)(Witness::EndWrittenAgain);
                 }
-                self.unheard = false;
+                claimer.unheard = false;
                 let mut write = ending::write(version);
-                if desk.mutant == Some(Mutant::OverwritesAnothersRecord) {
+                if mutant == Some(Mutant::OverwritesAnothersRecord) {
                     write = Operation::Set((), None);
                 }
-                let (progress, token) = (Progress::Ended(end), self.token());
-                self.write([of_record(write)], Data::Record { progress, token, attempt: self.attempt }, desk)
+                let (progress, token) = (Progress::Ended(end), claimer.token());
+                let data = Data::Record { progress, token, attempt: claimer.attempt };
+                self.write(party, [of_record(write)], data)
             }
-            Command::Verify if desk.mutant == Some(Mutant::SettlesTooEarly) => {
-                return self.hear(Heard::Verified, desk);
+            Command::Verify if mutant == Some(Mutant::SettlesTooEarly) => {
+                return self.hear(party, Heard::Verified);
             }
-            Command::Verify => self.verify(desk),
-            Command::Look => self.look(desk),
+            Command::Verify => self.verify(party),
+            Command::Look => self.look(party),
             Command::Tell(outcome) => {
-                self.machine = None;
-                return told(match (desk.mutant, outcome) {
+                claimer.machine = None;
+                return told(match (mutant, outcome) {
                     (Some(Mutant::DeniesTheUnknown), Outcome::Unconfirmed) if !looked => Outcome::Failed(()),
                     (Some(Mutant::DeniesTheReplaced), Outcome::Unconfirmed) if looked => Outcome::Changed,
                     (_, outcome) => outcome,
                 });
             }
         };
+        self.claimer(party).pending = pending;
         None
     }
-}
 
-/// Where requests are put, and what is broken on purpose.
-pub(crate) struct Desk<'a, W> {
-    pub(crate) mutant: Option<Mutant>,
-    pub(crate) witness: &'a W,
-    pub(crate) asks: Vec<Ask<Data>>,
-}
-
-impl Claimer {
-    fn look<W>(&self, desk: &mut Desk<'_, W>) -> Pending {
-        desk.asks = vec![Ask::Get(Path::Directory(RECORD), false)];
+    fn look(&mut self, party: Party) -> Pending {
+        self.world.ensemble.send(party, [Ask::Get(Path::Directory(RECORD), false)]);
         Pending::Look
     }
 
     /// Asks a quorum, and looks at the node in the queue.
-    fn verify<W>(&self, desk: &mut Desk<'_, W>) -> Pending {
-        let own = self.own.map(|own| Ask::Get(Path::Child(LOCK, own.place), false));
-        desk.asks = [Ask::Sync].into_iter().chain(own).collect();
+    fn verify(&mut self, party: Party) -> Pending {
+        let own = self.claimer(party).own.map(|own| Ask::Get(Path::Child(LOCK, own.place), false));
+        self.world.ensemble.send(party, [Ask::Sync].into_iter().chain(own));
         Pending::Verify
     }
 
-    fn write<W>(
-        &self,
+    fn write(
+        &mut self,
+        party: Party,
         operations: impl IntoIterator<Item = Operation<claim::Target<Infallible>>>,
         data: Data,
-        desk: &mut Desk<'_, W>,
     ) -> Pending {
-        let mut transaction = self.own.map(|own| guarded(own, operations, data)).unwrap_or_default();
+        let claimer = &self.world.claimers[party];
+        let mut transaction = claimer.own.map(|own| guarded(own, operations, data)).unwrap_or_default();
         let begins =
-            matches!(data, Data::Record { progress: Progress::Begun, token, .. } if token == self.token());
-        if begins && desk.mutant == Some(Mutant::BeginsWithoutTheLock) {
+            matches!(data, Data::Record { progress: Progress::Begun, token, .. } if token == claimer.token());
+        if begins && self.is(Mutant::BeginsWithoutTheLock) {
             transaction.remove(0);
         }
-        desk.asks = vec![Ask::Commit(transaction)];
+        self.world.ensemble.send(party, [Ask::Commit(transaction)]);
         Pending::Write
     }
 }

@@ -3,10 +3,12 @@
 use zklock_recipe::claim::{Claim, Outcome, Progress, RunEnd};
 use zklock_recipe::ending::{self, Ending};
 
-use crate::claimer::{Caller, Claimer, Desk, Fate, Heard, Machine, Pending, Reply, Told};
-use crate::setup::{Breach, Mutant, Party, Setup, Witness};
-use crate::slot::{Data, World, record};
+use super::claimer::{Caller, Claimer, Fate, Heard, Machine, Pending, Reply, Told};
+use super::setup::{Mutant, Party, Setup, Witness};
+use super::slot::{Data, LOCK, World, record};
+use super::{ALONE, CAUSED, HONEST, ONCE, RECORDED, TRUE, UNDENIED};
 use crate::world::ensemble::{Answer, Ensemble, Word};
+use crate::world::exploration::{self, possible};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
@@ -40,26 +42,18 @@ pub(crate) enum Step {
 
 impl Step {
     /// Whether nobody has to take it.
-    fn is_voluntary(self) -> bool {
-        match self {
+    pub(crate) fn is_voluntary(self) -> bool {
+        matches!(
+            self,
             Self::Break(_)
-            | Self::Depart(_)
-            | Self::Lose(_)
-            | Self::Evict(_)
-            | Self::Crash(_)
-            | Self::Refuse(_)
-            | Self::Meddle(..)
-            | Self::ApplyStray(_) => true,
-            Self::Enqueue(_)
-            | Self::Begin(_)
-            | Self::Serve(_)
-            | Self::Hear(_)
-            | Self::Release(_)
-            | Self::Vanish(_)
-            | Self::Leave(_)
-            | Self::End(..)
-            | Self::Drop(_) => false,
-        }
+                | Self::Depart(_)
+                | Self::Lose(_)
+                | Self::Evict(_)
+                | Self::Crash(_)
+                | Self::Refuse(_)
+                | Self::Meddle(..)
+                | Self::ApplyStray(_)
+        )
     }
 }
 
@@ -71,81 +65,56 @@ impl World {
     fn steps_of(&self, party: Party, steps: &mut Vec<Step>) {
         let (claimer, faults) = (&self.claimers[party], &self.faults);
         let (in_queue, link) = (self.is_queued(party), &self.ensemble.links[party]);
-        match claimer.caller {
-            Caller::Idle if claimer.claims > 0 && claimer.machine.is_none() && !in_queue => {
-                steps.push(Step::Enqueue(party));
-            }
-            Caller::Gone if claimer.machine.is_none() => steps.push(Step::Leave(party)),
-            Caller::Queued if self.holds(party) => steps.push(Step::Begin(party)),
-            Caller::Running { .. } => {
-                steps.extend([RunEnd::Succeeded, RunEnd::Failed].map(|end| Step::End(party, end)));
-                steps.push(Step::Drop(party));
-            }
-            Caller::Idle
-            | Caller::Queued
-            | Caller::Claiming
-            | Caller::Ending
-            | Caller::Gone
-            | Caller::Dead => {}
-        }
-        steps.extend(self.ensemble.can_serve(party).then_some(Step::Serve(party)));
-        steps.extend((!link.down.is_empty()).then_some(Step::Hear(party)));
-        steps.extend((claimer.pending == Pending::Release).then_some(Step::Release(party)));
+        let (rests, holds) = (claimer.machine.is_none(), self.holds(party));
+        let runs = matches!(claimer.caller, Caller::Running { .. });
         let asks = matches!(claimer.pending, Pending::Look | Pending::Write);
-        steps.extend((asks && faults.breaks > 0).then_some(Step::Break(party)));
         let writes = claimer.pending == Pending::Write && !link.up.is_empty();
-        steps.extend((writes && faults.refusals > 0).then_some(Step::Refuse(party)));
-        let runs = matches!(claimer.caller, Caller::Running { .. } | Caller::Ending);
-        if faults.meddling > 0 && runs && self.record().is_some_and(|record| record.token == claimer.token())
-        {
-            steps.extend([None, Some(RunEnd::Succeeded)].map(|end| Step::Meddle(party, end)));
-        }
-        steps.extend((!link.strays.is_empty()).then_some(Step::ApplyStray(party)));
+        let recorded = self.record().is_some_and(|record| record.token == claimer.token());
+        let meddles = (runs || claimer.caller == Caller::Ending) && recorded && faults.meddling > 0;
         let left = claimer.lost || claimer.caller == Caller::Dead;
-        steps.extend((left && in_queue).then_some(Step::Vanish(party)));
         let waits = matches!(claimer.caller, Caller::Queued | Caller::Claiming);
-        steps.extend((waits && faults.departures > 0).then_some(Step::Depart(party)));
-        let has_guard = claimer.machine.is_some() || matches!(claimer.caller, Caller::Running { .. });
-        if has_guard && !claimer.lost && self.holds(party) {
-            steps.extend((faults.losses > 0).then_some(Step::Lose(party)));
-            steps.extend((faults.evictions > 0).then_some(Step::Evict(party)));
-        }
-        let alive = !matches!(claimer.caller, Caller::Dead);
-        steps.extend((alive && in_queue && faults.crashes > 0).then_some(Step::Crash(party)));
-    }
-
-    /// Whether nothing is under way.
-    pub(crate) fn is_quiet(&self) -> bool {
-        let mut steps = Vec::new();
-        self.steps(&mut steps);
-        steps.iter().all(|step| step.is_voluntary())
-    }
-
-    pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
-        Run { world: self, setup, witness }.take(step);
+        let has_guard = (!rests || runs) && !claimer.lost && holds;
+        let idle = claimer.caller == Caller::Idle && rests;
+        steps.extend(possible([
+            (idle && claimer.claims > 0 && !in_queue, Step::Enqueue(party)),
+            (claimer.caller == Caller::Gone && rests, Step::Leave(party)),
+            (claimer.caller == Caller::Queued && holds, Step::Begin(party)),
+            (runs, Step::End(party, RunEnd::Succeeded)),
+            (runs, Step::End(party, RunEnd::Failed)),
+            (runs, Step::Drop(party)),
+            (self.ensemble.can_serve(party), Step::Serve(party)),
+            (!link.down.is_empty(), Step::Hear(party)),
+            (claimer.pending == Pending::Release, Step::Release(party)),
+            (asks && faults.breaks > 0, Step::Break(party)),
+            (writes && faults.refusals > 0, Step::Refuse(party)),
+            (meddles, Step::Meddle(party, None)),
+            (meddles, Step::Meddle(party, Some(RunEnd::Succeeded))),
+            (!link.strays.is_empty(), Step::ApplyStray(party)),
+            (left && in_queue, Step::Vanish(party)),
+            (waits && faults.departures > 0, Step::Depart(party)),
+            (has_guard && faults.losses > 0, Step::Lose(party)),
+            (has_guard && faults.evictions > 0, Step::Evict(party)),
+            (claimer.caller != Caller::Dead && in_queue && faults.crashes > 0, Step::Crash(party)),
+        ]));
     }
 }
 
 /// One step under way.
-struct Run<'a, W> {
-    world: &'a mut World,
-    setup: &'a Setup,
-    witness: &'a W,
-}
+pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
-impl<W: Fn(Witness)> Run<'_, W> {
-    fn is(&self, mutant: Mutant) -> bool {
+impl Run<'_> {
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
         self.setup.mutant == Some(mutant)
     }
 
-    fn claimer(&mut self, party: Party) -> &mut Claimer {
+    pub(crate) fn claimer(&mut self, party: Party) -> &mut Claimer {
         &mut self.world.claimers[party]
     }
 
-    fn take(&mut self, step: Step) {
+    pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Enqueue(party) => {
-                let own = self.world.enqueue(party);
+                let own = self.world.ensemble.enqueue(party, LOCK);
                 let claimer = self.claimer(party);
                 (claimer.caller, claimer.own, claimer.lost) = (Caller::Queued, own, false);
             }
@@ -274,10 +243,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if let Heard::Lost | Heard::Replied(Reply::Lost) = heard {
             self.excuse(party);
         }
-        let mut desk = Desk { mutant: self.setup.mutant, witness: self.witness, asks: Vec::new() };
-        let told = self.world.claimers[party].hear(heard, &mut desk);
-        self.world.ensemble.send(party, desk.asks);
-        match told {
+        match self.hear(party, heard) {
             Some(Told::Claim(outcome)) => self.tell(party, outcome),
             Some(Told::End(outcome)) => self.tell_end(party, outcome),
             None if self.claimer(party).pending == Pending::Release => self.see_done(party),
@@ -319,10 +285,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         let found = self.world.record().map(|record| (record.token, record.version));
         let breach = match outcome {
-            Written => (fate != Fate::Written).then_some(Breach::FalseEnd),
-            Changed | Failed(()) if fate == Fate::Written => Some(Breach::DeniedEnd),
-            Changed => (found == Some((token, 0))).then_some(Breach::NoCause),
-            Unconfirmed => (!unheard).then_some(Breach::NoCause),
+            Written => (fate != Fate::Written).then_some(TRUE),
+            Changed | Failed(()) if fate == Fate::Written => Some(UNDENIED),
+            Changed => (found == Some((token, 0))).then_some(CAUSED),
+            Unconfirmed => (!unheard).then_some(CAUSED),
             Failed(()) => None,
         };
         breach.into_iter().for_each(|breach| self.world.breach(breach));
@@ -341,7 +307,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn see_done(&mut self, party: Party) {
         let begun = self.world.record().filter(|record| record.progress == Progress::Begun);
         if self.world.holds(party) && begun.is_some_and(|record| !self.world.knows(record.token)) {
-            self.world.breach(Breach::Invented);
+            self.world.breach(HONEST);
         }
     }
 
@@ -353,13 +319,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let recorded = self.world.record().map(|record| (record.token, record.progress));
         let valid = self.world.holds(party);
         if valid && earlier && !self.setup.retries[party] {
-            self.world.breach(Breach::Twice);
+            self.world.breach(ONCE);
         }
         if valid && self.world.succeeded {
-            self.world.breach(Breach::AfterSuccess);
+            self.world.breach(ONCE);
         }
         if valid && recorded != Some((token, Progress::Begun)) {
-            self.world.breach(Breach::Unrecorded);
+            self.world.breach(RECORDED);
         }
         self.world.ran.push(token);
         let claimer = self.claimer(party);
@@ -410,8 +376,6 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn cut(&mut self, party: Party) {
         self.world.ensemble.cut(party);
         self.world.ensemble.connect(party);
-        // Nothing here depends on it.
-        self.world.ensemble.links[party].number = 0;
     }
 
     /// All answers to the last request are there, and they are reads.
@@ -453,13 +417,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Some(record) if record.version == 0 => {
                 let runs = |claimer: &Claimer| matches!(claimer.caller, Caller::Running { valid: true, .. });
                 if self.world.claimers.iter().any(runs) {
-                    self.world.breach(Breach::Beside);
+                    self.world.breach(ALONE);
                 }
             }
             Some(record) if record.token == token => {
                 self.world.succeeded |= record.progress == Progress::Ended(RunEnd::Succeeded);
                 match self.claimer(party).fate {
-                    Fate::Denied => self.world.breach(Breach::DeniedEnd),
+                    Fate::Denied => self.world.breach(UNDENIED),
                     Fate::Open | Fate::Written => self.claimer(party).fate = Fate::Written,
                 }
             }

@@ -85,30 +85,8 @@ pub(crate) enum Mutant {
     StopsAtSilenceInTheEnd,
 }
 
-/// What no step may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Breach {
-    /// The slot ran again for one that does not retry.
-    Twice,
-    /// The slot ran again after a success.
-    AfterSuccess,
-    /// Its run began by the record while another one was under way whose guard was valid.
-    Beside,
-    /// It ran, and no record says so.
-    Unrecorded,
-    /// Somebody was told that a run has begun that nobody ran, though its claim has ended in peace.
-    Invented,
-    /// Somebody was told that the end of a run is recorded, and it was not.
-    FalseEnd,
-    /// Somebody was told that the end of a run is not recorded, and it was, or is later.
-    DeniedEnd,
-    /// Somebody was told that others have changed the record, or that nobody knows, without a cause.
-    NoCause,
-}
-
 /// What has happened in some state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Witness {
     Ran,
     RanAgain,
@@ -129,10 +107,4 @@ pub(crate) enum Witness {
     EndReplaced,
     EndUnwritten,
     EndChanged,
-}
-
-impl From<Witness> for u8 {
-    fn from(witness: Witness) -> Self {
-        witness as Self
-    }
 }

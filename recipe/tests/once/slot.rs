@@ -2,14 +2,15 @@
 
 use std::convert::Infallible;
 
+use zklock_recipe::Own;
 use zklock_recipe::claim::{self, Progress, Record, RunEnd};
 use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
-use zklock_recipe::{Kind, Own};
 
-use crate::claimer::Claimer;
-use crate::setup::{Breach, Faults, Party, Setup, Token};
-use crate::world::ensemble::{Answer, Ensemble};
+use super::claimer::Claimer;
+use super::setup::{Faults, Party, Setup, Token};
+use crate::world::ensemble::Ensemble;
+use crate::world::exploration::Rule;
 use crate::world::tree::{Name, Named, Node, Numbered, Path, Transaction, Tree};
 
 /// The directories.
@@ -67,7 +68,7 @@ pub(crate) struct World {
     /// Whether a run has succeeded.
     pub(crate) succeeded: bool,
     pub(crate) faults: Faults,
-    pub(crate) breach: Option<Breach>,
+    pub(crate) broken: Option<Rule>,
 }
 
 impl World {
@@ -75,12 +76,12 @@ impl World {
         let tree = Tree::new([Some(Data::Nothing), Some(Data::Nothing), None], [Numbered::Children(LOCK)]);
         Self {
             ensemble: Ensemble::new(tree, setup.retries.len(), &[]),
-            claimers: vec![Claimer::new(setup.claims); setup.retries.len()],
+            claimers: vec![Claimer { claims: setup.claims, ..Claimer::default() }; setup.retries.len()],
             ran: Vec::new(),
             excused: Vec::new(),
             succeeded: false,
             faults: setup.faults,
-            breach: None,
+            broken: None,
         }
     }
 
@@ -109,14 +110,6 @@ impl World {
         first.is_some_and(|(place, node)| own == Some(Own { place: *place, czxid: node.czxid }))
     }
 
-    pub(crate) fn enqueue(&mut self, party: Party) -> Option<Own> {
-        let create = Named { name: Name::Next(LOCK, Kind::Exclusive), data: Data::Nothing };
-        match self.ensemble.commit(party, &[Operation::Create(create)]) {
-            Answer::Committed(created) => created.first().copied(),
-            _ => None,
-        }
-    }
-
     pub(crate) fn leave(&mut self, party: Party) {
         let nodes = self.tree().of(party);
         self.ensemble.delete(nodes);
@@ -124,8 +117,8 @@ impl World {
         self.ensemble.links[party].strays.clear();
     }
 
-    pub(crate) fn breach(&mut self, breach: Breach) {
-        self.breach = self.breach.or(Some(breach));
+    pub(crate) fn breach(&mut self, rule: Rule) {
+        self.broken = self.broken.or(Some(rule));
     }
 
     /// An operator writes to the record: the same again, or that the slot has succeeded.
@@ -140,8 +133,7 @@ impl World {
             None => Data::Record { progress, token, attempt },
         };
         self.succeeded |= end == Some(RunEnd::Succeeded);
-        let record = Named { name: Name::At(Path::Directory(RECORD)), data };
-        self.ensemble.commit(Party::MAX, &[Operation::Set(record, None)]);
+        self.ensemble.write(Path::Directory(RECORD), data);
     }
 }
 

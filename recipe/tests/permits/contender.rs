@@ -6,13 +6,14 @@ use zklock_recipe::admission::{
 use zklock_recipe::transaction::Operation;
 use zklock_recipe::{Arrival, Kind, Own, Patience, Takeover, Wish};
 
-use crate::pool::{Caller, Data, POOL, Pending, Reasons, TURNSTILE, seen, standing};
-use crate::run::Run;
-use crate::setup::{Breach, Mutant, Party, Witness};
+use super::contest::PATIENT;
+use super::pool::{Caller, Data, POOL, Pending, Reasons, TURNSTILE, seen, standing, stock};
+use super::run::Run;
+use super::setup::{Mutant, Party, Witness};
 use crate::world::ensemble::{Answer, Ask, Word};
-use crate::world::tree::{Change, Directory, Name, Named, Path, Transaction};
+use crate::world::tree::{Change, Directory, Name, Named, Node, Path, Transaction};
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     pub(crate) fn is(&self, mutant: Mutant) -> bool {
         self.setup.mutant == Some(mutant)
     }
@@ -157,7 +158,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     fn perform(&mut self, party: Party, command: Command, asked: &Pending) {
-        let (pool, number) = (Path::Directory(POOL), self.world.ensemble.links[party].number);
+        let (pool, number) = (Path::Directory(POOL), self.world.contenders[party].connection);
         let delayed = *asked == Pending::Delay;
         if command != Command::Wait {
             // The next wait is for another watch of the children.
@@ -248,9 +249,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// The machine remembers no connection from here on, so the present one can be called the first.
     fn renumber(&mut self, party: Party) {
-        let number = std::mem::replace(&mut self.world.ensemble.links[party].number, 0);
-        let watched = &mut self.world.contenders[party].watched;
-        *watched = watched.filter(|watched| *watched == number).map(|_| 0);
+        let contender = &mut self.world.contenders[party];
+        let number = std::mem::take(&mut contender.connection);
+        contender.watched = contender.watched.filter(|watched| *watched == number).map(|_| 0);
     }
 
     fn ask(&mut self, party: Party, pending: Pending, asks: impl IntoIterator<Item = Ask<Data>>) {
@@ -294,44 +295,44 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     /// All answers to the last request are there, and they are reads.
     pub(crate) fn listen(&mut self, party: Party) {
-        let contender = &self.world.contenders[party];
-        let wanted = match contender.pending {
-            Pending::Look | Pending::Settle => 3,
-            Pending::Watch(_) => 1,
+        let pending = self.world.contenders[party].pending.clone();
+        let (wanted, reads_own) = match pending {
+            Pending::Look | Pending::Settle => (3, true),
+            Pending::Watch(_) => (1, false),
             _ => return,
         };
         let link = &mut self.world.ensemble.links[party];
-        let answers = link.down.iter().filter(|word| matches!(word, Word::Answer(_))).count();
-        if !link.up.is_empty() || answers < wanted {
+        let is_answer = |word: &Word<Data>| matches!(word, Word::Answer(_));
+        let (answers, events): (Vec<_>, Vec<_>) = link.down.iter().cloned().partition(is_answer);
+        if !link.up.is_empty() || answers.len() < wanted {
             return;
         }
-        let mut answers = Vec::new();
-        link.down.retain(|word| match word {
-            Word::Answer(answer) => {
-                answers.push(answer.clone());
-                false
-            }
-            Word::Event(..) => true,
-        });
-        match self.world.contenders[party].pending.clone() {
-            Pending::Look => self.looked(party, answers),
-            Pending::Settle => self.settled(party, answers),
-            Pending::Watch(before) => self.watched(party, before, answers),
-            _ => {}
-        }
-    }
-
-    fn looked(&mut self, party: Party, answers: Vec<Answer<Data>>) {
-        let (mut ours, mut pool, mut children) = (None, None, None);
-        for (index, answer) in answers.into_iter().enumerate() {
+        link.down = events;
+        let (mut got, mut listed) = (Vec::new(), None);
+        for answer in answers {
             match answer {
-                Answer::Got(found) if index == 0 => ours = found,
-                Answer::Got(found) => pool = found,
-                Answer::Listed(found) => children = found,
+                Word::Answer(Answer::Got(found)) => got.push(found),
+                Word::Answer(Answer::Listed(found)) => listed = found,
                 _ => {}
             }
         }
-        let standing = standing(ours.as_ref(), self.world.contenders[party].own);
+        let own = if reads_own { got.remove(0) } else { None };
+        let (pool, Some(listed)) = (got.pop().flatten(), listed) else { unreachable!("the pool is there") };
+        match pending {
+            Pending::Look => self.looked(party, own.as_ref(), pool.as_ref(), &listed),
+            Pending::Watch(before) => self.watched(party, &before, pool.as_ref(), &listed),
+            _ => self.settled(party, own.as_ref(), &listed),
+        }
+    }
+
+    fn looked(
+        &mut self,
+        party: Party,
+        own: Option<&Node<Data>>,
+        pool: Option<&Node<Data>>,
+        listed: &Directory<Data>,
+    ) {
+        let standing = standing(own, self.world.contenders[party].own);
         if standing == Standing::Gone && self.is(Mutant::TakesGoneForFailed) {
             self.end_machine(party);
             return self.requeue(party);
@@ -340,58 +341,43 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if standing == Standing::Touched {
             (self.witness)(Witness::FoundTouched);
         }
-        let (Some(pool), Some(listed)) = (pool, children) else { unreachable!("the pool is there") };
-        let seen = seen(&pool, &listed.children, self.world.ensemble.links[party].number);
+        let pool = pool.expect("the pool is there");
+        let seen = seen(pool, &listed.children, self.world.contenders[party].connection);
         self.world.contenders[party].owes_since_its_look = false;
         let stated = stated(&seen);
         self.feed(party, Event::Looked(standing, Some((seen, stated))));
         self.has_seen(party);
     }
 
-    fn watched(&mut self, party: Party, before: Seen, answers: Vec<Answer<Data>>) {
-        let mut data = (before.version, before.stock);
-        for answer in answers {
-            match answer {
-                Answer::Got(Some(pool)) => data = (pool.version, crate::pool::stock(Some(&pool))),
-                Answer::Listed(Some(Directory { node: pool, children, .. })) => {
-                    // The pool has changed in between.
-                    if pool.version != data.0 {
-                        self.feed(party, Event::Watched(None));
-                        return;
-                    }
-                    let seen = Seen { stock: data.1, ..seen(&pool, &children, before.connection) };
-                    self.world.contenders[party].owes_since_its_look = false;
-                    let stated = stated(&seen);
-                    self.feed(party, Event::Watched(Some((seen, stated))));
-                    if !matches!(self.world.contenders[party].pending, Pending::Wait) {
-                        (self.witness)(Witness::FoundRoomAtTheWatch);
-                    }
-                    return self.has_seen(party);
-                }
-                _ => {}
-            }
+    fn watched(&mut self, party: Party, before: &Seen, pool: Option<&Node<Data>>, listed: &Directory<Data>) {
+        let (version, stock) =
+            pool.map_or((before.version, before.stock), |pool| (pool.version, stock(Some(pool))));
+        // The pool has changed in between.
+        if listed.node.version != version {
+            return self.feed(party, Event::Watched(None));
         }
+        let seen = Seen { stock, ..seen(&listed.node, &listed.children, before.connection) };
+        self.world.contenders[party].owes_since_its_look = false;
+        let stated = stated(&seen);
+        self.feed(party, Event::Watched(Some((seen, stated))));
+        if !matches!(self.world.contenders[party].pending, Pending::Wait) {
+            (self.witness)(Witness::FoundRoomAtTheWatch);
+        }
+        self.has_seen(party);
     }
 
-    fn settled(&mut self, party: Party, answers: Vec<Answer<Data>>) {
-        let own = self.world.contenders[party].own;
-        let id = own.map(|own| own.czxid);
-        let (mut now, mut permit) = (Standing::Gone, None);
-        for answer in answers {
-            match answer {
-                Answer::Got(found) => now = standing(found.as_ref(), own),
-                Answer::Listed(Some(Directory { children, .. })) => {
-                    let ours = |data| matches!(data, Data::Permit { id: it, .. } if Some(it) == id);
-                    let found = children.into_iter().find(|(_, node)| ours(node.data));
-                    permit = found.map(|(place, node)| Own { place, czxid: node.czxid });
-                }
-                _ => {}
+    fn settled(&mut self, party: Party, own: Option<&Node<Data>>, listed: &Directory<Data>) {
+        let queued = self.world.contenders[party].own;
+        let ours =
+            |data| matches!(data, Data::Permit { id, .. } if queued.is_some_and(|own| own.czxid == id));
+        let settlement = match listed.children.iter().find(|(_, node)| ours(node.data)) {
+            Some((place, node)) => {
+                (self.witness)(Witness::Adopted);
+                Settlement::Admitted(Own { place: *place, czxid: node.czxid })
             }
-        }
-        if permit.is_some() {
-            (self.witness)(Witness::Adopted);
-        }
-        self.feed(party, Event::Settled(permit.map_or(Settlement::Not(now), Settlement::Admitted)));
+            None => Settlement::Not(standing(own, queued)),
+        };
+        self.feed(party, Event::Settled(settlement));
     }
 
     /// The answer to a transaction, or what a watch shows.
@@ -424,7 +410,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     fn waits(&mut self, party: Party) {
         if self.setup.wishes[party].1 == Patience::Try {
-            self.world.breach(Breach::TriedAndWaited);
+            self.world.breach(PATIENT);
         }
     }
 

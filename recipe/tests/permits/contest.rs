@@ -3,21 +3,21 @@
 use stateright::Property;
 use zklock_recipe::{Ruling, rule};
 
-use crate::pool::{Caller, POOL, Pending, TURNSTILE, World};
-use crate::run::Step;
-use crate::setup::{Breach, Setup, Witness};
-use crate::world::exploration;
+use super::pool::{Caller, POOL, Pending, TURNSTILE, World};
+use super::run::{Run, Step};
+use super::setup::{Setup, Witness};
+use crate::world::exploration::{self, Rule};
 
-pub(crate) const WITHIN: &str = "nobody is granted a permit beyond the capacity, or a slot twice";
-pub(crate) const KEPT: &str = "an operator's change of the capacity stays";
-pub(crate) const ONCE: &str = "an acquisition gets one permit";
-pub(crate) const ORDER: &str = "permits are granted in the order of arrival";
-pub(crate) const REAL: &str = "a valid guard has its permit, unless an operator deleted it";
-pub(crate) const CLEAN: &str = "no permit is left without a holder";
-pub(crate) const DELAYED: &str = "nobody is granted what a vanished permit left without a delay";
-pub(crate) const SERVED: &str = "nobody waits while there is room";
-pub(crate) const PATIENT: &str = "one that only tries does not wait";
-pub(crate) const ENDED: &str = "each acquisition has its answer, or waits for room, or ends without a caller";
+pub(crate) const WITHIN: Rule = "nobody is granted a permit beyond the capacity, or a slot twice";
+pub(crate) const KEPT: Rule = "an operator's change of the capacity stays";
+pub(crate) const ONCE: Rule = "an acquisition gets one permit";
+pub(crate) const ORDER: Rule = "permits are granted in the order of arrival";
+pub(crate) const REAL: Rule = "a valid guard has its permit, unless an operator deleted it";
+pub(crate) const CLEAN: Rule = "no permit is left without a holder";
+pub(crate) const DELAYED: Rule = "nobody is granted what a vanished permit left without a delay";
+pub(crate) const SERVED: Rule = "nobody waits while there is room";
+pub(crate) const PATIENT: Rule = "one that only tries does not wait";
+pub(crate) const ENDED: Rule = "each acquisition has its answer, or waits for room, or ends without a caller";
 
 type Contest = exploration::Contest<Setup>;
 
@@ -31,27 +31,27 @@ impl exploration::Setup for Setup {
     }
 
     fn steps(&self, world: &World, steps: &mut Vec<Step>) {
-        if world.breach.is_none() {
-            world.steps(self, steps);
-        }
+        world.steps(self, steps);
     }
 
-    fn take(&self, world: &mut World, step: Step, witness: &impl Fn(Witness)) {
-        world.take(step, self, witness);
+    fn is_voluntary(world: &World, step: Step) -> bool {
+        step.is_voluntary(world)
+    }
+
+    fn take(run: &mut Run<'_>, step: Step) {
+        run.take(step);
+        run.world.settle();
+    }
+
+    fn broken(world: &World) -> Option<Rule> {
+        world.broken
     }
 
     fn properties(&self) -> Vec<Property<Contest>> {
         vec![
-            Contest::always(WITHIN, |_, world| world.breach != Some(Breach::Exceeded)),
-            Contest::always(KEPT, |_, world| world.breach != Some(Breach::Undone)),
-            Contest::always(ONCE, |_, world| world.breach != Some(Breach::Twice)),
-            Contest::always(ORDER, |_, world| world.breach != Some(Breach::Overtaken)),
-            Contest::always(REAL, |_, world| world.breach != Some(Breach::Hollow)),
-            Contest::always(DELAYED, |_, world| world.breach != Some(Breach::Undelayed)),
-            Contest::always(PATIENT, |_, world| world.breach != Some(Breach::TriedAndWaited)),
-            Contest::always(CLEAN, |contest, world| is_clean(world) || goes_on(contest, world)),
-            Contest::always(SERVED, |contest, world| is_served(contest, world) || goes_on(contest, world)),
-            Contest::always(ENDED, |contest, world| is_ended(world) || goes_on(contest, world)),
+            Contest::always(CLEAN, |contest, world| is_clean(world) || contest.goes_on(world)),
+            Contest::always(SERVED, |contest, world| is_served(contest, world) || contest.goes_on(world)),
+            Contest::always(ENDED, |contest, world| is_ended(world) || contest.goes_on(world)),
             Contest::sometimes("a permit is held", |_, world| {
                 world.contenders.iter().any(|contender| contender.caller == Caller::Held)
             }),
@@ -84,9 +84,4 @@ fn is_ended(world: &World) -> bool {
         Caller::Waiting => contender.machine.is_none() || contender.pending == Pending::Wait,
         _ => contender.machine.is_none(),
     })
-}
-
-/// Whether something is under way, or a rule is broken, so that nothing follows.
-fn goes_on(contest: &Contest, world: &World) -> bool {
-    world.breach.is_some() || !world.is_quiet(&contest.setup)
 }

@@ -3,8 +3,9 @@
 use zklock_recipe::admission::{Admission, Seen, Standing};
 use zklock_recipe::{Kind, Own, Place, Stock, Takeover};
 
-use crate::setup::{Breach, Faults, Party, Setup};
+use super::setup::{Faults, Party, Setup};
 use crate::world::ensemble::Ensemble;
+use crate::world::exploration::Rule;
 use crate::world::tree::{Node, Numbered, Path, Tree};
 
 /// The directories.
@@ -16,7 +17,7 @@ pub(crate) struct World {
     pub(crate) ensemble: Ensemble<Data>,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) faults: Faults,
-    pub(crate) breach: Option<Breach>,
+    pub(crate) broken: Option<Rule>,
 }
 
 /// What nodes have for data.
@@ -33,12 +34,14 @@ pub(crate) enum Data {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Contender {
     pub(crate) caller: Caller,
     /// `None` while it is not the first in the turnstile.
     pub(crate) machine: Option<Admission>,
     pub(crate) pending: Pending,
+    /// The number of its connection.
+    pub(crate) connection: u64,
     /// Its node in the turnstile.
     pub(crate) own: Option<Own>,
     /// The connection on which it has watched the pool's data, and has heard of no change since.
@@ -57,9 +60,10 @@ pub(crate) struct Contender {
 }
 
 /// How far a contender is, beside its machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Caller {
     /// It is about to enter the turnstile.
+    #[default]
     Idle,
     /// It waits in the turnstile, or is admitted by its machine.
     Waiting,
@@ -72,8 +76,9 @@ pub(crate) enum Caller {
 }
 
 /// What the machine has asked for last.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Pending {
+    #[default]
     Nothing,
     Look,
     Watch(Seen),
@@ -96,27 +101,14 @@ pub(crate) struct Reasons {
 
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let contender = Contender {
-            caller: Caller::Idle,
-            machine: None,
-            pending: Pending::Nothing,
-            own: None,
-            watched: None,
-            departs: false,
-            evicted: false,
-            reasons: Reasons::default(),
-            waited: false,
-            owes: false,
-            owes_since_its_look: false,
-        };
-        let contenders = vec![contender; setup.wishes.len()];
+        let contenders = vec![Contender::default(); setup.wishes.len()];
         let tree =
             Tree::new([Some(Data::Nothing), Some(Data::Stock(setup.stock))], [Numbered::Children(TURNSTILE)]);
         Self {
             ensemble: Ensemble::new(tree, contenders.len(), &setup.following),
             contenders,
             faults: setup.faults,
-            breach: None,
+            broken: None,
         }
     }
 
@@ -192,8 +184,8 @@ impl World {
         }
     }
 
-    pub(crate) fn breach(&mut self, breach: Breach) {
-        self.breach = self.breach.or(Some(breach));
+    pub(crate) fn breach(&mut self, rule: Rule) {
+        self.broken = self.broken.or(Some(rule));
     }
 }
 

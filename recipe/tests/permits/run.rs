@@ -1,13 +1,14 @@
 //! The steps: which are possible, and what each does.
 
 use zklock_recipe::admission::{Event, Standing};
-use zklock_recipe::transaction::Operation;
 use zklock_recipe::{Kind, Patience, SessionEnd, Stock, Wish};
 
-use crate::pool::{Caller, Contender, Data, POOL, Pending, Reasons, TURNSTILE, World};
-use crate::setup::{Breach, Mutant, Party, Setup, Witness};
-use crate::world::ensemble::{Answer, Ask, Ensemble, Word};
-use crate::world::tree::{Name, Named, Path};
+use super::contest::{DELAYED, KEPT, ONCE, ORDER, REAL, WITHIN};
+use super::pool::{Caller, Contender, Data, POOL, Pending, Reasons, TURNSTILE, World};
+use super::setup::{Mutant, Party, Setup, Witness};
+use crate::world::ensemble::{Ask, Ensemble, Word};
+use crate::world::exploration::{self, possible};
+use crate::world::tree::Path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
@@ -50,7 +51,7 @@ pub(crate) enum Lateness {
 
 impl Step {
     /// Whether nobody has to take it.
-    fn is_voluntary(self, world: &World) -> bool {
+    pub(crate) fn is_voluntary(self, world: &World) -> bool {
         match self {
             Self::Break(_)
             | Self::Lapse(_)
@@ -64,16 +65,7 @@ impl Step {
             | Self::ApplyStray(_) => true,
             // A session lives for as long as it likes.
             Self::Expire(party) => world.contenders[party].caller != Caller::Lapsed,
-            Self::Enqueue(_)
-            | Self::Begin(_)
-            | Self::Requeue(_)
-            | Self::Serve(..)
-            | Self::Replicate
-            | Self::Hear(_)
-            | Self::Touched(_)
-            | Self::Delayed(_)
-            | Self::Leave(_)
-            | Self::Told(_) => false,
+            _ => false,
         }
     }
 }
@@ -93,100 +85,66 @@ impl World {
     fn steps_of(&self, party: Party, setup: &Setup, steps: &mut Vec<Step>) {
         let (contender, faults) = (&self.contenders[party], &self.faults);
         let link = &self.ensemble.links[party];
-        let standing = self.standing(party);
-        match contender.caller {
-            // It first settles what its last acquisition has left.
-            Caller::Idle if contender.machine.is_none() && !contender.departs => {
-                steps.push(Step::Enqueue(party))
-            }
-            Caller::Waiting if contender.machine.is_none() && standing == Standing::Gone => {
-                steps.push(Step::Requeue(party))
-            }
-            Caller::Waiting if contender.machine.is_none() => {
-                let impatient = setup.mutant == Some(Mutant::PassesTheLarge);
-                let tries = setup.wishes[party].1 == Patience::Try;
-                // Its create went to its server.
-                let entered = self.turnstile(party).is_some_and(|(path, _)| self.ensemble.shows(party, path));
-                let begins = self.is_first(party) || impatient || tries;
-                steps.extend((begins && entered).then_some(Step::Begin(party)));
-            }
-            Caller::Held => {
-                steps.push(Step::Release(party));
-                steps.extend(self.permit(party).is_none().then_some(Step::Told(party)));
-                steps.extend((faults.expiries > 0).then_some(Step::Lapse(party)));
-            }
-            Caller::Lapsed => steps.push(Step::Release(party)),
-            Caller::Idle | Caller::Waiting | Caller::Done => {}
-        }
-        if self.ensemble.can_serve(party) {
-            steps.push(Step::Serve(party, Lateness::Settled));
-            let late = faults.late > 0 && !link.strays.is_empty() && link.up[0] == Ask::Sync;
-            steps.extend(late.then_some(Step::Serve(party, Lateness::Late)));
-        }
-        let is_answer = |word: &Word<Data>| matches!(word, Word::Answer(_));
-        match contender.pending {
-            Pending::Attempt(_) => steps.extend(link.down.iter().any(is_answer).then_some(Step::Hear(party))),
-            Pending::Wait => {
-                steps.extend((!link.down.is_empty()).then_some(Step::Hear(party)));
-                steps.extend((standing != Standing::Held).then_some(Step::Touched(party)));
-            }
-            Pending::Delay => steps.push(Step::Delayed(party)),
-            Pending::Leave => steps.push(Step::Leave(party)),
-            Pending::Nothing | Pending::Deaf | Pending::Look | Pending::Watch(_) | Pending::Settle => {}
-        }
-        if contender.departs {
-            steps.push(Step::Leave(party));
-        }
-        if !link.strays.is_empty() {
-            steps.push(Step::ApplyStray(party));
-        }
+        let (standing, rests) = (self.standing(party), contender.machine.is_none());
+        let (waits, holds) = (contender.caller == Caller::Waiting, contender.caller == Caller::Held);
+        let impatient = setup.mutant == Some(Mutant::PassesTheLarge);
+        let begins = self.is_first(party) || impatient || setup.wishes[party].1 == Patience::Try;
+        // Its create went to its server.
+        let entered = self.turnstile(party).is_some_and(|(path, _)| self.ensemble.shows(party, path));
+        let serves = self.ensemble.can_serve(party);
+        let late = faults.late > 0 && !link.strays.is_empty() && link.up.first() == Some(&Ask::Sync);
+        let hears = match contender.pending {
+            Pending::Attempt(_) => link.down.iter().any(|word| matches!(word, Word::Answer(_))),
+            Pending::Wait => !link.down.is_empty(),
+            _ => false,
+        };
         let asks = !matches!(contender.pending, Pending::Nothing | Pending::Deaf | Pending::Leave);
-        if asks && faults.breaks > 0 {
-            steps.push(Step::Break(party));
-        }
         // The lease of a holder ends first.
-        let outlives = setup.mutant == Some(Mutant::OutlivesItsSession) && contender.caller == Caller::Held;
+        let outlives = holds && setup.mutant == Some(Mutant::OutlivesItsSession);
         let expires = match contender.caller {
-            Caller::Idle | Caller::Done => contender.machine.is_some() && faults.expiries > 0,
+            Caller::Idle | Caller::Done => !rests && faults.expiries > 0,
             Caller::Waiting => faults.expiries > 0,
             Caller::Held => outlives && faults.expiries > 0,
             Caller::Lapsed => true,
         };
-        steps.extend(expires.then_some(Step::Expire(party)));
-        if contender.caller == Caller::Waiting && faults.departures > 0 {
-            steps.push(Step::Depart(party));
-        }
-        if faults.evictions > 0 && self.permits().any(|(_, owner, _)| owner == party) {
-            steps.push(Step::Evict(party));
-        }
-        if faults.displacements > 0 && standing != Standing::Gone {
-            steps.push(Step::Displace(party));
-        }
-        if faults.touches > 0 && contender.machine.is_some() && standing == Standing::Held {
-            steps.push(Step::Touch(party));
-        }
+        let has_permit = || self.permits().any(|(_, owner, _)| owner == party);
+        steps.extend(possible([
+            // It first settles what its last acquisition has left.
+            (contender.caller == Caller::Idle && rests && !contender.departs, Step::Enqueue(party)),
+            (waits && rests && standing == Standing::Gone, Step::Requeue(party)),
+            (waits && rests && begins && entered, Step::Begin(party)),
+            (holds || contender.caller == Caller::Lapsed, Step::Release(party)),
+            (holds && self.permit(party).is_none(), Step::Told(party)),
+            (holds && faults.expiries > 0, Step::Lapse(party)),
+            (serves, Step::Serve(party, Lateness::Settled)),
+            (serves && late, Step::Serve(party, Lateness::Late)),
+            (hears, Step::Hear(party)),
+            (contender.pending == Pending::Wait && standing != Standing::Held, Step::Touched(party)),
+            (contender.pending == Pending::Delay, Step::Delayed(party)),
+            (contender.pending == Pending::Leave || contender.departs, Step::Leave(party)),
+            (!link.strays.is_empty(), Step::ApplyStray(party)),
+            (asks && faults.breaks > 0, Step::Break(party)),
+            (expires, Step::Expire(party)),
+            (waits && faults.departures > 0, Step::Depart(party)),
+            (faults.evictions > 0 && has_permit(), Step::Evict(party)),
+            (faults.displacements > 0 && standing != Standing::Gone, Step::Displace(party)),
+            (faults.touches > 0 && !rests && standing == Standing::Held, Step::Touch(party)),
+        ]));
     }
 
-    /// Whether nothing is under way.
-    pub(crate) fn is_quiet(&self, setup: &Setup) -> bool {
-        let mut steps = Vec::new();
-        self.steps(setup, &mut steps);
-        steps.iter().all(|step| step.is_voluntary(self))
-    }
-
-    pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
-        Run { world: self, setup, witness }.take(step);
-        for (party, contender) in self.contenders.iter_mut().enumerate() {
+    /// Each valid guard has its permit, unless an operator has deleted it.
+    pub(crate) fn settle(&mut self) {
+        for contender in &mut self.contenders {
             // What is over makes no difference any more.
             if contender.machine.is_none() && matches!(contender.caller, Caller::Done | Caller::Idle) {
-                (contender.own, self.ensemble.links[party].number) = (None, 0);
+                (contender.own, contender.connection) = (None, 0);
             }
         }
         let hollow = |(party, contender): (Party, &Contender)| {
             contender.caller == Caller::Held && !contender.evicted && self.permit(party).is_none()
         };
         if self.contenders.iter().enumerate().any(hollow) {
-            self.breach(Breach::Hollow);
+            self.breach(REAL);
         }
     }
 }
@@ -197,14 +155,10 @@ fn number(stock: Stock) -> u32 {
 }
 
 /// One step under way.
-pub(crate) struct Run<'a, W> {
-    pub(crate) world: &'a mut World,
-    pub(crate) setup: &'a Setup,
-    pub(crate) witness: &'a W,
-}
+pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
-impl<W: Fn(Witness)> Run<'_, W> {
-    fn take(&mut self, step: Step) {
+impl Run<'_> {
+    pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Enqueue(party) => self.enqueue(party),
             Step::Begin(party) => self.begin(party),
@@ -273,8 +227,9 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
             Step::Touch(party) => {
                 self.world.faults.touches -= 1;
-                let node = self.world.turnstile(party).map(|(path, _)| path);
-                self.write(node.into_iter().map(Named::of).collect());
+                if let Some((path, _)) = self.world.turnstile(party) {
+                    self.world.ensemble.write(path, Data::Nothing);
+                }
             }
             Step::Change(more) => {
                 self.world.faults.changes -= 1;
@@ -283,26 +238,16 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     Stock::Permits(capacity) => Stock::Permits(changed(capacity)),
                     Stock::Slots(count) => Stock::Slots(changed(count)),
                 };
-                let name = Name::At(Path::Directory(POOL));
-                self.write(vec![Named { name, data: Data::Stock(stock) }]);
+                self.world.ensemble.write(Path::Directory(POOL), Data::Stock(stock));
             }
         }
     }
 
-    /// An operator writes to these nodes.
-    fn write(&mut self, nodes: Vec<Named<Data>>) {
-        let set = nodes.into_iter().map(|node| Operation::Set(node, None)).collect::<Vec<_>>();
-        self.world.ensemble.commit(usize::MAX, &set);
-    }
-
     fn enqueue(&mut self, party: Party) {
         let behind = self.is_delayed() && !self.world.tree().children(TURNSTILE).is_empty();
-        let create = Named { name: Name::Next(TURNSTILE, Kind::Exclusive), data: Data::Nothing };
-        let created = self.world.ensemble.commit(party, &[Operation::Create(create)]);
-        let Answer::Committed(created) = created else { return };
+        let own = self.world.ensemble.enqueue(party, TURNSTILE);
         let contender = &mut self.world.contenders[party];
-        (contender.own, contender.evicted, contender.caller) =
-            (created.first().copied(), false, Caller::Waiting);
+        (contender.own, contender.evicted, contender.caller) = (own, false, Caller::Waiting);
         contender.waited |= behind;
         self.remember(party, behind, |reasons| &mut reasons.turnstile);
     }
@@ -330,22 +275,22 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let stock = self.world.stock();
         step(&mut self.world.ensemble);
         if self.world.stock() != stock {
-            self.world.breach(Breach::Undone);
+            self.world.breach(KEPT);
         }
         let new = |(path, ..): &(Path, Party, i64)| before.iter().all(|(other, _)| other != path);
         let Some((path, _, id)) = self.world.permits().find(|it| new(it)) else { return false };
         if before.iter().any(|(_, other)| *other == id) {
-            self.world.breach(Breach::Twice);
+            self.world.breach(ONCE);
         }
         let node = self.world.tree().get(path).map(|node| node.data);
         if matches!(node, Some(Data::Permit { owes: true, .. })) {
-            self.world.breach(Breach::Undelayed);
+            self.world.breach(DELAYED);
         }
         if first.is_some_and(|first| first != id) {
-            self.world.breach(Breach::Overtaken);
+            self.world.breach(ORDER);
         }
         if self.world.is_exceeded() {
-            self.world.breach(Breach::Exceeded);
+            self.world.breach(WITHIN);
         }
         if !before.is_empty() {
             (self.witness)(Witness::HeldTogether);
@@ -367,6 +312,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         self.world.ensemble.connect(party);
         let mutant = self.setup.mutant;
         let contender = &mut self.world.contenders[party];
+        contender.connection += 1;
         match contender.pending {
             // The watch is lost. Broken, the contender waits for it all the same.
             Pending::Wait if mutant == Some(Mutant::ForgetsThatItsWatchIsLost) => {
@@ -399,6 +345,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             self.world.vanish(self.setup);
         }
         let contender = &mut self.world.contenders[party];
+        contender.connection += 1;
         match contender.caller {
             // Broken, its guard stays valid.
             Caller::Held => {}

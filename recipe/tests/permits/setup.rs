@@ -95,28 +95,8 @@ pub(crate) enum Mutant {
     LooksAfterItsDelay,
 }
 
-/// What no step may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Breach {
-    /// A permit was granted beyond what the pool has, or a slot twice.
-    Exceeded,
-    /// An admission undid an operator's change of the capacity.
-    Undone,
-    /// One acquisition got two permits.
-    Twice,
-    /// Somebody was granted a permit before one who came first.
-    Overtaken,
-    /// A valid guard has no node, and no operator has deleted it.
-    Hollow,
-    /// Somebody was granted what a permit left that had vanished while it waited, and had not delayed since.
-    Undelayed,
-    /// One that only tries waited.
-    TriedAndWaited,
-}
-
 /// What has happened in some state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Witness {
     Waited,
     HeldTogether,
@@ -140,10 +120,4 @@ pub(crate) enum Witness {
     FoundBusy,
     FoundTouched,
     TookAnotherSlot,
-}
-
-impl From<Witness> for u8 {
-    fn from(witness: Witness) -> Self {
-        witness as Self
-    }
 }

@@ -2,17 +2,20 @@
 
 use zklock_recipe::{Half, HoldNumber, Left, Step};
 
-use crate::run::{Allowed, Run};
-use crate::world::{
-    Background, Breach, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Process, Setup,
-    Standing, Witness,
+use super::contest::{
+    BOUNDED, BUDGET, HALF, IN_THE_END, ONE_CONTENDER, ORDER, PATIENT, PLACE, PRESENT, SERVED, STANDS,
+};
+use super::run::{Allowed, Run};
+use super::world::{
+    Background, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Process, Setup, Standing,
+    Witness,
 };
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     /// Starts the background task.
     pub(crate) fn contend(&mut self, process: Process) {
         if self.world.locals[process].background != Background::None {
-            return self.world.breach(Breach::ContendedTwice);
+            return self.world.breach(ONE_CONTENDER);
         }
         self.world.locals[process].background = Background::Acquiring;
     }
@@ -85,7 +88,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             }
         }
         if overtaken {
-            self.world.breach(Breach::Overtaken);
+            self.world.breach(BOUNDED);
         }
     }
 
@@ -107,10 +110,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Wake(caller) => {
                 let is_present = self.world.hold(process).is_some_and(|present| present.number == hold);
                 if !is_present || self.world.locals[process].offer.is_some() {
-                    self.world.breach(Breach::NotTheHold);
+                    self.world.breach(PRESENT);
                 }
                 if self.world.next(process, half) != Some(caller.party) {
-                    self.world.breach(Breach::OutOfOrder);
+                    self.world.breach(ORDER);
                 }
                 let late =
                     self.world.place(caller.party).is_some_and(|place| place.lateness == Lateness::Late);
@@ -133,7 +136,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     /// A hold without a turn was released: nobody may wait that could have it.
     fn check_release(&mut self, process: Process) {
         if self.world.is_wanted(process) {
-            self.world.breach(Breach::ReleasedTooSoon);
+            self.world.breach(SERVED);
         }
     }
 
@@ -162,7 +165,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if retires || self.is(Mutant::RetiresThoughWanted) {
             (self.witness)(Witness::Retired);
             if wanted {
-                self.world.breach(Breach::LeftThoughWanted);
+                self.world.breach(PLACE);
             }
             self.leave_queue(process);
         }
@@ -184,7 +187,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         let (failed, withdrawn) = self.world.locals[process].stage.fail(&());
         if withdrawn.is_some() {
-            self.world.breach(Breach::NotTheHold);
+            self.world.breach(PRESENT);
         }
         let count = if self.is(Mutant::WakesOnlyTheFirst) { 1 } else { failed.len() };
         for caller in failed.into_iter().take(count) {
@@ -213,7 +216,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
 
     pub(crate) fn look(&mut self, process: Process, left: Left, allowed: Allowed) {
         let Some(mut offer) = self.world.locals[process].offer else {
-            return self.world.breach(Breach::NotTheHold);
+            return self.world.breach(PRESENT);
         };
         let (seen, may) = self.mistaken(left, allowed == Allowed::Yes, offer);
         let stage = &mut self.world.locals[process].stage;
@@ -222,7 +225,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             step = stage.look(seen, may);
         }
         let Some(mut place) = self.world.place(offer.to) else {
-            return self.world.breach(Breach::NotTheHold);
+            return self.world.breach(PRESENT);
         };
         let late = place.lateness.max(Lateness::Late);
         let worse = if offer.opens { Lateness::Last } else { late };
@@ -234,7 +237,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let has_its_half = offer.opens && left == Left::Half;
         if step == Step::Nothing {
             if offer.looks > 0 && (left == Left::Nothing || others_wait && !has_its_half) {
-                self.world.breach(Breach::KeptFromOthers);
+                self.world.breach(STANDS);
             }
             offer.looks = 2.min(offer.looks + 1);
             self.world.locals[process].offer = Some(offer);
@@ -242,13 +245,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         let comes = self.world.is_late_for_ever(offer.to);
         if offer.looks == 0 {
-            self.world.breach(Breach::PassedOverAtOnce);
+            self.world.breach(PATIENT);
         } else if comes {
             // Only whether it has its turn counts.
         } else if has_its_half {
-            self.world.breach(Breach::HalfIsNotOver);
+            self.world.breach(HALF);
         } else if left != Left::Nothing && !others_wait {
-            self.world.breach(Breach::PassedOverForNobody);
+            self.world.breach(STANDS);
         }
         (self.witness)(Witness::PassedOver);
         if absent && left == Left::Nothing && offer.looks == 1 {
@@ -270,7 +273,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if comes {
             place.missed += 1;
             if place.missed > self.most_missed() {
-                self.world.breach(Breach::Starved);
+                self.world.breach(IN_THE_END);
             }
         } else if !absent {
             self.world.faults.absences -= 1;
@@ -326,7 +329,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         allowed: Allowed,
     ) {
         match (step, allowed) {
-            (Step::Wake(_), Allowed::No) => self.world.breach(Breach::OverBudget),
+            (Step::Wake(_), Allowed::No) => self.world.breach(BUDGET),
             (Step::Release(_), Allowed::Yes) => self.check_release(process),
             _ => {}
         }

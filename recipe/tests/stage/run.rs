@@ -2,9 +2,8 @@
 
 use zklock_recipe::Left;
 
-use crate::world::{
-    Background, Doing, Fate, Mutant, Node, Owner, Party, Process, Setup, Standing, Witness, World,
-};
+use super::world::{Background, Doing, Fate, Mutant, Node, Owner, Party, Process, Setup, Standing, World};
+use crate::world::exploration::{self, possible};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
@@ -48,7 +47,7 @@ pub(crate) enum Allowed {
 
 impl Step {
     /// Whether the world goes on by itself without it.
-    fn is_voluntary(self, world: &World) -> bool {
+    pub(crate) fn is_voluntary(self, world: &World) -> bool {
         match self {
             // One that is passed over, or has failed, stands in nobody's way.
             Self::Poll(party) => match world.tasks[party].doing {
@@ -83,9 +82,15 @@ impl World {
         for process in 0..self.locals.len() {
             self.steps_of_process(process, setup, steps);
         }
-        if self.queue.iter().any(|node| matches!(node, Node::Leaving(_))) {
-            steps.push(Step::Delete);
-        }
+        let first = self.queue.first();
+        let leaves = self.queue.iter().any(|node| matches!(node, Node::Leaving(_)));
+        let is_there = self.node(Owner::Remote).is_some() || self.queue.contains(&Node::HeldRemotely);
+        steps.extend(possible([
+            (leaves, Step::Delete),
+            (self.remote > 0 && !is_there, Step::RemoteEnters),
+            (matches!(first, Some(Node::Waiting(Owner::Remote, _))), Step::RemoteHolds),
+            (first == Some(&Node::HeldRemotely), Step::RemoteLeaves),
+        ]));
         if self.faults.deletions > 0 {
             let evicted = |(_, node): &(usize, &Node)| {
                 matches!(node, Node::Waiting(Owner::Local(_), _) | Node::Held(..))
@@ -93,89 +98,59 @@ impl World {
             let places = self.queue.iter().enumerate().filter(evicted);
             steps.extend(places.map(|(place, _)| Step::Evict(place)));
         }
-        if self.remote > 0 && self.node(Owner::Remote).is_none() && !self.queue.contains(&Node::HeldRemotely)
-        {
-            steps.push(Step::RemoteEnters);
-        }
-        match self.queue.first() {
-            Some(Node::Waiting(Owner::Remote, _)) => steps.push(Step::RemoteHolds),
-            Some(Node::HeldRemotely) => steps.push(Step::RemoteLeaves),
-            _ => {}
-        }
     }
 
     fn steps_of_task(&self, party: Party, steps: &mut Vec<Step>) {
-        let task = &self.tasks[party];
+        let (task, faults) = (&self.tasks[party], &self.faults);
+        let (gives_up, refused) = (faults.departures > 0, faults.refusals > 0);
         match task.doing {
             Doing::Away if task.comings > 0 => {
-                steps.push(Step::Arrive(party));
-                if self.faults.tries > 0 {
-                    steps.push(Step::Try(party));
-                }
+                steps.extend(possible([(true, Step::Arrive(party)), (faults.tries > 0, Step::Try(party))]));
             }
             Doing::Away => {}
             Doing::InLine(place) => {
                 let offer = self.locals[task.process].offer.filter(|offer| offer.to == party);
                 let comes_later = self.is_late_for_ever(party) && offer.is_some_and(|offer| offer.looks < 2);
-                if place.woken && !comes_later {
-                    steps.push(Step::Poll(party));
-                }
-                if self.faults.departures > 0 {
-                    steps.push(Step::GiveUp(party, Left::Half, Allowed::Yes));
-                    if offer.is_some() && self.faults.refusals > 0 {
-                        steps.push(Step::GiveUp(party, Left::Half, Allowed::No));
-                        steps.push(Step::GiveUp(party, Left::Nothing, Allowed::Yes));
-                    }
-                }
+                let in_vain = gives_up && offer.is_some() && refused;
+                steps.extend(possible([
+                    (place.woken && !comes_later, Step::Poll(party)),
+                    (gives_up, Step::GiveUp(party, Left::Half, Allowed::Yes)),
+                    (in_vain, Step::GiveUp(party, Left::Half, Allowed::No)),
+                    (in_vain, Step::GiveUp(party, Left::Nothing, Allowed::Yes)),
+                ]));
             }
             Doing::Took(..) => steps.push(Step::Check(party)),
             Doing::Holding(_) => steps.push(Step::LetGo(party)),
-            Doing::Passing { .. } => {
-                steps.push(Step::Pass(party, Allowed::Yes));
-                if self.faults.refusals > 0 {
-                    steps.push(Step::Pass(party, Allowed::No));
-                }
-            }
+            Doing::Passing { .. } => steps.extend(possible([
+                (true, Step::Pass(party, Allowed::Yes)),
+                (refused, Step::Pass(party, Allowed::No)),
+            ])),
             Doing::Lingering(_) => steps.push(Step::EndTurn(party)),
-            Doing::Trying => {
-                steps.push(Step::Tried(party));
-                if self.faults.departures > 0 {
-                    steps.push(Step::GiveUp(party, Left::Half, Allowed::Yes));
-                }
-            }
+            Doing::Trying => steps.extend(possible([
+                (true, Step::Tried(party)),
+                (gives_up, Step::GiveUp(party, Left::Half, Allowed::Yes)),
+            ])),
         }
     }
 
     fn steps_of_process(&self, process: Process, setup: &Setup, steps: &mut Vec<Step>) {
-        let local = &self.locals[process];
-        match local.background {
-            Background::None => {}
-            Background::Acquiring => {
-                match self.node(Owner::Local(process)) {
-                    None => steps.push(Step::Enter(process)),
-                    Some(0) if !local.lapsed => steps.push(Step::Grant(process)),
-                    Some(_) => {}
-                }
-                if local.nudged {
-                    steps.push(Step::Retire(process));
-                }
-                if self.faults.failures > 0 {
-                    steps.push(Step::Fail(process));
-                }
-            }
-            Background::Watching(hold) => {
-                if hold.fate != Fate::Valid {
-                    steps.push(Step::Over(process));
-                }
-                if local.stage.offered().is_some() && setup.mutant != Some(Mutant::NeverLooks) {
-                    self.looks(process, steps);
-                }
-            }
-        }
-        if local.lapsed {
-            steps.extend([Step::Renew(process), Step::Expire(process)]);
-        } else if self.faults.lapses > 0 && local.background != Background::None {
-            steps.push(Step::Lapse(process));
+        let (local, node) = (&self.locals[process], self.node(Owner::Local(process)));
+        let acquires = local.background == Background::Acquiring;
+        let is_over = matches!(local.background, Background::Watching(hold) if hold.fate != Fate::Valid);
+        let may_lapse = self.faults.lapses > 0 && local.background != Background::None;
+        steps.extend(possible([
+            (acquires && node.is_none(), Step::Enter(process)),
+            (acquires && node == Some(0) && !local.lapsed, Step::Grant(process)),
+            (acquires && local.nudged, Step::Retire(process)),
+            (acquires && self.faults.failures > 0, Step::Fail(process)),
+            (is_over, Step::Over(process)),
+            (local.lapsed, Step::Renew(process)),
+            (local.lapsed, Step::Expire(process)),
+            (!local.lapsed && may_lapse, Step::Lapse(process)),
+        ]));
+        let watches = matches!(local.background, Background::Watching(_));
+        if watches && local.stage.offered().is_some() && setup.mutant != Some(Mutant::NeverLooks) {
+            self.looks(process, steps);
         }
     }
 
@@ -190,39 +165,20 @@ impl World {
         if !comes && !absent && self.faults.absences == 0 {
             return;
         }
-        steps.push(Step::Look(process, Left::Half, Allowed::Yes));
-        if !(comes && offer.opens) {
-            steps.push(Step::Look(process, Left::LessThanHalf, Allowed::Yes));
-        }
-        if refused {
-            steps.push(Step::Look(process, Left::Half, Allowed::No));
-        }
-        if refused || !comes && offer.looks > 1 {
-            steps.push(Step::Look(process, Left::Nothing, Allowed::Yes));
-        }
-    }
-
-    /// Whether nothing is under way, though a woken task may be left unpolled.
-    pub(crate) fn is_quiet(&self, setup: &Setup) -> bool {
-        let mut steps = Vec::new();
-        self.steps(setup, &mut steps);
-        steps.iter().all(|step| step.is_voluntary(self))
-    }
-
-    pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
-        Run { world: self, setup, witness }.take(step);
+        steps.extend(possible([
+            (true, Step::Look(process, Left::Half, Allowed::Yes)),
+            (!(comes && offer.opens), Step::Look(process, Left::LessThanHalf, Allowed::Yes)),
+            (refused, Step::Look(process, Left::Half, Allowed::No)),
+            (refused || !comes && offer.looks > 1, Step::Look(process, Left::Nothing, Allowed::Yes)),
+        ]));
     }
 }
 
 /// One step under way.
-pub(crate) struct Run<'a, W> {
-    pub(crate) world: &'a mut World,
-    pub(crate) setup: &'a Setup,
-    pub(crate) witness: &'a W,
-}
+pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
-impl<W: Fn(Witness)> Run<'_, W> {
-    fn take(&mut self, step: Step) {
+impl Run<'_> {
+    pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Arrive(party) => self.arrive(party),
             Step::Try(party) => self.begin_try(party),

@@ -2,13 +2,13 @@
 
 use zklock_recipe::{HoldNumber, Left, Turned};
 
-use crate::run::{Allowed, Run};
-use crate::world::{
-    Background, Breach, Caller, Doing, Lateness, Mutant, Node, Owner, Party, Place, Process, Standing,
-    Witness,
+use super::contest::{BUDGET, FRESH, ORDER, PRESENT, SERVED};
+use super::run::{Allowed, Run};
+use super::world::{
+    Background, Caller, Doing, Lateness, Mutant, Node, Owner, Party, Place, Process, Standing, Witness,
 };
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     pub(crate) fn arrive(&mut self, party: Party) {
         self.world.tasks[party].comings -= 1;
         let process = self.world.tasks[party].process;
@@ -46,7 +46,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let busy = self.world.locals[process].background != Background::None;
         let waits = self.world.line(process).any(|(_, place)| place.standing != Standing::Failed);
         if busy || waits {
-            self.world.breach(Breach::TriedBesideOthers);
+            self.world.breach(ORDER);
         }
         self.world.tasks[party].doing = Doing::Trying;
     }
@@ -108,7 +108,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     (place.halves, place.pause, place.missed) = (0, 0, 0);
                     self.world.tasks[party].doing = Doing::Took(place, hold);
                 }
-                _ => self.world.breach(Breach::NotTheHold),
+                _ => self.world.breach(PRESENT),
             },
             Turned::Waits => self.world.tasks[party].doing = Doing::InLine(place),
             Turned::Contend => {
@@ -254,10 +254,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
         match step {
             zklock_recipe::Step::Wake(_) => {
                 if lost {
-                    self.world.breach(Breach::LostHoldPassed);
+                    self.world.breach(FRESH);
                 }
                 if allowed == Allowed::No {
-                    self.world.breach(Breach::OverBudget);
+                    self.world.breach(BUDGET);
                 }
                 self.count_pass(process);
             }
@@ -266,7 +266,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 match (allowed, spent) {
                     (Allowed::No, _) => (self.witness)(Witness::PassingRefused),
                     (Allowed::Yes, true) => (self.witness)(Witness::BudgetEnded),
-                    (Allowed::Yes, false) => self.world.breach(Breach::ReleasedTooSoon),
+                    (Allowed::Yes, false) => self.world.breach(SERVED),
                 }
             }
             _ => {}
@@ -282,7 +282,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             hold.passed
         });
         if passed.is_some_and(|passed| passed > budget) {
-            self.world.breach(Breach::OverBudget);
+            self.world.breach(BUDGET);
         }
     }
 
@@ -291,7 +291,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let process = self.world.tasks[party].process;
         let Doing::Holding(hold) = self.world.tasks[party].doing else { return };
         if !self.world.is_valid(process, hold) {
-            self.world.breach(Breach::LostHoldPassed);
+            self.world.breach(FRESH);
         }
         if let Some(hold) = self.world.hold(process) {
             hold.turns += 1;

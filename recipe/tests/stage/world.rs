@@ -1,5 +1,6 @@
 //! Two processes with their tasks, ZooKeeper's queue, and a contender of another client.
 
+use crate::world::exploration::Rule;
 use zklock_recipe::{Half, HoldNumber, Stage, Ticket};
 
 /// A process, by its index in the world.
@@ -134,42 +135,8 @@ impl Mutant {
     pub(crate) const COUNT: usize = Self::NeverRetires as usize + 1;
 }
 
-/// What no step may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Breach {
-    /// A hold was passed on more often than the budget allows, or though time or its lease forbids it.
-    OverBudget,
-    /// More turns came before a contender than those in front of it could have.
-    Overtaken,
-    /// A task was offered a turn, and one that came before it and was not absent was not.
-    OutOfOrder,
-    /// A task tried while somebody waited, or held the lock.
-    TriedBesideOthers,
-    /// A task was passed over at the first look.
-    PassedOverAtOnce,
-    /// A task was passed over while time was left, and nobody waited who comes before it.
-    PassedOverForNobody,
-    /// A late task with which a hold opened was passed over before half of the time.
-    HalfIsNotOver,
-    /// A task that is late for ever was passed over more often than it may be.
-    Starved,
-    /// A task was not passed over, though another one waited that comes before it.
-    KeptFromOthers,
-    /// A hold was released, though it might have been passed on.
-    ReleasedTooSoon,
-    /// A process contended twice at once.
-    ContendedTwice,
-    /// A process left the queue while a task waited.
-    LeftThoughWanted,
-    /// A hold that was known to be lost was passed on, or a task got one.
-    LostHoldPassed,
-    /// A task was offered what is not the process's present hold, or had its turn without an offer.
-    NotTheHold,
-}
-
 /// What has happened in some state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Witness {
     PassedOn,
     /// A hold was released because of its budget, though a task waited.
@@ -233,12 +200,6 @@ pub(crate) enum Witness {
     WentBehindTheRemote,
     /// A process waited behind its own lost hold.
     WaitedBehindItself,
-}
-
-impl From<Witness> for u8 {
-    fn from(witness: Witness) -> Self {
-        witness as Self
-    }
 }
 
 /// How a task is woken. A task that is polled again has another waker.
@@ -382,7 +343,7 @@ pub(crate) struct World {
     pub(crate) remote: u8,
     late: usize,
     pub(crate) faults: Faults,
-    pub(crate) breach: Option<Breach>,
+    pub(crate) broken: Option<Rule>,
 }
 
 impl World {
@@ -411,12 +372,12 @@ impl World {
             remote: setup.remote,
             late: setup.late,
             faults: setup.faults,
-            breach: None,
+            broken: None,
         }
     }
 
-    pub(crate) fn breach(&mut self, breach: Breach) {
-        self.breach = self.breach.or(Some(breach));
+    pub(crate) fn breach(&mut self, rule: Rule) {
+        self.broken = self.broken.or(Some(rule));
     }
 
     /// The process's present hold.

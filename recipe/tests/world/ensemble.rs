@@ -46,8 +46,6 @@ enum Down<D> {
 /// A session's connection, or what is left of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Link<D> {
-    /// How many connections the session has lost.
-    pub(crate) number: u64,
     /// Whether there is one now.
     pub(crate) connected: bool,
     /// Whether it leads to the follower.
@@ -171,7 +169,6 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
     pub(crate) fn new(tree: Tree<D>, sessions: usize, following: &[Session]) -> Self {
         let leader = Server::new(tree);
         let link = |session| Link {
-            number: 0,
             connected: true,
             follows: following.contains(&session),
             up: Vec::new(),
@@ -307,6 +304,20 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
         Answer::Committed(committed.created)
     }
 
+    /// The session takes the next place in this queue.
+    pub(crate) fn enqueue(&mut self, session: Session, queue: usize) -> Option<Own> {
+        let create = Named { name: Name::Next(queue, zklock_recipe::Kind::Exclusive), data: D::default() };
+        match self.commit(session, &[Operation::Create(create)]) {
+            Answer::Committed(created) => created.first().copied(),
+            _ => None,
+        }
+    }
+
+    /// Somebody writes these data to this node.
+    pub(crate) fn write(&mut self, path: Path, data: D) {
+        self.commit(Session::MAX, &[Operation::Set(Named { name: Name::At(path), data }, None)]);
+    }
+
     /// Somebody deletes these nodes, all at once.
     pub(crate) fn delete(&mut self, paths: impl IntoIterator<Item = Path>) {
         let transaction = deletion(paths);
@@ -374,7 +385,7 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
             follower.down.retain(|down| !matches!(down, Down::Answer(of, _) if *of == session));
         }
         let link = &mut self.links[session];
-        (link.number, link.connected) = (link.number + 1, false);
+        link.connected = false;
         link.down.clear();
         let writes = link.up.drain(..).filter_map(|ask| match ask {
             Ask::Commit(transaction) => Some(transaction),

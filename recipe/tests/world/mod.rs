@@ -1,7 +1,5 @@
 //! One ensemble for all models: ZooKeeper, as far as they need it, and how every way through it is explored.
 
-#![allow(dead_code, reason = "no model needs all of it")]
-
 pub(crate) mod ensemble;
 pub(crate) mod exploration;
 pub(crate) mod present;

@@ -5,31 +5,30 @@
 //! Another model explores the lock: here one process at a time holds it. `claimer.rs` is the client's side: the machines, and
 //! how what they ask for is performed. `slot.rs` has the slot on the servers of `../world/`: a write takes effect only while the guard's node is there.
 
-#[path = "../world/mod.rs"]
-mod world;
-
 mod claimer;
 mod run;
 mod setup;
 mod slot;
 
+use crate::world::exploration::{self, Rule, explore, refute};
 use claimer::Caller;
-use setup::{Breach, Faults, Mutant, Setup, Witness, Witness::*};
+use setup::{Faults, Mutant, Setup, Witness, Witness::*};
 use slot::World;
 use stateright::Property;
-use world::exploration::{self, explore, refute};
 use zklock_recipe::claim::{Progress, RunEnd};
 
-const ONCE: &str = "without a retry a slot runs at most once, and after a success never";
-const ALONE: &str = "a slot runs for one at a time";
-const RECORDED: &str = "a slot runs only when a record says so";
-const HONEST: &str = "nobody is told of a run that nobody ran";
-const KEPT: &str = "a success stays recorded";
-const CLEAN: &str = "no begin stays that nobody took";
-const ENDED: &str = "each claim and each end has its answer, or ends without a caller";
-const TRUE: &str = "an end is confirmed only if it is recorded";
-const UNDENIED: &str = "nobody is told that an end is not recorded that is, or will be";
-const CAUSED: &str = "nobody blames others or is left in doubt without a cause";
+const ONCE: Rule = "without a retry a slot runs at most once, and after a success never";
+/// No run begins by the record while another one is under way whose guard is valid.
+const ALONE: Rule = "a slot runs for one at a time";
+const RECORDED: Rule = "a slot runs only when a record says so";
+/// Unless the claim that began it was cut short.
+const HONEST: Rule = "nobody is told of a run that nobody ran";
+const KEPT: Rule = "a success stays recorded";
+const CLEAN: Rule = "no begin stays that nobody took";
+const ENDED: Rule = "each claim and each end has its answer, or ends without a caller";
+const TRUE: Rule = "an end is confirmed only if it is recorded";
+const UNDENIED: Rule = "nobody is told that an end is not recorded that is, or will be";
+const CAUSED: Rule = "nobody blames others or is left in doubt without a cause";
 
 type Contest = exploration::Contest<Setup>;
 
@@ -43,32 +42,29 @@ impl exploration::Setup for Setup {
     }
 
     fn steps(&self, world: &World, steps: &mut Vec<run::Step>) {
-        if world.breach.is_none() {
-            world.steps(steps);
-        }
+        world.steps(steps);
     }
 
-    fn take(&self, world: &mut World, step: run::Step, witness: &impl Fn(Witness)) {
-        world.take(step, self, witness);
+    fn is_voluntary(_: &World, step: run::Step) -> bool {
+        step.is_voluntary()
+    }
+
+    fn take(run: &mut run::Run<'_>, step: run::Step) {
+        run.take(step);
+    }
+
+    fn broken(world: &World) -> Option<Rule> {
+        world.broken
     }
 
     fn properties(&self) -> Vec<Property<Contest>> {
         vec![
-            Contest::always(ONCE, |_, world| {
-                !matches!(world.breach, Some(Breach::Twice | Breach::AfterSuccess))
-            }),
-            Contest::always(ALONE, |_, world| world.breach != Some(Breach::Beside)),
-            Contest::always(RECORDED, |_, world| world.breach != Some(Breach::Unrecorded)),
-            Contest::always(HONEST, |_, world| world.breach != Some(Breach::Invented)),
-            Contest::always(TRUE, |_, world| world.breach != Some(Breach::FalseEnd)),
-            Contest::always(UNDENIED, |_, world| world.breach != Some(Breach::DeniedEnd)),
-            Contest::always(CAUSED, |_, world| world.breach != Some(Breach::NoCause)),
             Contest::always(KEPT, |_, world| {
                 let succeeded = Progress::Ended(RunEnd::Succeeded);
                 !world.succeeded || world.record().is_some_and(|record| record.progress == succeeded)
             }),
-            Contest::always(CLEAN, |_, world| is_clean(world) || goes_on(world)),
-            Contest::always(ENDED, |_, world| is_ended(world) || goes_on(world)),
+            Contest::always(CLEAN, |contest, world| is_clean(world) || contest.goes_on(world)),
+            Contest::always(ENDED, |contest, world| is_ended(world) || contest.goes_on(world)),
             Contest::sometimes("the slot runs", |_, world| !world.ran.is_empty()),
         ]
     }
@@ -82,11 +78,6 @@ fn is_clean(world: &World) -> bool {
 fn is_ended(world: &World) -> bool {
     let ended = |caller| matches!(caller, Caller::Idle | Caller::Dead);
     world.claimers.iter().all(|claimer| claimer.machine.is_none() && ended(claimer.caller))
-}
-
-/// Whether something is under way, or a rule is broken, so that nothing follows.
-fn goes_on(world: &World) -> bool {
-    world.breach.is_some() || !world.is_quiet()
 }
 
 const NONE: Faults =

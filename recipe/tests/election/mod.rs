@@ -3,14 +3,10 @@
 //! [`Machine`](zklock_recipe::Machine) and [`Observer`](zklock_recipe::Observer) in the middle.
 //!
 //! A candidate is granted once its node is the first and its lease is valid: another model shows that. Here it announces itself,
-//! looks after its announcement, and takes it back. As in the other models, each exploration ends, the number of its states is
-//! pinned, and each rule is broken once, to see the model fail.
+//! looks after its announcement, and takes it back.
 //!
 //! An observer that lags multiplies the states of the candidates by those of what it has not heard of yet. So answers that take their
 //! time are explored without one. The deletion of a candidate has the most states: the loser and the next leader act at once.
-
-#[path = "../world/mod.rs"]
-mod world;
 
 mod candidate;
 mod contest;
@@ -19,9 +15,9 @@ mod onlooker;
 mod run;
 mod setup;
 
+use crate::world::exploration::{explore, refute};
 use contest::{CLEAN, FORWARD, GENUINE, HONEST, OWN, SHOWN, SOUND, STUCK, TRUE};
 use setup::{Faults, Mutant, Setup, Witness::*};
-use world::exploration::{explore, refute};
 
 fn setup(candidates: usize, faults: Faults) -> Setup {
     Setup { candidates, observed: true, prompt: true, named: true, faults, mutant: None }

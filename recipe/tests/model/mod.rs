@@ -1,13 +1,9 @@
 //! Every order in which a few contenders, their network and their server can act, with the production
 //! [`Group`](zklock_recipe::Group) and its machines in the middle.
 //!
-//! Each model is explored to its end, so the number of its states is a fact about protocol and world; it is pinned,
-//! because a model that shrinks has stopped looking somewhere. The rules that must hold are in
-//! `contest.rs`; what must have happened for them to mean something is in each test's list of
+//! The rules that must hold are in `contest.rs`; what must have happened for them to mean something is in each test's list of
 //! [`Witness`](findings::Witness)es; and each rule of the world that the protocol rests on is broken once, to see the model fail, as is each
 //! rule that a machine could break.
-//!
-//! The largest models are there in release builds only, for `make model`.
 //!
 //! There are two kinds. Without a clock everything takes any time, and a lease is a fact that ends before its session
 //! does. With a clock, sessions at a follower have the production [`Lease`](zklock_recipe::Lease), the leader expires them by
@@ -34,14 +30,11 @@ mod setup;
 mod several;
 mod step;
 
-#[path = "../world/mod.rs"]
-mod world;
-
+use crate::world::exploration::{explore, refute};
 use contest::{GRANTED, NO_ORPHAN, ONE_HOLDER, ONE_KIND, STUCK};
 use findings::Witness::*;
 use nodes::Make;
 use setup::{Clock, Fault::*, Flaw, Setup, mixed, of, timed, tries, waiters, waits};
-use world::exploration::{explore, refute};
 
 #[test]
 fn three_waiters_look_in_either_way() {

@@ -3,11 +3,7 @@
 //!
 //! The turnstile is a lock, and a permit is released and lost as a lock is: the other model shows that. Here each contender that
 //! holds the turnstile runs the shipped machine: the world carries out what it asks for, loses connections, and lets callers go.
-//! As in the other models, each exploration ends, the number of its states is pinned, and each rule is broken once, to see the
-//! model fail. A contender that has lost the turnstile queues again once the background has settled what it left.
-
-#[path = "../world/mod.rs"]
-mod world;
+//! A contender that has lost the turnstile queues again once the background has settled what it left.
 
 mod contender;
 mod contest;
@@ -15,9 +11,9 @@ mod pool;
 mod run;
 mod setup;
 
+use crate::world::exploration::{explore, refute};
 use contest::{CLEAN, DELAYED, ENDED, KEPT, ONCE, ORDER, PATIENT, REAL, SERVED, WITHIN};
 use setup::{Faults, Mutant, Setup, Witness::*};
-use world::exploration::{explore, refute};
 use zklock_recipe::{Patience, Stock, Takeover, Wish};
 
 fn setup(weights: &[u32], capacity: u32, faults: Faults) -> Setup {

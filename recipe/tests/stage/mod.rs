@@ -2,11 +2,7 @@
 //! [`Stage`](zklock_recipe::Stage) of each process in the middle.
 //!
 //! ZooKeeper's lock is a queue here: a contender is granted once its node is the first and its lease is valid. The other
-//! model shows that. A hold is lost at once when its lease lapses, and when an operator deletes its node. As in the other
-//! models, each exploration ends, the number of its states is pinned, and each rule is broken once, to see the model fail.
-
-#[path = "../world/exploration.rs"]
-mod exploration;
+//! model shows that. A hold is lost at once when its lease lapses, and when an operator deletes its node.
 
 mod contest;
 mod process;
@@ -14,11 +10,11 @@ mod run;
 mod task;
 mod world;
 
+use crate::world::exploration::{explore, refute};
 use contest::{
     AWAKE, BOUNDED, BUDGET, CLEAN, FRESH, HALF, IN_THE_END, ONE_CONTENDER, ONE_HOLDER, ORDER, PATIENT, PLACE,
     PRESENT, SERVED, STANDS, WANTED,
 };
-use exploration::{explore, refute};
 use world::{Faults, Mutant, Setup, Witness::*};
 
 const NONE: Faults =
