@@ -11,3 +11,7 @@ mod once;
 mod permits;
 mod stage;
 mod world;
+
+/// A state is a clone of another one, so a third of a model's time goes into memory.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

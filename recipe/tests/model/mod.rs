@@ -308,7 +308,7 @@ mod at_large {
     fn three_waiters_under_every_fault_of_their_sessions() {
         explore(
             waiters(3).counting().with(&[Break, Lapse, Expiry]),
-            20_557_379,
+            14_401_915,
             &[
                 GuardLost,
                 GrantAfterLapse,
@@ -338,7 +338,7 @@ mod at_large {
     #[test]
     fn four_waiters_give_up_at_any_time() {
         let occurrences = [GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
-        explore(waiters(4).counting(), 32_475_925, &occurrences);
+        explore(waiters(4).counting(), 13_856_861, &occurrences);
     }
 
     #[test]

@@ -166,7 +166,7 @@ mod at_large {
     fn an_operator_deletes_one_node_of_several_while_connections_break() {
         explore(
             opposite().patient().settling().with(&[Break, Deletion]),
-            887_731,
+            876_321,
             &[HolderTold, ToldByMissingNode, ReleaseFindsNone, RecoveryFindsNode, RemovalFoundDone],
         );
     }
@@ -174,7 +174,7 @@ mod at_large {
     #[test]
     fn an_operator_deletes_one_node_of_several_while_callers_give_up() {
         let setup = opposite().counting().settling().with(&[Deletion]);
-        explore(setup, 151_783, &[HolderTold, ToldByMissingNode, ReleaseFindsNone, GiveUpWhileWaiting]);
+        explore(setup, 150_171, &[HolderTold, ToldByMissingNode, ReleaseFindsNone, GiveUpWhileWaiting]);
     }
 
     #[test]

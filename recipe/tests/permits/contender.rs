@@ -296,9 +296,10 @@ impl Run<'_> {
     /// All answers to the last request are there, and they are reads.
     pub(crate) fn listen(&mut self, party: Party) {
         let pending = self.world.contenders[party].pending.clone();
-        let (wanted, reads_own) = match pending {
-            Pending::Look | Pending::Settle => (3, true),
-            Pending::Watch(_) => (1, false),
+        let (wanted, reads_own, reads_pool) = match pending {
+            Pending::Look => (3, true, true),
+            Pending::Settle => (3, true, false),
+            Pending::Watch(_) => (1, false, true),
             _ => return,
         };
         let link = &mut self.world.ensemble.links[party];
@@ -316,8 +317,10 @@ impl Run<'_> {
                 _ => {}
             }
         }
-        let own = if reads_own { got.remove(0) } else { None };
-        let (pool, Some(listed)) = (got.pop().flatten(), listed) else { unreachable!("the pool is there") };
+        // The last answers: those to an earlier request, which nobody awaits any more, come before them.
+        let mut last = |wanted: bool| if wanted { got.pop().flatten() } else { None };
+        let (pool, own) = (last(reads_pool), last(reads_own));
+        let listed = listed.expect("the pool is there");
         match pending {
             Pending::Look => self.looked(party, own.as_ref(), pool.as_ref(), &listed),
             Pending::Watch(before) => self.watched(party, &before, pool.as_ref(), &listed),
