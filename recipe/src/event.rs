@@ -40,6 +40,8 @@ pub enum Refusal {
     ReadOnly,
     /// The server does not accept the ACL in the request.
     InvalidAcl,
+    /// The session has as many nodes as servers can surely end at once. The request was not sent.
+    SessionFull,
     /// Another refusal, in the server's words.
     Other(String),
 }
@@ -51,6 +53,7 @@ impl fmt::Display for Refusal {
             Self::EphemeralParent => "ephemeral nodes can have no children",
             Self::ReadOnly => "the server is read-only",
             Self::InvalidAcl => "invalid ACL",
+            Self::SessionFull => "the session has too many nodes",
             Self::Other(cause) => cause,
         })
     }

@@ -263,7 +263,10 @@ impl Driver {
                 let (entries, lock) = (self.entries(), &self.members[0].entry.lock);
                 let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref());
                 let data = data.contending_for(lock.kind).encode();
-                self.send_entry(tries, move |wire| requests::enter(wire.client, entries, data, look))
+                let searches = self.session.searches().clone();
+                self.send_entry(tries, move |wire| {
+                    requests::enter(wire.client, entries, data, look, searches)
+                })
             }
             Joint::CreateDirectories => {
                 let entries = self.entries();

@@ -214,6 +214,18 @@ pub enum AcquireError {
         /// Why the servers refuse, and what to do.
         cause: Box<ConnectError>,
     },
+    /// The session has so many nodes that the servers could not surely end it: the paths of its guards' and waiters' nodes have
+    /// more than 900 KiB together. ZooKeeper ends a session by one transaction with the paths of all its nodes. No server reads
+    /// one of more than 2 MiB (`jute.maxbuffer`), so the whole ensemble would stand still
+    /// ([ZOOKEEPER-4306](https://issues.apache.org/jira/browse/ZOOKEEPER-4306)).
+    #[error(
+        "the session has so many nodes that no other one can queue at {path}; release some of its locks, connect a second \
+         session, or use shorter paths"
+    )]
+    SessionFull {
+        /// The lock's path.
+        path: String,
+    },
     /// The key of [`Locks`](crate::Locks) is too long for a path.
     #[error(
         "a key below {path} has {length} bytes, and {longest} are allowed; use a shorter key, such as a hash"
@@ -243,6 +255,7 @@ impl AcquireError {
             Refusal::EphemeralParent => Self::EphemeralParent { path },
             Refusal::ReadOnly => Self::ReadOnly { path },
             Refusal::InvalidAcl => Self::InvalidAcl { path },
+            Refusal::SessionFull => Self::SessionFull { path },
             Refusal::Other(cause) => Self::Refused { path, cause },
         }
     }
@@ -261,7 +274,8 @@ impl AcquireError {
     }
 
     /// Returns true if the same call may succeed later with nothing changed by hand. That is so if the node was deleted, if
-    /// ZooKeeper did not answer, if the server is read-only, and if another client's contender is in the directory.
+    /// ZooKeeper did not answer, if the server is read-only, if another client's contender is in the directory, and if the
+    /// session is full.
     ///
     /// Returns false if somebody must act first: on the session, the permissions, the path or the directory. Also false for
     /// [`SequenceExhausted`](Self::SequenceExhausted): the queue must drain first, so that ZooKeeper removes the directory.
@@ -272,6 +286,7 @@ impl AcquireError {
                 | Self::Unanswered { .. }
                 | Self::ReadOnly { .. }
                 | Self::ForeignContender { .. }
+                | Self::SessionFull { .. }
         )
     }
 

@@ -8,6 +8,7 @@ use zklock_recipe::{Event, Input, Look, Own, Place, Refusal, Sight, Stranger};
 use zookeeper_client::{Client, Error, MultiReadResult, MultiWriteResult};
 
 use super::enter_one::{beside, count, create_failure, enter_one, operand, sight};
+use super::lost::Searches;
 use super::path_kind::{above, announced_above};
 use super::read::read_data;
 use super::reply::failure;
@@ -15,7 +16,16 @@ use super::transaction::commit;
 use crate::settings::Entry;
 
 /// Creates a contender in each of these queues, and then looks at the queues.
-pub(crate) async fn enter(client: Arc<Client>, entries: Vec<Entry>, data: Vec<u8>, look: Look) -> Input {
+pub(crate) async fn enter(
+    client: Arc<Client>,
+    entries: Vec<Entry>,
+    data: Vec<u8>,
+    look: Look,
+    searches: Arc<Searches>,
+) -> Input {
+    if searches.is_full() {
+        return Input::Failed(0, Event::Refused(Refusal::SessionFull));
+    }
     let input = match entries.as_slice() {
         [entry] => match enter_one(&client, entry, &data, look).await {
             Event::Entered { own, sight } => Input::Entered(vec![(own, sight)]),

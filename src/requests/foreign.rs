@@ -12,6 +12,9 @@ use super::reply::failure;
 use crate::node::NodeData;
 use crate::settings::Settings;
 
+/// How many suspects one request reads. Each may have 1 MiB of data, and the session's heartbeats wait behind the answer.
+const SUSPECTS: usize = 8;
+
 /// Whether a node of this name may be a contender of another client.
 pub(super) fn is_suspect(name: &str) -> bool {
     matches!(Child::of(name), Child::Suspect(_))
@@ -41,14 +44,19 @@ pub(super) async fn stranger(
     }
 }
 
-/// Returns a contender of another client among these children, if one is there. It reads only suspects.
+/// Returns a contender of another client among these children, if one is there. It reads only suspects, a few in one request.
 async fn live_suspect(
     client: &Client,
     lock: &Settings,
     children: &[String],
 ) -> Result<Option<Foreign>, Error> {
     let suspects = children.iter().filter(|name| is_suspect(name)).collect::<Vec<_>>();
-    Ok(foreign(client, lock, &suspects).await?.into_iter().next())
+    for few in suspects.chunks(SUSPECTS) {
+        if let Some(found) = foreign(client, lock, few).await?.into_iter().next() {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns every contender of another client, or what went wrong.

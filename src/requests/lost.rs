@@ -132,12 +132,28 @@ type Searched = Result<Arc<Found>, Event>;
 /// What the contenders of one session know of their nodes, and the search for others.
 #[derive(Default)]
 pub(crate) struct Searches {
-    /// The paths of the nodes that contenders know, with their `czxid`.
-    known: Mutex<HashMap<String, i64>>,
+    /// The nodes that contenders know.
+    known: Mutex<Nodes>,
     /// The latest search. After a lost connection, all contenders that were about to enter search at once, and n searches
     /// would read n nodes each.
     latest: Mutex<Option<Latest>>,
 }
+
+#[derive(Default)]
+struct Nodes {
+    /// Their paths, with their `czxid`.
+    czxids: HashMap<String, i64>,
+    /// The length of all paths.
+    bytes: usize,
+}
+
+/// How long the paths of a session's nodes may be together. When a session ends, all of them are in one transaction, of which a
+/// server reads 2 MiB by default (ZOOKEEPER-4306; `PrepRequestProcessor`, `BinaryInputArchive`). So entries that are under way
+/// meanwhile have room, too.
+const LONGEST_END: usize = 900 * 1024;
+
+/// What a path takes there beside its own bytes.
+const LENGTH: usize = 4;
 
 /// A search, and whether it has begun.
 struct Latest {
@@ -156,14 +172,23 @@ impl Searches {
     /// Remembers a contender's node until the returned value is dropped.
     pub(crate) fn know(self: &Arc<Self>, lock: &Settings, own: Own) -> Known {
         let path = lock.path.contender(own.place);
-        self.known.lock().insert(path.clone(), own.czxid);
+        let mut known = self.known.lock();
+        if known.czxids.insert(path.clone(), own.czxid).is_none() {
+            known.bytes += path.len() + LENGTH;
+        }
+        drop(known);
         Known { searches: self.clone(), path, czxid: own.czxid }
+    }
+
+    /// Whether the session has as many nodes as it may have.
+    pub(super) fn is_full(&self) -> bool {
+        self.known.lock().bytes > LONGEST_END
     }
 
     /// Whether a contender knows the node with this path and this `czxid`. The `czxid` of a node that may not be read is
     /// not known.
     fn knows(&self, path: &str, czxid: Option<i64>) -> bool {
-        let known = self.known.lock().get(path).copied();
+        let known = self.known.lock().czxids.get(path).copied();
         known.is_some_and(|known| czxid.is_none_or(|czxid| czxid == known))
     }
 
@@ -244,8 +269,9 @@ impl Drop for Known {
     fn drop(&mut self) {
         let mut known = self.searches.known.lock();
         // If the directory was made again, another node has the name by now.
-        if known.get(&self.path) == Some(&self.czxid) {
-            known.remove(&self.path);
+        if known.czxids.get(&self.path) == Some(&self.czxid) {
+            known.czxids.remove(&self.path);
+            known.bytes -= self.path.len() + LENGTH;
         }
     }
 }

@@ -10,8 +10,9 @@
 //!    runs, the sleep of each waiter is over at the end, or before it.
 //! 2. Everything else wakes all: a connection that comes or goes, a request to resume the session, the session's end.
 //! 3. Timers stand still while the machine is suspended and the clocks of the lease go on, so a waiter may sleep on after
-//!    its end. So the first evidence after a suspension wakes all, and so does evidence for a lease that has lapsed. The
-//!    lease's two clocks show a suspension: one of them stands still, too.
+//!    its end. So the first evidence after a suspension wakes all, and so does evidence for a lease that has lapsed. If no
+//!    evidence comes, the session's patrol wakes all (`zk::polled`). The lease's two clocks show a suspension, at least on
+//!    Linux: one of them stands still, too.
 //! 4. A guard whose node was not seen since a connection was lost ends earlier than the lease. So until the last such end is
 //!    over, heartbeats wake all.
 
@@ -24,9 +25,14 @@ use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, SessionEnd, Term};
 use crate::clock;
 use crate::mutex::Mutex;
 
-/// If the lease's clocks have parted by so much since the last evidence was asked for, the machine was suspended. NTP slews
+/// If the lease's clocks have parted by so much between two instants, the machine was suspended. NTP slews
 /// one of them by 0.05% mostly.
 const PARTED: Duration = Duration::from_millis(50);
+
+/// Whether the machine was suspended between these instants.
+fn was_suspended(last: Moment, now: Moment) -> bool {
+    now.most_since(last) - now.least_since(last) > PARTED
+}
 
 /// A session's lease, which is compared with this machine's clocks.
 pub(crate) struct SharedLease {
@@ -74,10 +80,18 @@ impl SharedLease {
         self.lease.send_if_modified(|lease| {
             let (now, last) = (clock::now(), self.heard.borrow().at);
             let lapsed = lease.remaining(now).is_zero();
-            let suspended = now.most_since(last) - now.least_since(last) > PARTED;
             evidence(lease, now);
-            wakes || lapsed || suspended
+            wakes || lapsed || was_suspended(last, now)
         });
+    }
+
+    /// Wakes all if the machine was suspended since then: their timers stood still. Returns this instant.
+    pub(super) fn wake_after_suspension(&self, last: Moment) -> Moment {
+        let now = clock::now();
+        if was_suspended(last, now) {
+            self.lease.send_modify(|_| {});
+        }
+        now
     }
 
     /// Whether a guard may have ended, since the last call, before the lease does.
@@ -265,6 +279,17 @@ mod tests {
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
         lease.confirmed(now(0));
+        assert!(!changes.has_changed().unwrap());
+    }
+
+    #[test]
+    fn a_look_after_a_suspension_wakes_all_though_no_evidence_comes() {
+        let lease = lease(clock::now());
+        let mut changes = lease.changes();
+        lease.wake_after_suspension(clock::before_a_suspension(Duration::from_secs(1)));
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        lease.wake_after_suspension(clock::now());
         assert!(!changes.has_changed().unwrap());
     }
 

@@ -208,6 +208,10 @@ impl Succession {
     }
 }
 
+/// How far apart two ZooKeeper sessions begin at least. A server may end each one at its first request, as one does that has local
+/// sessions and does not upgrade them (`localSessionsUpgradingEnabled`).
+const APART: Duration = Duration::from_secs(1);
+
 /// Looks on at a succession: it keeps the succession open only while it uses a ZooKeeper session.
 pub(crate) struct Bystander {
     succession: Weak<Succession>,
@@ -249,7 +253,7 @@ impl Successor {
     async fn run(self, life: Option<watch::Receiver<Lease>>) {
         let mut life = match life {
             Some(life) => life,
-            None => match self.open().await {
+            None => match self.open(Instant::now()).await {
                 Some(first) => first.lease().changes(),
                 None => return,
             },
@@ -264,11 +268,12 @@ impl Successor {
 
     async fn succeed(&self, life: &mut watch::Receiver<Lease>) {
         loop {
+            let next = Instant::now() + APART;
             match self.follow(life).await {
                 Some(SessionEnd::Expired | SessionEnd::Closed) => {}
                 Some(SessionEnd::AuthFailed) | None => return,
             }
-            let Some(next) = self.open().await else { return };
+            let Some(next) = self.open(next).await else { return };
             *life = next.lease().changes();
         }
     }
@@ -297,13 +302,18 @@ impl Successor {
         }
     }
 
-    /// Opens the next ZooKeeper session. Returns `None` if the session is over, or if nobody uses it any more.
-    async fn open(&self) -> Option<Arc<ZkSession>> {
+    /// Opens the next ZooKeeper session, not before that instant. Returns `None` if the session is over, or if nobody uses it
+    /// any more.
+    async fn open(&self, at: Instant) -> Option<Arc<ZkSession>> {
         let mut news = self.succession.upgrade()?.news();
+        let redial = async {
+            tokio::time::sleep_until(at).await;
+            establish::redial(&self.dialer).await
+        };
         let established = tokio::select! {
             // The session is over, or nobody uses it any more.
             _ = news.wait_for(|event| event.state.is_final()) => return None,
-            established = establish::redial(&self.dialer) => established,
+            established = redial => established,
         };
         let established = match established {
             Ok(established) => established,

@@ -64,6 +64,55 @@ async fn a_tick_that_limits_do_not_tell_has_to_be_given() {
     session.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
 }
 
+/// ZooKeeper ends a session by one transaction with the paths of its nodes, and no server reads one of more than 2 MiB.
+#[tokio::test]
+async fn a_session_has_no_more_nodes_than_servers_can_end_at_once() {
+    let server = server().await;
+    let session = support::session(&server).await;
+    let lock = |number: usize| session.lock(&format!("/{number}-{}", "x".repeat(4_000))).unwrap();
+    let (mut guards, mut bytes) = (Vec::new(), 0);
+    let refused = loop {
+        match lock(guards.len()).acquire().await {
+            Ok(guard) => {
+                bytes += guard.node().len() + 4;
+                guards.push(guard);
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, AcquireError::SessionFull { path: lock(guards.len()).path().to_owned() });
+    assert!(refused.is_retryable() && !refused.is_session_over());
+    assert!((900 * 1024..905 * 1024).contains(&bytes), "{bytes}");
+    guards.pop().unwrap().release().await.unwrap();
+    lock(guards.len()).acquire().await.unwrap().release().await.unwrap();
+    // The others do not keep another session out.
+    support::session(&server)
+        .await
+        .lock("/lock/orders")
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    drop(session);
+    drop(guards);
+    support::until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn one_session_after_the_other_is_opened_with_a_pause() {
+    let server = server().await;
+    let began = std::time::Instant::now();
+    let session = support::session(&server).await;
+    let id = session.id();
+    server.close_session(id).await.unwrap();
+    support::eventually("the next session", async || session.id() != id && session.id() != 0).await;
+    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+    session.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_session_that_no_server_grants_any_more_has_failed() {
     // Longer than a restart, after which the client must still have its session. A refusal counts after that time, too.
