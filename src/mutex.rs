@@ -2,8 +2,8 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-/// A mutex that can be locked after a panic under it. Only what zklock polls under a mutex may panic there, a request or a
-/// caller's future, and nobody polls that again.
+/// A mutex that can be locked after a panic under it. Only what zklock polls under a mutex may panic there: a request or a
+/// caller's future.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 

@@ -57,7 +57,7 @@ pub enum TransactionError {
         /// The lock's path.
         path: String,
     },
-    /// The server or the client refused the transaction for another reason. Nothing was written.
+    /// The server refused the transaction for another reason. Nothing was written.
     #[error("a transaction under the lock {path} was refused: {cause}")]
     Refused {
         /// The lock's path.
@@ -87,7 +87,7 @@ pub enum ConditionProblem {
     InvalidAcl,
     /// A quota is used up.
     QuotaExceeded,
-    /// Another problem, in the server's words.
+    /// Another problem, in the words of the server or of the client.
     Other(String),
 }
 

@@ -130,8 +130,9 @@ impl Found {
 type Searched = Result<Arc<Found>, Event>;
 
 /// What the contenders of one session know of their nodes, and the search for others.
-#[derive(Default)]
 pub(crate) struct Searches {
+    /// The length of the connect string's chroot.
+    chroot: usize,
     /// The nodes that contenders know.
     known: Mutex<Nodes>,
     /// The latest search. After a lost connection, all contenders that were about to enter search at once, and n searches
@@ -143,13 +144,13 @@ pub(crate) struct Searches {
 struct Nodes {
     /// Their paths, with their `czxid`.
     czxids: HashMap<String, i64>,
-    /// The length of all paths.
+    /// The length of all paths, without the chroot.
     bytes: usize,
 }
 
 /// How long the paths of a session's nodes may be together. When a session ends, all of them are in one transaction, of which a
-/// server reads 2 MiB by default (ZOOKEEPER-4306; `PrepRequestProcessor`, `BinaryInputArchive`). So entries that are under way
-/// meanwhile have room, too.
+/// server reads 2 MiB by default (ZOOKEEPER-4306; `PrepRequestProcessor`, `BinaryInputArchive`). So the announcements of leaders have
+/// room, too, and 256 entries that are under way. Callers that do not poll may have more under way, until they are given up.
 const LONGEST_END: usize = 900 * 1024;
 
 /// What a path takes there beside its own bytes.
@@ -169,12 +170,17 @@ pub(crate) struct Known {
 }
 
 impl Searches {
+    /// Makes the searches of a session with this chroot.
+    pub(crate) fn new(chroot: &str) -> Arc<Self> {
+        Arc::new(Self { chroot: chroot.len(), known: Mutex::default(), latest: Mutex::default() })
+    }
+
     /// Remembers a contender's node until the returned value is dropped.
     pub(crate) fn know(self: &Arc<Self>, lock: &Settings, own: Own) -> Known {
         let path = lock.path.contender(own.place);
         let mut known = self.known.lock();
         if known.czxids.insert(path.clone(), own.czxid).is_none() {
-            known.bytes += path.len() + LENGTH;
+            known.bytes += path.len();
         }
         drop(known);
         Known { searches: self.clone(), path, czxid: own.czxid }
@@ -182,7 +188,8 @@ impl Searches {
 
     /// Whether the session has as many nodes as it may have.
     pub(super) fn is_full(&self) -> bool {
-        self.known.lock().bytes > LONGEST_END
+        let known = self.known.lock();
+        known.bytes + known.czxids.len() * (self.chroot + LENGTH) > LONGEST_END
     }
 
     /// Whether a contender knows the node with this path and this `czxid`. The `czxid` of a node that may not be read is
@@ -271,7 +278,7 @@ impl Drop for Known {
         // If the directory was made again, another node has the name by now.
         if known.czxids.get(&self.path) == Some(&self.czxid) {
             known.czxids.remove(&self.path);
-            known.bytes -= self.path.len() + LENGTH;
+            known.bytes -= self.path.len();
         }
     }
 }

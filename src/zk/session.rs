@@ -93,7 +93,6 @@ impl ZkSession {
         let requester = Requester::new(link);
         Self {
             id,
-            chroot,
             runtime,
             entrance: Entrance::new(requester.clone(), background.clone()),
             requester,
@@ -104,7 +103,8 @@ impl ZkSession {
             writes: watch::Sender::default(),
             polled: Arc::default(),
             late: Arc::default(),
-            searches: Arc::default(),
+            searches: Searches::new(&chroot),
+            chroot,
             confirmation: Confirmation::default(),
         }
     }

@@ -68,13 +68,15 @@ async fn a_tick_that_limits_do_not_tell_has_to_be_given() {
 #[tokio::test]
 async fn a_session_has_no_more_nodes_than_servers_can_end_at_once() {
     let server = server().await;
-    let session = support::session(&server).await;
-    let lock = |number: usize| session.lock(&format!("/{number}-{}", "x".repeat(4_000))).unwrap();
+    let long = "x".repeat(2_000);
+    support::make(&support::operator(&server).await, &format!("/{long}")).await;
+    let session = Session::connect(format!("{}/{long}", server.connect_string())).await.unwrap();
+    let lock = |number: usize| session.lock(&format!("/{number}-{long}")).unwrap();
     let (mut guards, mut bytes) = (Vec::new(), 0);
     let refused = loop {
         match lock(guards.len()).acquire().await {
             Ok(guard) => {
-                bytes += guard.node().len() + 4;
+                bytes += 1 + long.len() + guard.node().len() + 4;
                 guards.push(guard);
             }
             Err(error) => break error,
@@ -86,16 +88,8 @@ async fn a_session_has_no_more_nodes_than_servers_can_end_at_once() {
     guards.pop().unwrap().release().await.unwrap();
     lock(guards.len()).acquire().await.unwrap().release().await.unwrap();
     // The others do not keep another session out.
-    support::session(&server)
-        .await
-        .lock("/lock/orders")
-        .unwrap()
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let other = support::session(&server).await;
+    other.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
     drop(session);
     drop(guards);
     support::until_nothing_is_left(&server).await;
