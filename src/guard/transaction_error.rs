@@ -12,7 +12,7 @@ pub enum TransactionError {
     /// Nothing was written.
     #[error(transparent)]
     Lost(Lost),
-    /// The server could not do one of the caller's operations. Nothing was written.
+    /// The server could not do one of the caller's operations, or the client refused it. Nothing was written.
     #[error(
         "operation {operation}, on {path}, failed: {problem}; nothing was written; look at the node and try again"
     )]
@@ -67,7 +67,7 @@ pub enum TransactionError {
     },
 }
 
-/// What keeps the server from doing one operation of a transaction.
+/// What keeps one operation of a transaction from being done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConditionProblem {

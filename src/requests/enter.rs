@@ -23,9 +23,9 @@ pub(crate) async fn enter(
     look: Look,
     searches: Arc<Searches>,
 ) -> Input {
-    if searches.is_full() {
+    let Some(_room) = searches.room(&entries) else {
         return Input::Failed(0, Event::Refused(Refusal::SessionFull));
-    }
+    };
     let input = match entries.as_slice() {
         [entry] => match enter_one(&client, entry, &data, look).await {
             Event::Entered { own, sight } => Input::Entered(vec![(own, sight)]),

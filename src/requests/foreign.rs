@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use zklock_recipe::{Child, Event, Foreign, ForeignClient, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
+use super::lost::READS;
 use super::path_kind::{above, around};
 use super::read::{existing, read_data};
 use super::reply::failure;
@@ -51,8 +53,9 @@ async fn live_suspect(
     children: &[String],
 ) -> Result<Option<Foreign>, Error> {
     let suspects = children.iter().filter(|name| is_suspect(name)).collect::<Vec<_>>();
-    for few in suspects.chunks(SUSPECTS) {
-        if let Some(found) = foreign(client, lock, few).await?.into_iter().next() {
+    for some in suspects.chunks(SUSPECTS * READS) {
+        let reads = some.chunks(SUSPECTS).map(|few| foreign(client, lock, few));
+        if let Some(found) = try_join_all(reads).await?.into_iter().flatten().next() {
             return Ok(Some(found));
         }
     }

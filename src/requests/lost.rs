@@ -22,7 +22,7 @@ use super::read::{READ_CHUNK, Seen, is_there, read_paths};
 use super::reply::{Reply, failure};
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
-use crate::settings::Settings;
+use crate::settings::{Entry, Settings};
 
 /// Checks whether our node exists after a reply about it was lost. The write in front makes sure that every request
 /// which was sent before it on this connection has taken effect, or never will: a server handles one session's requests
@@ -63,7 +63,7 @@ pub(crate) type LostCreate = (Arc<Settings>, Uuid);
 
 /// How many requests of a search are under way. The server answers the session's heartbeats behind them, and what contenders
 /// wrote to their nodes may be long.
-const READS: usize = 4;
+pub(super) const READS: usize = 4;
 
 /// What a sweep found of a create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,15 +146,20 @@ struct Nodes {
     czxids: HashMap<String, i64>,
     /// The length of all paths, without the chroot.
     bytes: usize,
+    /// The length of the paths that are being created.
+    under_way: usize,
 }
 
 /// How long the paths of a session's nodes may be together. When a session ends, all of them are in one transaction, of which a
 /// server reads 2 MiB by default (ZOOKEEPER-4306; `PrepRequestProcessor`, `BinaryInputArchive`). So the announcements of leaders have
-/// room, too, and 256 entries that are under way. Callers that do not poll may have more under way, until they are given up.
+/// room, too, and nodes of callers that have not heard of them yet.
 const LONGEST_END: usize = 900 * 1024;
 
 /// What a path takes there beside its own bytes.
 const LENGTH: usize = 4;
+
+/// What the longest name of a contender adds to its directory's path.
+const NAME: usize = 32;
 
 /// A search, and whether it has begun.
 struct Latest {
@@ -186,10 +191,18 @@ impl Searches {
         Known { searches: self.clone(), path, czxid: own.czxid }
     }
 
-    /// Whether the session has as many nodes as it may have.
-    pub(super) fn is_full(&self) -> bool {
-        let known = self.known.lock();
-        known.bytes + known.czxids.len() * (self.chroot + LENGTH) > LONGEST_END
+    /// Takes room for a node in each of these queues, until the returned value is dropped. Returns `None` if the session has
+    /// none.
+    pub(super) fn room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
+        let beside = self.chroot + LENGTH;
+        let bytes = entries.iter().map(|entry| entry.lock.path.as_str().len() + NAME + beside).sum();
+        let mut known = self.known.lock();
+        if known.bytes + known.czxids.len() * beside + known.under_way + bytes > LONGEST_END {
+            return None;
+        }
+        known.under_way += bytes;
+        drop(known);
+        Some(Room { searches: self.clone(), bytes })
     }
 
     /// Whether a contender knows the node with this path and this `czxid`. The `czxid` of a node that may not be read is
@@ -270,6 +283,18 @@ impl Searches {
 fn is_contender(path: &str) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     Place::parse(name).or_else(|| Place::parse_permit(name)).is_some()
+}
+
+/// Room for nodes that are being created.
+pub(super) struct Room {
+    searches: Arc<Searches>,
+    bytes: usize,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.searches.known.lock().under_way -= self.bytes;
+    }
 }
 
 impl Drop for Known {

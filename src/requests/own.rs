@@ -93,9 +93,9 @@ fn failed(index: usize, event: Event) -> Input {
 
 /// Removes our node, and its companion with it, in one transaction. It may be a release.
 ///
-/// If the companion cannot be deleted (it is gone, or
-/// an ACL or a child of it forbids that), our node goes without it: a successor must not wait for a companion. It may be there
-/// all the same: it may have been under way when the transaction found none. So the contender takes it back in the end.
+/// If the companion cannot be deleted (it is gone, or an ACL or a child of it forbids that), our node goes without it: a
+/// successor must not wait for a companion. It may be there all the same: it may have been under way when the transaction found
+/// none. So the contender takes it back in the end.
 async fn remove(
     client: &Client,
     path: &str,

@@ -212,7 +212,7 @@ impl Succession {
 /// sessions and does not upgrade them (`localSessionsUpgradingEnabled`).
 const APART: Duration = Duration::from_secs(1);
 
-/// Looks on at a succession: it keeps the succession open only while it uses a ZooKeeper session.
+/// Looks on at a succession without keeping it open.
 pub(crate) struct Bystander {
     succession: Weak<Succession>,
     news: watch::Receiver<SessionEvent>,
