@@ -29,7 +29,7 @@ pub enum Sight {
     Nothing,
 }
 
-/// A definite refusal by the server. The request had no effect.
+/// A definite refusal. The request had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// The ACL does not allow the request.

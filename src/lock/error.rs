@@ -215,8 +215,8 @@ pub enum AcquireError {
         cause: Box<ConnectError>,
     },
     /// The session has so many nodes that the servers could not surely end it: the paths of its guards' and waiters' nodes,
-    /// with the chroot, have more than 900 KiB together. ZooKeeper ends a session by one transaction with the paths of all its nodes. No server reads
-    /// one of more than 2 MiB (`jute.maxbuffer`), so the whole ensemble would stand still
+    /// with the chroot, would have more than 900 KiB together. ZooKeeper ends a session by one transaction with the paths of
+    /// all its nodes. No server reads one of more than 2 MiB (`jute.maxbuffer`), so the whole ensemble would stand still
     /// ([ZOOKEEPER-4306](https://issues.apache.org/jira/browse/ZOOKEEPER-4306)).
     #[error(
         "the session has so many nodes that no other one can queue at {path}; release some of its locks, connect a second \

@@ -7,9 +7,8 @@ use zklock_recipe::{Child, Event, Foreign, ForeignClient, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
-use super::lost::READS;
 use super::path_kind::{above, around};
-use super::read::{existing, read_data};
+use super::read::{READS, existing, read_data};
 use super::reply::failure;
 use crate::node::NodeData;
 use crate::settings::Settings;

@@ -18,7 +18,7 @@ use zklock_recipe::{Event, Own, Place, Refusal};
 use zookeeper_client::Client;
 
 use super::own::{check, delete};
-use super::read::{READ_CHUNK, Seen, is_there, read_paths};
+use super::read::{READ_CHUNK, READS, Seen, is_there, read_paths};
 use super::reply::{Reply, failure};
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
@@ -60,10 +60,6 @@ pub(crate) async fn find(
 
 /// A create whose reply was lost: the lock, and the id in its node's data.
 pub(crate) type LostCreate = (Arc<Settings>, Uuid);
-
-/// How many requests of a search are under way. The server answers the session's heartbeats behind them, and what contenders
-/// wrote to their nodes may be long.
-pub(super) const READS: usize = 4;
 
 /// What a sweep found of a create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,15 +140,13 @@ pub(crate) struct Searches {
 struct Nodes {
     /// Their paths, with their `czxid`.
     czxids: HashMap<String, i64>,
-    /// The length of all paths, without the chroot.
+    /// What their paths take when the session ends, with those of nodes that are being created.
     bytes: usize,
-    /// The length of the paths that are being created.
-    under_way: usize,
 }
 
-/// How long the paths of a session's nodes may be together. When a session ends, all of them are in one transaction, of which a
-/// server reads 2 MiB by default (ZOOKEEPER-4306; `PrepRequestProcessor`, `BinaryInputArchive`). So the announcements of leaders have
-/// room, too, and nodes of callers that have not heard of them yet.
+/// How long the paths of a session's nodes may be together. One transaction has all of them when the session ends. A server
+/// reads no transaction of more than 2 MiB by default (ZOOKEEPER-4306; `PrepRequestProcessor`, `BinaryInputArchive`). The rest
+/// is for the announcements of leaders, and for nodes of callers that have not heard of them yet.
 const LONGEST_END: usize = 900 * 1024;
 
 /// What a path takes there beside its own bytes.
@@ -185,7 +179,7 @@ impl Searches {
         let path = lock.path.contender(own.place);
         let mut known = self.known.lock();
         if known.czxids.insert(path.clone(), own.czxid).is_none() {
-            known.bytes += path.len();
+            known.bytes += self.length(path.len());
         }
         drop(known);
         Known { searches: self.clone(), path, czxid: own.czxid }
@@ -194,15 +188,19 @@ impl Searches {
     /// Takes room for a node in each of these queues, until the returned value is dropped. Returns `None` if the session has
     /// none.
     pub(super) fn room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
-        let beside = self.chroot + LENGTH;
-        let bytes = entries.iter().map(|entry| entry.lock.path.as_str().len() + NAME + beside).sum();
+        let bytes = entries.iter().map(|entry| self.length(entry.lock.path.as_str().len() + NAME)).sum();
         let mut known = self.known.lock();
-        if known.bytes + known.czxids.len() * beside + known.under_way + bytes > LONGEST_END {
+        if known.bytes + bytes > LONGEST_END {
             return None;
         }
-        known.under_way += bytes;
+        known.bytes += bytes;
         drop(known);
         Some(Room { searches: self.clone(), bytes })
+    }
+
+    /// What a path of this length takes when the session ends.
+    fn length(&self, path: usize) -> usize {
+        self.chroot + path + LENGTH
     }
 
     /// Whether a contender knows the node with this path and this `czxid`. The `czxid` of a node that may not be read is
@@ -293,7 +291,7 @@ pub(super) struct Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.searches.known.lock().under_way -= self.bytes;
+        self.searches.known.lock().bytes -= self.bytes;
     }
 }
 
@@ -303,7 +301,7 @@ impl Drop for Known {
         // If the directory was made again, another node has the name by now.
         if known.czxids.get(&self.path) == Some(&self.czxid) {
             known.czxids.remove(&self.path);
-            known.bytes -= self.path.len();
+            known.bytes -= self.searches.length(self.path.len());
         }
     }
 }

@@ -38,6 +38,10 @@ impl Seen {
 /// How many nodes one request reads.
 pub(super) const READ_CHUNK: usize = 128;
 
+/// How many such requests are under way at once. The server answers the session's heartbeats behind them, and the data of nodes
+/// may be long.
+pub(super) const READS: usize = 4;
+
 /// What a read of a node shows; `None` if the node does not exist.
 pub(super) fn existing<T>(read: Result<T, Error>) -> Result<Option<T>, Event> {
     match read {

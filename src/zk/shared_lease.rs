@@ -10,8 +10,8 @@
 //!    runs, the sleep of each waiter is over at the end, or before it.
 //! 2. Everything else wakes all: a connection that comes or goes, a request to resume the session, the session's end.
 //! 3. Timers stand still while the machine is suspended and the clocks of the lease go on, so a waiter may sleep on after
-//!    its end. So the first evidence after a suspension wakes all, and so does evidence for a lease that has lapsed. If no
-//!    evidence comes, the session's patrol wakes all (`zk::polled`). The lease's two clocks show a suspension, at least on
+//!    its end. The first evidence after a suspension wakes all. Evidence for a lease that has lapsed wakes all, too. The
+//!    session's patrol does so if no evidence comes (`zk::polled`). The lease's two clocks show a suspension, at least on
 //!    Linux: one of them stands still, too.
 //! 4. A guard whose node was not seen since a connection was lost ends earlier than the lease. So until the last such end is
 //!    over, heartbeats wake all.
@@ -25,8 +25,8 @@ use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, SessionEnd, Term};
 use crate::clock;
 use crate::mutex::Mutex;
 
-/// If the lease's clocks have parted by so much between two instants, the machine was suspended. NTP slews
-/// one of them by 0.05% mostly.
+/// If the lease's clocks have parted by so much between two instants, the machine was suspended. NTP slews one of them by
+/// 0.05% mostly.
 const PARTED: Duration = Duration::from_millis(50);
 
 /// Whether the machine was suspended between these instants.

@@ -208,8 +208,8 @@ impl Succession {
     }
 }
 
-/// How far apart two ZooKeeper sessions begin at least. A server may end each one at its first request, as one does that has local
-/// sessions and does not upgrade them (`localSessionsUpgradingEnabled`).
+/// How far apart two ZooKeeper sessions begin at least. A server may end each one at its first request. One that has local
+/// sessions and does not upgrade them does so (`localSessionsUpgradingEnabled`).
 const APART: Duration = Duration::from_secs(1);
 
 /// Looks on at a succession without keeping it open.
