@@ -22,7 +22,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
-use zklock::{FencingToken, Leader, Leadership, LockOptions, Observer, Session};
+use zklock::{FencingToken, Leadership, LockOptions, Session, election::Leader, inspect::Observer};
 
 /// How long the service may take to finish its work before it stops being the leader.
 const WIND_DOWN: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // This comes first, so that no signal comes before its handler.
     let mut stop = pin!(told_to_stop()?);
     let session = Session::connect(servers).await?;
-    let election = session.election_with(&path, LockOptions::new().stop_margin(WIND_DOWN))?;
+    let election = session.election(&path)?.with_options(LockOptions::new().stop_margin(WIND_DOWN))?;
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?.to_string();
 
@@ -68,7 +68,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 service.lead(None);
                 // Once this returns `Ok`, ZooKeeper has confirmed the release, and the next instance can lead. It fails if
                 // the leadership was just lost.
-                if let Err(error) = leadership.release_shared().await {
+                if let Err(error) = leadership.release_all().await {
                     println!("{error}");
                 }
                 break;

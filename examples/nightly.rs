@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::time::Duration;
 
-use zklock::{FencingToken, Ran, Session};
+use zklock::{FencingToken, Session, once::Ran};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -19,11 +19,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let session = Session::connect(servers).await?;
     let once = session.once(&path)?;
     // The day by the clock of ZooKeeper's leader, so that wrong clocks of machines do not matter.
-    let today = once.period_slot(DAY).await?;
+    let today = once.period_name(DAY).await?;
 
     // Two machines, in turn.
     for machine in ["first", "second"] {
-        match once.run(&today, async |turn| write_report(turn.guard().token()).await).await? {
+        match once.run(&today, async |run| write_report(run.guard().token()).await).await? {
             Ran::Now(()) => println!("the {machine} machine has written the report"),
             Ran::Before(_) => println!("the {machine} machine was told that the report is there"),
         }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zklock::{FenceGate, FencingToken, Guard, ReadGuard, Session, StaleToken};
+use zklock::{FenceGate, FencingToken, Guard, ReadGuard, Session, fence::StaleToken};
 
 /// The prices, behind the same mutex as the gate that admits readers and writers.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zklock::{FenceGate, Guard, Locks, Session, StaleToken};
+use zklock::{FenceGate, Guard, Locks, Session, fence::StaleToken};
 
 const TASKS: u32 = 8;
 const PAYMENTS: u32 = 5;
@@ -59,8 +59,8 @@ impl Service {
 
     async fn pay_twice(&self, account: &str) -> Result<(), Failure> {
         let held = self.accounts.lock(account).await?;
-        self.pay(account, Some(held.share())).await?;
-        self.pay(account, Some(held.share())).await?;
+        self.pay(account, Some(held.another())).await?;
+        self.pay(account, Some(held.another())).await?;
         held.release().await?;
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zklock::{FenceGate, MultiGuard, Session, StaleToken};
+use zklock::{FenceGate, MultiGuard, Session, fence::StaleToken};
 
 const TRANSFERS: u32 = 10;
 const ALICE: &str = "/lock/account/alice";

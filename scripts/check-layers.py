@@ -53,12 +53,14 @@ def leaves(tree, prefix=()):
 # The picture in docs/DESIGN.md, top down; modules of one line do not name each other. `lib` may name all.
 LAYERS = {
     "src": [
+        "inspect",
         "session",
         "once locks",
         "election semaphore",
         "lock",
         "guard observe",
         "contender",
+        "error",
         "zk",
         "requests",
         "settings",

@@ -3,7 +3,7 @@
 //! # What it does
 //!
 //! A contender that acquires a lock gets a [`Guard`]. At any instant, at most one guard of a lock, among all machines,
-//! says that the lock is held, but for [shares](Guard::share) of it. Readers of a [`RwLock`] hold it together, and no writer
+//! says that the lock is held, except for [copies](Guard::another) of it. Readers of a [`RwLock`] hold it together, and no writer
 //! beside them. This is true through crashes, partitions of clients *and of ZooKeeper servers*, lost replies and paused servers, within
 //! [limits](#what-it-cannot-do). A guard is valid until its *lease* ends, and only a quorum's confirmations extend a
 //! lease. So a server that is partitioned from its ensemble cannot keep a guard valid. A guard compares its lease with
@@ -29,7 +29,7 @@
 //!   permit that.
 //! * An [`Election`] is a lock whose holder announces itself. [`Election::observe`] tells everybody else who leads, and
 //!   [`Lock::holders`] who holds a lock, at the cost of one watch.
-//! * A lock serialises, and does not deduplicate. A [`Once`] remembers which slots, such as days, have run.
+//! * A lock serialises, and does not deduplicate. A [`Once`] remembers which runs, such as those of a day, have been done.
 //! * Every guard has a [`FencingToken`]. A token is higher than that of each earlier grant that it excludes. Readers
 //!   that hold the lock together are granted in any order. Tokens are not consecutive. Writes to ZooKeeper itself can
 //!   depend on the lock ([`Guard::transaction`]). A service can check that its caller still holds the lock
@@ -121,27 +121,27 @@
 //! Each call that asks ZooKeeper goes by one of four rules. The error says that the answer did not come.
 //!
 //! * **A call that waits for others has no time limit**: `acquire`, `acquire_many`, `read`, `write`, [`Locks::lock`],
-//!   [`Election::campaign`], `claim`, `claim_preferring` and [`Once::run`]. It returns when it has what it waits for, or when it
+//!   [`Election::campaign`], `claim` and [`Once::run`]. It returns when it has what it waits for, or when it
 //!   can no longer get that. Drop the future to stop waiting. Its twin with `_timeout` returns `None` after its `timeout` argument.
 //! * **A call that begins with `try_`** waits for nobody, and for ZooKeeper for half a session timeout: then it returns
 //!   [`AcquireError::Unanswered`]. So do [`Semaphore::set_capacity`] and [`Slots::set_count`].
 //! * **A call that only looks** waits for half a session timeout, too. It returns [`QueryError::Unanswered`], or
 //!   [`Disconnected`](QueryError::Disconnected) before that. [`Session::verify_sequencer`] has the same two errors;
-//!   [`Once::now`] and [`Once::period_slot`] have [`ClaimError::Unanswered`]. For [`Session::locks_below`] this is the limit of
+//!   [`Once::now`] and [`Once::period_name`] have [`AcquireError::Unanswered`]. For [`Session::locks_below`] this is the limit of
 //!   each request.
-//! * **A call of a guard, a leadership or a turn** returns at the end of the guard's lease. [`Guard::verify`] and
-//!   [`Leadership::proclaim`] return [`Lost`] then; ZooKeeper may have announced the value. A [`Transaction`]'s `commit` returns
-//!   [`TransactionError::Unknown`] if the transaction was sent, and [`Turn::complete`], `fail` and `record` return
-//!   [`TurnError::Unconfirmed`] if the record was; else they return `Lost`. [`Guard::release`], `release_shared` and
+//! * **A call of a guard, a leadership or a run** returns at the end of the guard's lease. [`Guard::verify`] and
+//!   [`Leadership::proclaim`] return [`Lost`] then; ZooKeeper may have announced the value. A [transaction](Guard::transaction)'s `commit` returns
+//!   [`TransactionError::Unknown`](guard::TransactionError::Unknown) if the transaction was sent, and [`Run::complete`](once::Run::complete), `fail` and `record` return
+//!   [`RecordError::Unconfirmed`](once::RecordError::Unconfirmed) if the record was; else they return `Lost`. [`Guard::release`], `release_all` and
 //!   [`Leadership::resign`] return [`ReleaseError::Unconfirmed`], and go on in the background.
 //!
 //! A claim of a [`Once`] is both: its begin takes until the end of the guard's lease at most. Without an answer it acquires the
 //! lock again, within what is left of its `timeout`. [`Session::connect`] returns [`ConnectError::Unreachable`] or
 //! [`ReadOnly`](ConnectError::ReadOnly) after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the session
-//! timeout. [`Session::close`] returns [`CloseError::Unconfirmed`] at the end of the lease or after two fifths of the session
+//! timeout. [`Session::close`] returns [`CloseError::Unconfirmed`](session::CloseError::Unconfirmed) at the end of the lease or after two fifths of the session
 //! timeout, whichever is later, and goes on in the background.
 //!
-//! The `next` of an [`Observer`] and of [`SessionEvents`] waits for a change, for as long as that takes; [`Observer::latest`] sends nothing.
+//! The `next` of an [`Observer`](inspect::Observer) and of [`SessionEvents`] waits for a change, for as long as that takes; [`Observer::latest`](inspect::Observer::latest) sends nothing.
 //!
 //! The session timeout is [`Session::timeout`]. The lease ends after [`Guard::remaining`]. [`Guard::run`] takes as long as
 //! its future, and [`Guard::lost`] as long as the guard is held. All other functions return at once, because they send nothing.
@@ -175,68 +175,40 @@
 mod acl;
 mod clock;
 mod contender;
-mod election;
-mod fence;
-mod guard;
+pub mod election;
+mod error;
+pub mod fence;
+pub mod guard;
+pub mod inspect;
 mod joint;
 mod lock;
 mod locks;
 mod mutex;
 mod node;
 mod observe;
-mod once;
+pub mod once;
 mod path;
 mod requests;
-mod semaphore;
-mod session;
+pub mod semaphore;
+pub mod session;
 mod settings;
 mod zk;
 
 pub use acl::{Acl, Permissions};
-pub use election::Election;
-pub use election::error::{AnnounceError, CampaignError, ProclaimError};
-pub use election::leader::Leader;
-pub use election::leadership::Leadership;
-pub use fence::{FenceGate, FencingToken, InvalidSequencer, Sequencer, StaleToken};
-pub use guard::lost::{Lost, LostReason, ReleaseError};
-pub use guard::mode::{Exclusive, Indexed, OneLock, Several, Shared, Weighted};
-pub use guard::operation::{Applied, NodeOptions};
-pub use guard::transaction::Transaction;
-pub use guard::transaction_error::{ConditionProblem, TransactionError};
-pub use guard::{Guard, MultiGuard, Permit, ReadGuard, Slot};
+pub use election::{Election, Leadership};
+pub use error::{AcquireError, InvalidLock, QueryError};
+pub use fence::{FenceGate, FencingToken, Sequencer};
+pub use guard::{Guard, Lost, LostReason, MultiGuard, Permit, ReadGuard, ReleaseError, Slot};
 pub use lock::Lock;
-pub use lock::contender::{Contender, ForeignContender};
-pub use lock::error::{AcquireError, InvalidLock, QueryError};
 pub use lock::multi_lock::{Access, MultiLock};
 pub use lock::options::LockOptions;
 pub use lock::rw_lock::RwLock;
 pub use locks::Locks;
 pub use locks::options::LocksOptions;
-pub use observe::{Latest, Observer};
-pub use once::claim::Claim;
-pub use once::error::{ClaimError, InvalidOnce, RunError, TurnError};
-pub use once::options::OnceOptions;
-pub use once::record::{Record, RecordState};
-pub use once::slot::SlotProblem;
-pub use once::turn::Turn;
-pub use once::{Once, Ran};
+pub use once::Once;
 pub use path::PathProblem;
-pub use semaphore::error::SemaphoreError;
-pub use semaphore::slots::{Slots, SlotsHeld};
-pub use semaphore::{PermitsHeld, Semaphore};
-pub use session::Session;
-pub use session::builder::SessionBuilder;
-pub use session::error::{CloseError, SequencerError};
-pub use session::locks::{HeldLock, HeldPool, LocksBelow};
-pub use zk::{ConnectError, ServerFailure, ServerProblem, SessionEvent, SessionEvents, SessionState};
-#[doc(inline)]
-pub use zklock_recipe::{ForeignClient, Kind, PathKind, claim::RunEnd};
-#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-#[doc(no_inline)]
-pub use zookeeper_client::SaslOptions;
-#[cfg(feature = "tls")]
-#[doc(no_inline)]
-pub use zookeeper_client::TlsOptions;
+pub use semaphore::{Semaphore, Slots};
+pub use session::{ConnectError, Session, SessionBuilder, SessionEvent, SessionEvents, SessionState};
 
 /// Has the examples of these pages compiled.
 #[cfg(doctest)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use futures::future::try_join_all;
 use serde::Serialize;
-use zklock::{Leader, Observer, Session};
+use zklock::{Session, election::Leader, inspect::Observer};
 
 use crate::args::Elect;
 use crate::report::short;

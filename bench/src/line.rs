@@ -23,7 +23,7 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
     let session =
         Session::builder(stage.link().address()).session_timeout(Duration::from_secs(40)).connect().await?;
     let budget = LocksOptions::new().turns(u32::MAX).time(Duration::MAX);
-    let locks = session.locks_with(&root, budget)?;
+    let locks = session.locks(&root)?.with_options(budget)?;
     let first = locks.lock(KEY).await?;
 
     let before = resident()?;

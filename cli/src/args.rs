@@ -42,7 +42,7 @@ CMD finds in its environment:
   ZKLOCK_TOKEN               the fencing token: let the store refuse a token lower than one it has seen
   ZKLOCK_SEQUENCER           the claim that `zklock verify` checks
   ZKLOCK_SESSION_TIMEOUT_MS  how long ZooKeeper keeps the lock after the last sign of life of its holder
-  ZKLOCK_ONCE                with --once and --every: the name of the slot
+  ZKLOCK_ONCE                with --once and --every: the name of the run
   ZKLOCK_SLOT                with --slot: the index, from 0 on
   ZKLOCK_PERMITS             with --permits: the weight
 
@@ -193,26 +193,26 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) restart: bool,
 
-    /// Run CMD only if this slot has not run yet, on any host. Name it by 1 to 128 letters, digits and . _ : + -, so that
-    /// later slots are greater as text: by a date, such as 2026-11-22
-    #[arg(long, value_name = "SLOT", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"])]
+    /// Run CMD only if this run has not been done yet, on any host. Name it by 1 to 128 letters, digits and . _ : + -, so that
+    /// later runs are greater as text: by a date, such as 2026-11-22
+    #[arg(long, value_name = "NAME", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"])]
     pub(crate) once: Option<String>,
 
-    /// As --once, with the present period as the slot: 1d, 12h or 15m, by the servers' clock, from midnight UTC on. If cron
+    /// As --once, with the present period as the run: 1d, 12h or 15m, by the servers' clock, from midnight UTC on. If cron
     /// starts CMD once a day, say --time-zone, too
     #[arg(long, value_name = "PERIOD", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"], value_parser = duration::parse_period)]
     pub(crate) every: Option<Duration>,
 
-    /// With --every of whole days, the slot is a date in this time zone: Europe/Helsinki, or local for this machine's. Give
+    /// With --every of whole days, the run is a date in this time zone: Europe/Helsinki, or local for this machine's. Give
     /// the zone by which cron counts
     #[arg(long, value_name = "ZONE", requires = "every", conflicts_with = "once", value_parser = civil::parse_zone)]
     pub(crate) time_zone: Option<TimeZone>,
 
-    /// Run the slot again if its last run failed, or vanished before its end [default: a slot begins at most once]
+    /// Begin the run again if its last attempt failed, or vanished before its end [default: a run begins at most once]
     #[arg(long, requires = "occasion")]
     pub(crate) retry: bool,
 
-    /// How many records of slots to keep, 1 to 1000. A slot whose record may have been dropped is refused
+    /// How many records of runs to keep, 1 to 1000. A run whose record may have been dropped is refused
     #[arg(long, value_name = "N", requires = "occasion", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) keep: u16,
 

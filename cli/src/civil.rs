@@ -39,7 +39,7 @@ pub(crate) fn days(period: Duration) -> Result<u64, Failure> {
     }
 }
 
-/// Returns the name of the slot in which this instant is: the date of the first day of its period. One period begins on
+/// Returns the name of the run in which this instant is: the date of the first day of its period. One period begins on
 /// 1970-01-01. The name has no zone. So no date runs twice, if machines are in several zones, or move to another one.
 pub(crate) fn slot(at: SystemTime, zone: &TimeZone, days: u64) -> Result<String, Failure> {
     const EPOCH: Date = date(1970, 1, 1);
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    fn slot_of(at: Timestamp, zone: &TimeZone) -> String {
+    fn name_of(at: Timestamp, zone: &TimeZone) -> String {
         slot(at.into(), zone, 1).unwrap()
     }
 
@@ -135,7 +135,7 @@ mod tests {
         for day in days {
             let starts = cron.starts(day, at, zone);
             let runs: Vec<_> =
-                starts.iter().map(|at| slot_of(*at, zone)).filter(|slot| ran.insert(slot.clone())).collect();
+                starts.iter().map(|at| name_of(*at, zone)).filter(|name| ran.insert(name.clone())).collect();
             let name = zone.iana_name();
             assert_eq!(runs, [day.to_string()], "{cron:?} in {name:?} at {at}, which is {starts:?}");
         }
@@ -206,13 +206,13 @@ mod tests {
         }
     }
 
-    /// What a slot in UTC did to the same line: a start after the spring's jump found the slot of the day before.
+    /// What a run in UTC did to the same line: a start after the spring's jump found the run of the day before.
     #[test]
     fn a_slot_in_utc_skips_a_day_of_helsinki() {
         let zone = TimeZone::get("Europe/Helsinki").unwrap();
         let starts = [29, 30].map(|day| Cron::Vixie.starts(date(2026, 3, day), time(2, 30, 0, 0), &zone)[0]);
-        assert_eq!(starts.map(|at| slot_of(at, &TimeZone::UTC)), ["2026-03-29"; 2]);
-        assert_eq!(starts.map(|at| slot_of(at, &zone)), ["2026-03-29", "2026-03-30"]);
+        assert_eq!(starts.map(|at| name_of(at, &TimeZone::UTC)), ["2026-03-29"; 2]);
+        assert_eq!(starts.map(|at| name_of(at, &zone)), ["2026-03-29", "2026-03-30"]);
     }
 
     #[test]

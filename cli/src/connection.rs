@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use zklock::{ConnectError, ServerFailure, Session, SessionBuilder};
+use zklock::{ConnectError, Session, SessionBuilder, session::ServerFailure};
 use zookeeper_client::{Client, Connector, Error};
 
 pub(crate) use address::Address;

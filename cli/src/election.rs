@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::{Leader, QueryError, Session};
+use zklock::{QueryError, Session, election::Leader};
 use zookeeper_client::SessionId;
 
 use crate::failure::Failure;

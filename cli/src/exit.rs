@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use rustix::process::Signal;
+
 /// The exit codes of the program itself. Where `sysexits.h` has a word for it, the number is the one from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -29,6 +31,11 @@ impl From<Code> for ExitCode {
 /// The exit code after a signal, as shells write it.
 pub(crate) fn after_signal(signal: i32) -> ExitCode {
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+}
+
+/// The exit code after a signal to a program that people watch. SIGINT is no failure: they end it with Ctrl-C.
+pub(crate) fn after_watching(signal: i32) -> ExitCode {
+    if signal == Signal::INT.as_raw() { ExitCode::SUCCESS } else { after_signal(signal) }
 }
 
 /// One row of the table.
@@ -59,7 +66,7 @@ const TABLE: [Row; 13] = [
     Row {
         exit: Exit::Success,
         name: "done",
-        when: &["it is done, or the answer is yes", "run --once, --every: the slot has run already"],
+        when: &["it is done, or the answer is yes", "run --once, --every: the run has been done already"],
     },
     Row {
         exit: Exit::Code(Code::No),
@@ -79,7 +86,7 @@ const TABLE: [Row; 13] = [
             "an option is wrong, or does not fit the session",
             "run --slot, --permits: ZooKeeper keeps another COUNT or CAPACITY for this path",
             "run, lead: the path is in use as something else: a lock, an election, a semaphore, slots",
-            "run --once, --every: the records that could tell about the slot were dropped",
+            "run --once, --every: the records that could tell about the run were dropped",
         ],
     },
     Row {

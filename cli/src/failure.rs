@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use zklock::{
-    AcquireError, AnnounceError, CampaignError, ClaimError, ConnectError, InvalidLock, InvalidOnce,
-    InvalidSequencer, QueryError, SemaphoreError, SequencerError, TurnError,
+    AcquireError, ConnectError, InvalidLock, QueryError, election::AnnounceError, fence::InvalidSequencer,
+    once::RecordError, session::SequencerError,
 };
 
 use crate::console::Console;
@@ -126,49 +126,31 @@ impl Display for Failure {
 }
 
 /// An error of the library or of the client.
-trait Coded: Display {
-    fn code(&self) -> Code;
-
-    /// The program's message. The library's own message may name the library's options, which the program's users do not
-    /// have.
-    fn text(&self) -> String {
-        self.to_string()
-    }
-
-    /// The path that an ACL keeps from this client.
-    fn forbidden(&self) -> Option<&str> {
-        None
-    }
+///
+/// The library's own message may name the library's options, which the program's users do not have. Then the program has
+/// a message of its own.
+trait Cause: Display {
+    fn failure(&self) -> Failure;
 }
 
-impl<E: Coded> From<E> for Failure {
+impl<E: Cause> From<E> for Failure {
     fn from(error: E) -> Self {
-        let forbidden = error.forbidden().map(str::to_owned);
-        Self { forbidden, ..Self::new(error.code(), error.text()) }
+        error.failure()
     }
 }
 
-impl Coded for ConnectError {
-    fn code(&self) -> Code {
+impl Cause for ConnectError {
+    fn failure(&self) -> Failure {
         match self {
-            Self::Unreachable { .. } | Self::ReadOnly { .. } => Code::Unreachable,
-            Self::AuthFailed => Code::NotAuthorized,
-            Self::Servers { .. }
-            | Self::SessionTimeout { .. }
-            | Self::TimeoutNotGranted { .. }
-            | Self::LeaseTooShort { .. }
-            | Self::TickUnknown { .. } => Code::Usage,
-            _ => Code::Internal,
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::AuthFailed => {
-                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST, and that the servers know digests"
-                    .to_owned()
+            Self::Unreachable { .. } | Self::ReadOnly { .. } => Failure::new(Code::Unreachable, self),
+            Self::AuthFailed => Failure::new(
+                Code::NotAuthorized,
+                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST, and that the servers know digests",
+            ),
+            Self::Servers { .. } | Self::SessionTimeout { .. } | Self::TimeoutNotGranted { .. } => {
+                Failure::usage(self)
             }
-            Self::LeaseTooShort { timeout, lag, margin, heartbeat } => format!(
+            Self::LeaseTooShort { timeout, lag, margin, heartbeat } => Failure::usage(format_args!(
                 "a session timeout of {} is too short for these servers: the leader takes up to {} to ask for a heartbeat, \
                  clocks may drift by {}, and the rest is too short for three heartbeats of {}; give a longer --session-timeout, or \
                  a shorter --tick if the servers have one",
@@ -176,212 +158,120 @@ impl Coded for ConnectError {
                 duration::text(*lag),
                 duration::text(*margin),
                 duration::text(*heartbeat)
-            ),
-            Self::TickUnknown { shorter, longer } => format!(
+            )),
+            Self::TickUnknown { shorter, longer } => Failure::usage(format_args!(
                 "the servers' limits of session timeouts fit a tick of {} and one of {}; look at tickTime in zoo.cfg, and give \
                  it as --tick or ZKLOCK_TICK",
                 duration::text(*shorter),
                 duration::text(*longer)
-            ),
-            error => error.to_string(),
+            )),
+            _ => Failure::internal(self),
         }
     }
 }
 
-impl Coded for InvalidLock {
-    fn code(&self) -> Code {
-        Code::Usage
+impl Cause for InvalidLock {
+    fn failure(&self) -> Failure {
+        Failure::usage(self)
     }
 }
 
-impl Coded for InvalidSequencer {
-    fn code(&self) -> Code {
-        Code::Usage
+impl Cause for InvalidSequencer {
+    fn failure(&self) -> Failure {
+        Failure::usage(self)
     }
 }
 
-impl Coded for AcquireError {
-    fn code(&self) -> Code {
+impl Cause for AcquireError {
+    fn failure(&self) -> Failure {
         match self {
-            Self::NotAuthorized { .. } | Self::AuthFailed { .. } => Code::NotAuthorized,
-            Self::EphemeralParent { .. } | Self::InvalidAcl { .. } | Self::OtherKind { .. } => Code::Usage,
-            Self::ReadOnly { .. } | Self::Unanswered { .. } => Code::Unreachable,
-            Self::ForeignContender { .. } => Code::NotAcquired,
-            Self::SessionFailed { cause, .. } => cause.code(),
-            _ => Code::Internal,
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::InvalidAcl { path } => format!(
-                "the server does not accept the ACL for {path}; --acl creator needs credentials: give --digest-file, ZKLOCK_DIGEST \
-                 or --tls-cert"
-            ),
-            Self::SessionFailed { path, cause } => {
-                format!("no session can be opened any more, so nothing can queue at {path}: {}", cause.text())
-            }
-            error => error.to_string(),
-        }
-    }
-
-    fn forbidden(&self) -> Option<&str> {
-        match self {
-            Self::NotAuthorized { path } => Some(path),
-            _ => None,
-        }
-    }
-}
-
-impl Coded for InvalidOnce {
-    fn code(&self) -> Code {
-        Code::Usage
-    }
-}
-
-impl Coded for ClaimError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Acquire(error) => error.code(),
-            Self::Slot { .. } | Self::SlotForgotten { .. } => Code::Usage,
-            Self::NotAuthorized { .. } => Code::NotAuthorized,
-            Self::Unanswered { .. } | Self::Unconfirmed { .. } => Code::Unreachable,
-            _ => Code::Internal,
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Acquire(error) => error.text(),
-            error => error.to_string(),
-        }
-    }
-
-    fn forbidden(&self) -> Option<&str> {
-        match self {
-            Self::Acquire(error) => error.forbidden(),
-            Self::NotAuthorized { path } => Some(path),
-            _ => None,
-        }
-    }
-}
-
-impl Coded for CampaignError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Acquire(error) => error.code(),
-            Self::Announce(AnnounceError::TooLong { .. }) => Code::Usage,
-            Self::Announce(AnnounceError::NotAuthorized { .. }) => Code::NotAuthorized,
-            _ => Code::Internal,
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Acquire(error) => error.text(),
-            Self::Announce(AnnounceError::TooLong { length, longest, .. }) => {
-                format!("--value has {length} bytes; shorten it to {longest} at most")
-            }
-            error => error.to_string(),
-        }
-    }
-
-    fn forbidden(&self) -> Option<&str> {
-        match self {
-            Self::Acquire(error) => error.forbidden(),
-            Self::Announce(AnnounceError::NotAuthorized { path }) => Some(path),
-            _ => None,
-        }
-    }
-}
-
-impl Coded for SemaphoreError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Acquire(error) => error.code(),
-            Self::Capacity { .. }
-            | Self::Count { .. }
+            Self::NotAuthorized { path }
+            | Self::RecordNotAuthorized { path }
+            | Self::Announce(AnnounceError::NotAuthorized { path }) => Failure::forbidden(path, self),
+            Self::AuthFailed { .. } => Failure::new(Code::NotAuthorized, self),
+            Self::EphemeralParent { .. }
+            | Self::OtherKind { .. }
+            | Self::InvalidName { .. }
+            | Self::Forgotten { .. }
             | Self::Weight { .. }
             | Self::Index { .. }
             | Self::UnknownData { .. }
-            | Self::Mixed { .. } => Code::Usage,
-            _ => Code::Internal,
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Acquire(error) => error.text(),
-            Self::Capacity { path, stated, found } => format!(
+            | Self::Mixed { .. } => Failure::usage(self),
+            Self::InvalidAcl { path } => Failure::usage(format_args!(
+                "the server does not accept the ACL for {path}; --acl creator needs credentials: give --digest-file, ZKLOCK_DIGEST \
+                 or --tls-cert"
+            )),
+            Self::ReadOnly { .. } | Self::Unanswered { .. } | Self::Unconfirmed { .. } => {
+                Failure::new(Code::Unreachable, self)
+            }
+            Self::ForeignContender { .. } => Failure::new(Code::NotAcquired, self),
+            Self::SessionFailed { path, cause } => {
+                let cause = cause.failure();
+                let message =
+                    format!("no session can be opened any more, so nothing can queue at {path}: {cause}");
+                Failure::new(cause.code, message)
+            }
+            Self::Announce(AnnounceError::TooLong { length, longest, .. }) => {
+                Failure::usage(format_args!("--value has {length} bytes; shorten it to {longest} at most"))
+            }
+            Self::Capacity { path, stated, found } => Failure::usage(format_args!(
                 "the semaphore at {path} has a capacity of {found}, and --permits states {stated}; state {found}, or delete \
                  {path}/permits while nobody holds a permit, so that the next command sets the capacity"
-            ),
-            Self::Count { path, stated, found } => format!(
+            )),
+            Self::Count { path, stated, found } => Failure::usage(format_args!(
                 "{path} has {found} slots, and --slot states {stated}; state {found}, or delete {path}/permits while \
                  nobody holds a slot, so that the next command sets the number"
-            ),
-            error => error.to_string(),
-        }
-    }
-
-    fn forbidden(&self) -> Option<&str> {
-        match self {
-            Self::Acquire(error) => error.forbidden(),
-            _ => None,
+            )),
+            _ => Failure::internal(self),
         }
     }
 }
 
-impl Coded for TurnError {
-    fn code(&self) -> Code {
+impl Cause for RecordError {
+    fn failure(&self) -> Failure {
         match self {
-            Self::Lost { .. } | Self::Unconfirmed { .. } => Code::Lost,
-            Self::NotAuthorized { .. } => Code::NotAuthorized,
-            _ => Code::Internal,
+            Self::Lost { .. } | Self::Unconfirmed { .. } => Failure::new(Code::Lost, self),
+            Self::NotAuthorized { .. } => Failure::new(Code::NotAuthorized, self),
+            _ => Failure::internal(self),
         }
     }
 }
 
-impl Coded for QueryError {
-    fn code(&self) -> Code {
+impl Cause for QueryError {
+    fn failure(&self) -> Failure {
         match self {
-            Self::NotAuthorized { .. } => Code::NotAuthorized,
-            Self::Path { .. } => Code::Usage,
+            Self::NotAuthorized { path } => Failure::forbidden(path, self),
+            Self::Path { .. } => Failure::usage(self),
             Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
-                Code::Unreachable
+                Failure::new(Code::Unreachable, self)
             }
-            _ => Code::Internal,
-        }
-    }
-
-    fn forbidden(&self) -> Option<&str> {
-        match self {
-            Self::NotAuthorized { path } => Some(path),
-            _ => None,
+            _ => Failure::internal(self),
         }
     }
 }
 
-impl Coded for SequencerError {
-    fn code(&self) -> Code {
+impl Cause for SequencerError {
+    fn failure(&self) -> Failure {
         match self {
-            Self::Outdated { .. } => Code::No,
-            Self::NotAuthorized { .. } => Code::NotAuthorized,
+            Self::Outdated { .. } => Failure::new(Code::No, self),
+            Self::NotAuthorized { .. } => Failure::new(Code::NotAuthorized, self),
             Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
-                Code::Unreachable
+                Failure::new(Code::Unreachable, self)
             }
-            _ => Code::Internal,
+            _ => Failure::internal(self),
         }
     }
 }
 
-impl Coded for zookeeper_client::Error {
-    fn code(&self) -> Code {
+impl Cause for zookeeper_client::Error {
+    fn failure(&self) -> Failure {
         match self {
-            Self::NoAuth | Self::AuthFailed => Code::NotAuthorized,
-            Self::BadArguments(_) => Code::Usage,
-            Self::NoHosts | Self::Timeout | Self::ConnectionLoss | Self::SessionExpired => Code::Unreachable,
-            _ => Code::Internal,
+            Self::NoAuth | Self::AuthFailed => Failure::new(Code::NotAuthorized, self),
+            Self::BadArguments(_) => Failure::usage(self),
+            Self::NoHosts | Self::Timeout | Self::ConnectionLoss | Self::SessionExpired => {
+                Failure::new(Code::Unreachable, self)
+            }
+            _ => Failure::internal(self),
         }
     }
 }
@@ -398,16 +288,16 @@ mod tests {
         let failure = Failure::from(error);
         assert_eq!(failure.code, Code::Usage);
         assert!(failure.to_string().contains("maxSessionTimeout"), "{failure}");
-        assert_eq!(ConnectError::TickUnknown { shorter: second, longer: second }.code(), Code::Usage);
+        assert_eq!(ConnectError::TickUnknown { shorter: second, longer: second }.failure().code, Code::Usage);
     }
 
     #[test]
     fn no_answer_in_time_is_unreachable() {
         let (path, waited) = ("/lock".to_owned(), Duration::from_secs(5));
-        assert_eq!(AcquireError::Unanswered { path: path.clone(), waited }.code(), Code::Unreachable);
-        assert_eq!(QueryError::Unanswered { path, waited }.code(), Code::Unreachable);
+        assert_eq!(AcquireError::Unanswered { path: path.clone(), waited }.failure().code, Code::Unreachable);
+        assert_eq!(QueryError::Unanswered { path, waited }.failure().code, Code::Unreachable);
         let sequencer = "7:a:1:/lock".parse().expect("a sequencer");
-        assert_eq!(SequencerError::Unanswered { sequencer, waited }.code(), Code::Unreachable);
+        assert_eq!(SequencerError::Unanswered { sequencer, waited }.failure().code, Code::Unreachable);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use futures::StreamExt;
+use tokio::signal::unix::SignalKind;
 use zklock::{Election, Session};
 
 use crate::args::Leader;
@@ -13,7 +14,7 @@ use crate::console::Console;
 use crate::election::Announcement;
 use crate::exit::{self, Code};
 use crate::failure::{Failure, Outcome};
-use crate::{output, text};
+use crate::{output, signals, text};
 
 /// How often it looks whether the server has refused to answer.
 const LOOK: Duration = Duration::from_secs(1);
@@ -43,7 +44,8 @@ async fn answer(leader: &Leader, session: &Session, console: Console) -> Outcome
 
 /// Prints each change until a signal.
 async fn watch(leader: &Leader, session: &Session, election: &Election, console: Console) -> Outcome {
-    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let ending = [SignalKind::interrupt(), SignalKind::terminate()];
+    let mut signals = signals::arriving(ending).map_err(Failure::internal)?;
     let mut leaders = election.observe();
     let (mut looks, mut refusal) = (tokio::time::interval(LOOK), None);
     loop {
@@ -66,18 +68,12 @@ async fn watch(leader: &Leader, session: &Session, election: &Election, console:
                     };
                 }
             },
-            // SIGINT is no failure: people end with Ctrl-C what they watch.
-            _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
-            _ = terminate.recv() => return Ok(exit::after_signal(SignalKind::terminate().as_raw_value())),
+            Some(signal) = signals.next() => return Ok(exit::after_watching(signal)),
         }
     }
 }
 
-fn listen(kind: SignalKind) -> Result<Signal, Failure> {
-    signal(kind).map_err(Failure::internal)
-}
-
-fn print(leader: &Leader, found: Option<zklock::Leader>) -> Result<(), Failure> {
+fn print(leader: &Leader, found: Option<zklock::election::Leader>) -> Result<(), Failure> {
     if leader.json {
         let found = found.map(Announcement::from);
         return if leader.watch { output::print_json_line(&found) } else { output::print_json(&found) };

@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::{HeldLock, HeldPool, Kind, Session};
+use zklock::{
+    Session,
+    inspect::{HeldLock, HeldPool, Kind},
+};
 
 use crate::args::List;
 use crate::closing;

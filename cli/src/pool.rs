@@ -3,7 +3,10 @@
 use futures::future::try_join4;
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::{Contender, HeldPool, Kind, QueryError, Session};
+use zklock::{
+    QueryError, Session,
+    inspect::{Contender, HeldPool, Kind},
+};
 
 use crate::failure::Failure;
 use crate::queue::{Entry, Stranger, entries};

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
-use zklock::{Contender, ForeignContender, Kind};
+use zklock::inspect::{Contender, ForeignContender, Kind};
 use zookeeper_client::SessionId;
 
 use crate::text;

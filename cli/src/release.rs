@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use zklock::Kind;
+use zklock::inspect::Kind;
 use zookeeper_client::{Client, Error};
 
 use crate::args::Release;

@@ -24,7 +24,7 @@ pub(crate) const TTIN: i32 = Signal::TTIN.as_raw();
 pub(crate) const TTOU: i32 = Signal::TTOU.as_raw();
 
 /// The signals that ask a program to end.
-const FATAL: [SignalKind; 4] =
+pub(crate) const FATAL: [SignalKind; 4] =
     [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
 
 /// The signals that mean the command and not this process, but for SIGTSTP and SIGCONT.
@@ -74,15 +74,7 @@ impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         use signal::Signal::{SIGCONT, SIGTSTP, SIGTTOU};
         let ignored = ignored();
-        let heard = passed_on().map(|kind| kind.as_raw_value());
-        let streams = heard.filter(|number| !ignored(*number)).map(|number| {
-            let arriving = unix::signal(SignalKind::from_raw(number))?;
-            Ok(stream::unfold(arriving, move |mut arriving| async move {
-                arriving.recv().await.map(|()| (number, arriving))
-            })
-            .boxed())
-        });
-        let arriving = stream::select_all(streams.collect::<io::Result<Vec<_>>>()?).boxed();
+        let arriving = arriving(passed_on().filter(|kind| !ignored(kind.as_raw_value())))?;
         let stops = if ignored(TSTP) { SigSet::empty() } else { SIGTSTP.into() };
         let signals = Self {
             arriving,
@@ -185,6 +177,18 @@ impl Signals {
             }
         }
     }
+}
+
+/// The signals of these kinds that arrive from now on, by number. They have no other effect on this process.
+pub(crate) fn arriving(kinds: impl IntoIterator<Item = SignalKind>) -> io::Result<BoxStream<'static, i32>> {
+    let streams = kinds.into_iter().map(|kind| {
+        let arriving = unix::signal(kind)?;
+        Ok(stream::unfold(arriving, move |mut arriving| async move {
+            arriving.recv().await.map(|()| (kind.as_raw_value(), arriving))
+        })
+        .boxed())
+    });
+    Ok(stream::select_all(streams.collect::<io::Result<Vec<_>>>()?).boxed())
 }
 
 /// Whether this signal asks a program to end.

@@ -27,7 +27,7 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let builder = Session::builder(&part.servers).session_timeout(part.session_timeout);
     let session = builder.connect_timeout(PATIENCE).connect().await?;
     let owner = format!("contender {}", part.number);
-    let lock = session.lock_with(&part.lock, LockOptions::new().owner(owner.as_str()))?;
+    let lock = session.lock(&part.lock)?.with_options(LockOptions::new().owner(owner.as_str()))?;
     let mut contender = Contender { owner, counter, recorder, part, session: None };
     contender.rounds(&session, &lock).await?;
     // Even if nobody confirms this, the session owns no node any more that anybody waits for.

@@ -54,7 +54,7 @@ impl Leadership {
     /// Safe. Once the future was polled, zklock goes on to announce the value in the background.
     ///
     /// ```no_run
-    /// # async fn example(leadership: zklock::Leadership) -> Result<(), zklock::ProclaimError> {
+    /// # async fn example(leadership: zklock::Leadership) -> Result<(), zklock::election::ProclaimError> {
     /// leadership.proclaim("10.0.0.7:9090").await?;
     /// # Ok(())
     /// # }
@@ -67,7 +67,7 @@ impl Leadership {
     /// Resigns, and returns once ZooKeeper has confirmed that; as [`Guard::release`]. One transaction ends the leadership and
     /// takes the announcement back, and grants the next candidate.
     ///
-    /// If a [`share`](Guard::share) of the guard is out, the leadership ends with the last share. The call then returns at
+    /// If [another](Guard::another) guard of the hold is out, the leadership ends with the last one. The call then returns at
     /// once, the announcement stays until that end, and zklock keeps it up no longer. So release every share first.
     ///
     /// Errors and cancel safety: as [`Guard::release`].

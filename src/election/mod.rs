@@ -13,16 +13,16 @@ use std::time::Duration;
 use futures::TryFutureExt;
 use zklock_recipe::PathKind;
 
-use error::{CampaignError, ProclaimError};
+pub use error::{AnnounceError, ProclaimError};
 use keeper::{Announcer, LONGEST_VALUE};
-use leader::Leader;
-use leadership::Leadership;
+pub use leader::Leader;
+pub use leadership::Leadership;
 
+use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::lock::acquire::{Passage, Wait};
 use crate::lock::contender::Contender;
-use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
 use crate::lock::query::query;
 use crate::observe::Observer;
@@ -84,6 +84,16 @@ impl Election {
         Ok(Self { path, lock: Lock::of(succession, settings) })
     }
 
+    /// Returns it with these options in place of the default ones. The `acl` is also that of the
+    /// announcement. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock`] says what is wrong with an option.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
+        Self::new(self.lock.succession().clone(), self.path(), options)
+    }
+
     /// Returns the election's path, relative to the connect string's chroot.
     pub fn path(&self) -> &str {
         self.path.as_str()
@@ -112,32 +122,32 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// See [`CampaignError`].
+    /// See [`AcquireError`].
     ///
     /// # Cancel safety
     ///
     /// Safe. You may drop the future at any point; zklock then removes the candidate's node and its announcement in the
     /// background. The place in the queue is lost, and so is the leadership if the future had just won it.
-    pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership, CampaignError> {
-        Ok(self.lock.acquirer().at_last(self.lead(value.into(), Wait::FOR_EVER).await?)?)
+    pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership, AcquireError> {
+        self.lock.acquirer().at_last(self.lead(value.into(), Wait::FOR_EVER).await?)
     }
 
     /// Campaigns if nobody else does. Returns `None` if somebody leads or waits for it. It waits for no other candidate, and
     /// for ZooKeeper's answers for half a session timeout at most.
     ///
-    /// Errors: [`CampaignError`]. Cancel safety: as [`campaign`](Self::campaign).
-    pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, CampaignError> {
+    /// Errors: [`AcquireError`]. Cancel safety: as [`campaign`](Self::campaign).
+    pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, AcquireError> {
         self.lead(value.into(), Wait::Never).await
     }
 
     /// Campaigns, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// Errors: [`CampaignError`]. Cancel safety: as [`campaign`](Self::campaign).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`campaign`](Self::campaign).
     pub fn campaign_timeout(
         &self,
         value: impl Into<String>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Leadership>, CampaignError>> + Send + '_ {
+    ) -> impl Future<Output = Result<Option<Leadership>, AcquireError>> + Send + '_ {
         self.lead(value.into(), Wait::within(timeout))
     }
 
@@ -189,7 +199,7 @@ impl Election {
     }
 
     /// Acquires the lock, and announces this value under it.
-    async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, CampaignError> {
+    async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, AcquireError> {
         keeper::check(&self.announcement(), &value)?;
         let announce = |guard: Guard, _| {
             let hold = guard.turn().clone();

@@ -16,7 +16,7 @@ use super::token::FencingToken;
 /// ```
 /// use std::sync::{Mutex, PoisonError};
 ///
-/// use zklock::{FenceGate, FencingToken, StaleToken};
+/// use zklock::{FenceGate, FencingToken, fence::StaleToken};
 ///
 /// #[derive(Default)]
 /// struct Store {

@@ -35,7 +35,7 @@ const READER: &str = "r";
 /// assert_eq!(sequencer.path(), "/lock/orders");
 /// assert_eq!(sequencer.token().zxid(), 4294967298);
 /// assert_eq!(sequencer.to_string(), "4294967298:100001c4e6f0000:42:/lock/orders");
-/// # Ok::<(), zklock::InvalidSequencer>(())
+/// # Ok::<(), zklock::fence::InvalidSequencer>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sequencer {

@@ -52,7 +52,7 @@ pub enum LostReason {
     NodeDeleted,
     /// The guard was released or dropped. Two callers can see this reason: a task that awaits
     /// [`Guard::lost`](crate::Guard::lost), and a task that shares a guard which another task released by
-    /// [`Guard::release_shared`](crate::Guard::release_shared).
+    /// [`Guard::release_all`](crate::Guard::release_all).
     Released,
 }
 

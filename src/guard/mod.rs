@@ -22,9 +22,11 @@ use zklock_recipe::acquisition::Input;
 use zklock_recipe::{End, Kind, Own, Term};
 
 use held::{Held, lost_reason};
-use lost::{Lost, LostReason, ReleaseError};
-use mode::{Exclusive, Indexed, OneLock, Several, Shared, Weighted};
-use transaction::Transaction;
+pub use lost::{Lost, LostReason, ReleaseError};
+pub use mode::{AnyKind, Exclusive, Indexed, OneLock, Several, Shared, Weighted};
+pub use operation::{Applied, NodeOptions};
+pub use transaction::Transaction;
+pub use transaction_error::{ConditionProblem, TransactionError};
 use turn::{Ended, Relay, Turn};
 
 use crate::contender::{Attended, Driver, Outcome, Work};
@@ -32,7 +34,7 @@ use crate::fence::{FencingToken, Sequencer};
 use crate::zk::{Answer, Wire, ZkSession};
 
 /// A lock that is held. While [`is_held`](Self::is_held) returns true, it returns false for every other guard of this
-/// lock, except for those that [`share`](Self::share) its hold, and those of readers that hold it together (see the crate's
+/// lock, except for [other guards](Self::another) of its hold, and those of readers that hold it together (see the crate's
 /// documentation for the limits of that promise).
 ///
 /// Dropping the guard releases the lock in the background, unless other guards share its hold. You may drop it on any thread, inside or outside a runtime.
@@ -145,16 +147,6 @@ impl<K: OneLock> Guard<K> {
 }
 
 impl Guard<Several> {
-    /// Returns the locks' paths, in the order in which the caller gave them.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.turn.held.nodes.iter().map(|(lock, _)| lock.path.as_str())
-    }
-
-    /// Returns the paths of the holder's nodes in ZooKeeper, in the order of [`paths`](Self::paths).
-    pub fn nodes(&self) -> impl Iterator<Item = String> {
-        self.turn.held.nodes()
-    }
-
     /// Returns a claim to each lock that others can check, in the order of [`paths`](Self::paths); see [`Sequencer`].
     /// It sends nothing.
     ///
@@ -180,6 +172,34 @@ impl<K> Guard<K> {
     pub(crate) fn into_turn(mut self) -> Arc<Turn> {
         self.share = Share::NotLast;
         self.turn.clone()
+    }
+
+    /// Returns the path of what is held; of several locks, the paths in the order in which the caller gave them.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.turn.held.nodes.iter().map(|(lock, _)| lock.name.as_str())
+    }
+
+    /// Returns the paths of the holder's nodes in ZooKeeper, in the order of [`paths`](Self::paths).
+    pub fn nodes(&self) -> impl Iterator<Item = String> {
+        self.turn.held.nodes()
+    }
+
+    /// Returns the guard without its kind: for code that holds locks, permits and slots alike. It still says what it holds
+    /// ([`paths`](Self::paths)), whether it is held, and with which token.
+    ///
+    /// ```no_run
+    /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// let lock = session.lock("/lock/orders")?.acquire().await?;
+    /// let slot = session.slots("/workers", 8)?.acquire().await?;
+    /// for guard in [lock.into_any(), slot.into_any()] {
+    ///     guard.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_any(mut self) -> Guard<AnyKind> {
+        let share = std::mem::replace(&mut self.share, Share::NotLast);
+        Guard { turn: self.turn.clone(), share, holds: PhantomData }
     }
 
     /// Returns the fencing token. Pass it to the store that the lock protects.
@@ -377,13 +397,13 @@ impl<K> Guard<K> {
     /// # async fn example(lock: zklock::Lock) -> Result<(), Box<dyn std::error::Error>> {
     /// let guard = lock.acquire().await?;
     /// // `pay` releases its own guard, and the lock stays held.
-    /// pay(guard.share()).await?;
+    /// pay(guard.another()).await?;
     /// guard.check()?;
     /// guard.release().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn share(&self) -> Self {
+    pub fn another(&self) -> Self {
         self.turn.share();
         Self::of(self.turn.clone())
     }
@@ -419,14 +439,14 @@ impl<K> Guard<K> {
     /// If the reply is lost with the connection, zklock finds out what became of the release, for as long as the
     /// session lives.
     ///
-    /// If other guards [`share`](Self::share) the hold, the call returns at once, and the lock stays held until the last of
+    /// If [other guards](Self::another) have the hold, too, the call returns at once, and the lock stays held until the last of
     /// them goes. If the guard is one of [`Locks`](crate::Locks), the lock may pass to another task of this process
     /// instead, without a request. The call then returns at once, too.
     ///
     /// # Errors
     ///
     /// [`ReleaseError::Lost`] if the guard was lost before; see [`ReleaseError`] for the rest. `Ok` means that our own
-    /// transaction removed our own node, that other guards share the hold, or that another task of this process has it.
+    /// transaction removed our own node, that other guards have the hold, too, or that another task of this process has it.
     ///
     /// # Cancel safety
     ///
@@ -435,10 +455,10 @@ impl<K> Guard<K> {
     pub async fn release(mut self) -> Result<(), ReleaseError> {
         // While this guard counts, no other share ends the turn by its going.
         let checked = self.check();
-        if self.leave() { self.release_shared().await } else { Ok(checked?) }
+        if self.leave() { self.release_all().await } else { Ok(checked?) }
     }
 
-    /// As [`release`](Self::release), for a guard that several tasks share in an [`Arc`] or by [`share`](Self::share). It
+    /// As [`release`](Self::release), for a guard that several tasks have, in an [`Arc`] or by [`another`](Self::another). It
     /// releases the lock for all of them. For the other tasks the guard is lost from then on ([`LostReason::Released`]), so
     /// stop them first.
     ///
@@ -460,11 +480,11 @@ impl<K> Guard<K> {
     ///     async move { guard.run(async { /* what must not happen twice */ }).await }
     /// });
     /// task.await??;
-    /// guard.release_shared().await?;
+    /// guard.release_all().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn release_shared(&self) -> Result<(), ReleaseError> {
+    pub async fn release_all(&self) -> Result<(), ReleaseError> {
         self.check()?;
         let mut driver = match self.turn.end() {
             Ended::Passed => return Ok(()),

@@ -20,6 +20,10 @@ pub enum Weighted {}
 #[derive(Debug)]
 pub enum Indexed {}
 
+/// Anything that a guard can hold: see [`Guard::into_any`](crate::Guard::into_any).
+#[derive(Debug)]
+pub enum AnyKind {}
+
 /// A guard of one lock: [`Exclusive`] or [`Shared`]. Nothing else can implement it.
 pub trait OneLock: sealed::Sealed {}
 

@@ -9,10 +9,10 @@ use crate::path::check_node;
 use crate::requests::Operand;
 use crate::settings::Settings;
 
-/// Options of a node that a [`Transaction`](crate::Transaction) creates.
+/// Options of a node that a [`Transaction`](crate::guard::Transaction) creates.
 ///
 /// ```
-/// use zklock::{Acl, NodeOptions};
+/// use zklock::{Acl, guard::NodeOptions};
 ///
 /// let options = NodeOptions::new().acl(Acl::creator_only()).sequential();
 /// # drop(options);
@@ -25,7 +25,7 @@ pub struct NodeOptions {
     pub(crate) sequential: bool,
 }
 
-/// The result of one operation of a committed [`Transaction`](crate::Transaction).
+/// The result of one operation of a committed [`Transaction`](crate::guard::Transaction).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Applied {

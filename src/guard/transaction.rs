@@ -36,8 +36,8 @@ use crate::zk::Answer;
 /// connection is there.
 ///
 /// ```no_run
-/// # async fn example(guard: zklock::Guard) -> Result<(), zklock::TransactionError> {
-/// use zklock::NodeOptions;
+/// # async fn example(guard: zklock::Guard) -> Result<(), zklock::guard::TransactionError> {
+/// use zklock::guard::NodeOptions;
 ///
 /// let applied = guard
 ///     .transaction()

@@ -9,8 +9,8 @@ use tracing::warn;
 use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Arrival, End, Foreign, Kind, Look, Patience, Stranger};
 
-use super::error::AcquireError;
 use crate::contender::{Attended, Driver, Outcome, attend};
+use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::settings::{Entry, Settings, paths};
 use crate::zk::Succession;

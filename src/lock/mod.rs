@@ -2,7 +2,6 @@
 
 pub(crate) mod acquire;
 pub(crate) mod contender;
-pub(crate) mod error;
 pub(crate) mod multi_lock;
 pub(crate) mod options;
 pub(crate) mod query;
@@ -17,9 +16,9 @@ use futures::TryFutureExt;
 use zklock_recipe::{Event, Kind};
 use zookeeper_client::Client;
 
+use crate::error::{AcquireError, InvalidLock, QueryError};
 use acquire::{Acquirer, Wait};
 use contender::{Contender, ForeignContender};
-use error::{AcquireError, InvalidLock, QueryError};
 use options::LockOptions;
 use query::query;
 
@@ -76,6 +75,15 @@ impl Lock {
     /// What acquires this lock.
     pub(crate) fn acquirer(&self) -> &Acquirer {
         &self.acquirer
+    }
+
+    /// Returns it with these options in place of the default ones. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock`] says what is wrong with an option.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
+        Self::new(self.succession().clone(), self.path(), options)
     }
 
     /// Returns the path of the lock's directory, relative to the connect string's chroot.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use zklock_recipe::Kind;
 
 use super::acquire::{Acquirer, Wait};
-use super::error::{AcquireError, InvalidLock};
 use super::options::LockOptions;
+use crate::error::{AcquireError, InvalidLock};
 use crate::guard::MultiGuard;
 use crate::settings::{Entry, Settings};
 use crate::zk::Succession;
@@ -114,6 +114,16 @@ impl MultiLock {
         check_paths(&locks)?;
         check_size(&locks, session.chroot())?;
         Ok(Self { acquirer: Acquirer { succession, entries: entries.into() } })
+    }
+
+    /// Returns it with these options in place of the default ones, for each of the locks. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock`] says what is wrong with an option.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
+        let access = |entry: &Entry| Access { path: entry.lock.path.to_string(), kind: entry.kind };
+        Self::new(self.acquirer.succession.clone(), self.acquirer.entries.iter().map(access), &options)
     }
 
     /// Returns the paths of the locks, in the order in which the caller gave them.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use zklock_recipe::{PathKind, Place};
 
-use super::error::InvalidLock;
 use crate::acl::Acl;
+use crate::error::InvalidLock;
 use crate::node::NodeData;
 use crate::path::LockPath;
 use crate::settings::{Hints, Settings};
@@ -17,7 +17,7 @@ const LONGEST_OWNER: usize = 256;
 /// The longest extra data, in bytes.
 const LONGEST_DATA: usize = 16 * 1024;
 
-/// Options of a lock; see [`Session::lock_with`](crate::Session::lock_with).
+/// Options of a lock; see [`Session::lock`](crate::Session::lock).
 ///
 /// ```
 /// use zklock::{Acl, LockOptions};
@@ -26,7 +26,7 @@ const LONGEST_DATA: usize = 16 * 1024;
 /// # drop(options);
 /// ```
 #[derive(Clone, Debug, Default)]
-#[must_use = "options do nothing until they are given to `Session::lock_with`"]
+#[must_use = "options do nothing until they are given to `Session::lock`"]
 pub struct LockOptions {
     owner: Option<String>,
     data: Option<String>,
@@ -76,7 +76,7 @@ impl LockOptions {
     ///
     /// A lease lasts a session timeout, less the time that the ensemble needs to confirm it. So the stop margin cannot
     /// be longer than 2.2 seconds with the default session timeout of 10 seconds and tick of 2 seconds, or 6 seconds
-    /// with a session timeout of 24 seconds. [`Session::lock_with`](crate::Session::lock_with) refuses a longer one. If
+    /// with a session timeout of 24 seconds. [`Session::lock`](crate::Session::lock) refuses a longer one. If
     /// the servers later grant a shorter session timeout, zklock shortens the margin to the longest one that this
     /// timeout allows.
     pub fn stop_margin(mut self, margin: Duration) -> Self {

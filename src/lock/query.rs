@@ -4,7 +4,7 @@ use std::future::Future;
 
 use zklock_recipe::{Event, Refusal};
 
-use super::error::QueryError;
+use crate::error::QueryError;
 use crate::zk::{Answer, Succession, Wire};
 
 /// Asks ZooKeeper a question about this path. Returns the answer, or why none came.

@@ -10,8 +10,8 @@ use zklock_recipe::Kind;
 use super::Lock;
 use super::acquire::{Acquirer, Wait};
 use super::contender::{Contender, ForeignContender};
-use super::error::{AcquireError, InvalidLock, QueryError};
 use super::options::LockOptions;
+use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::{Guard, ReadGuard};
 use crate::zk::Succession;
 
@@ -76,6 +76,15 @@ impl RwLock {
         let lock = Lock::new(succession.clone(), path, options)?;
         let readers = Acquirer::of_one(succession, lock.settings().clone(), Kind::Shared);
         Ok(Self { lock, readers })
+    }
+
+    /// Returns it with these options in place of the default ones, for readers and writers. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock`] says what is wrong with an option.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
+        Self::new(self.lock.succession().clone(), self.path(), options)
     }
 
     /// Returns the path of the lock's directory, relative to the connect string's chroot.

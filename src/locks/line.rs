@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 use zklock_recipe::{Allowance, HoldNumber, Left, Stage, Step, Ticket, Turned};
 
 use super::in_use::InUse;
+use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::turn::{Relay, Turn};
 use crate::lock::Lock;
-use crate::lock::error::AcquireError;
 use crate::zk::Over;
 
 /// A task that does not take the lock that it was offered, and for which others wait, is passed over after this time, or twice

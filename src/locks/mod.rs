@@ -14,9 +14,9 @@ use in_use::InUse;
 use line::{Budget, Line};
 use options::LocksOptions;
 
+use crate::error::{AcquireError, InvalidLock};
 use crate::guard::Guard;
 use crate::lock::Lock;
-use crate::lock::error::{AcquireError, InvalidLock};
 use crate::lock::multi_lock::MultiLock;
 use crate::path::LockPath;
 use crate::zk::Succession;
@@ -116,6 +116,16 @@ impl Locks {
     ) -> Result<Self, InvalidLock> {
         let root = Lock::new(succession, root, options.lock.clone())?;
         Ok(Self { root, options, lines: InUse::new() })
+    }
+
+    /// Returns it with these options in place of the default ones. It sends nothing.
+    /// Its tasks and those of the locks before contend with each other in ZooKeeper only.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock`] says what is wrong with an option.
+    pub fn with_options(&self, options: LocksOptions) -> Result<Self, InvalidLock> {
+        Self::new(self.root.succession().clone(), self.root.path(), options)
     }
 
     /// Returns the path of a key's lock. For example, [`Session::lock`](crate::Session::lock) at this path has its queue.

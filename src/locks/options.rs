@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::lock::options::LockOptions;
 
-/// Options of [`Locks`](crate::Locks); see [`Session::locks_with`](crate::Session::locks_with).
+/// Options of [`Locks`](crate::Locks); see [`Session::locks`](crate::Session::locks).
 ///
 /// The budget says how often, and for how long, a process passes a lock on between its own tasks, before it lets the next
 /// process have it. A larger one costs fewer requests, and the other processes wait for longer.
@@ -21,7 +21,7 @@ use crate::lock::options::LockOptions;
 /// # drop(options);
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "options do nothing until they are given to `Session::locks_with`"]
+#[must_use = "options do nothing until they are given to `Session::locks`"]
 pub struct LocksOptions {
     pub(super) lock: LockOptions,
     pub(super) turns: u32,

@@ -43,7 +43,7 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 ///
 /// One watch, and one request for each change; two for each change of a lock's holder. Nothing else while nothing
 /// changes. While the session may not read the holder's node, the observer tells of a
-/// [`Contender`](crate::Contender) without `owner` and `token`, and each contender that comes or goes costs three requests.
+/// [`Contender`](crate::inspect::Contender) without `owner` and `token`, and each contender that comes or goes costs three requests.
 /// A session that hears nothing for ten session timeouts looks once more: a server withholds events from a session
 /// that may no longer read the node. So for that long, `latest` may be wrong about a node that was hidden.
 ///

@@ -1,4 +1,4 @@
-//! Performs what the [claim](recipe::Claim) of a slot asks for: reads the records, and writes the begin of its run.
+//! Performs what the [claim](recipe::Claim) of a run asks for: reads the records, and writes its begin.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,13 +7,13 @@ use tracing::warn;
 use zklock_recipe::claim::{self as recipe, Command, Event, Outcome, Target};
 use zklock_recipe::{Refusal, Tries};
 
-use super::ending::Run;
-use super::error::ClaimError;
+use super::ending::Running;
 use super::forgotten::Forgotten;
+use super::name::Name;
 use super::record::{Record, RecordData, RecordState};
-use super::slot::Slot;
-use super::turn::Turn;
+use super::run::Run;
 use crate::contender::{Course, Performed, Procedure};
+use crate::error::AcquireError;
 use crate::fence::FencingToken;
 use crate::guard::Guard;
 use crate::guard::lost::Lost;
@@ -21,7 +21,6 @@ use crate::guard::operation::{Node, NodeOptions};
 use crate::guard::transaction::Transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::lock::acquire::Passage;
-use crate::lock::error::AcquireError;
 use crate::requests::{self, Kept, Page};
 use crate::settings::Settings;
 use crate::zk::{Wire, ZkSession};
@@ -32,11 +31,11 @@ const MOST_DROPPED: usize = 100;
 
 /// The result of a claim.
 #[derive(Debug)]
-#[must_use = "a turn that is dropped has begun its slot without an end"]
+#[must_use = "a run that is dropped has begun and has no end"]
 pub enum Claim {
-    /// The caller runs the slot now.
-    Turn(Turn),
-    /// The slot must not run: it has succeeded; or it has failed or was never ended, and is not to be retried. The lock is
+    /// The caller does the work now.
+    Run(Run),
+    /// The run must not begin: it has succeeded; or it has failed or was never ended, and is not to be retried. The lock is
     /// released again.
     Done(Record),
 }
@@ -47,7 +46,7 @@ pub(super) struct Ledger {
     pub(super) directory: String,
     /// How many records are kept.
     pub(super) keep: usize,
-    /// Whether a slot runs again that has not succeeded.
+    /// Whether a run that has not succeeded may begin again.
     pub(super) retry: bool,
 }
 
@@ -56,7 +55,7 @@ pub(super) struct Ledger {
 pub(super) struct Begins(Arc<Mutex<recipe::Begins>>);
 
 impl Begins {
-    /// Whether a record may say that the slot has begun.
+    /// Whether a record may say that the run has begun.
     pub(super) fn is_any(&self) -> bool {
         self.lock().is_any()
     }
@@ -67,20 +66,20 @@ impl Begins {
 }
 
 impl Ledger {
-    /// Claims a slot under this guard: begins its run if it may run, or releases the lock.
+    /// Claims a run under this guard: begins it if it may begin, or releases the lock.
     pub(super) async fn claim(
         self: Arc<Self>,
         guard: Guard,
-        slot: Slot,
+        name: Name,
         begins: Begins,
-    ) -> Result<Passage<Result<Claim, ClaimError>>, AcquireError> {
+    ) -> Result<Passage<Result<Claim, AcquireError>>, AcquireError> {
         let machine = recipe::Claim::new(guard.token().zxid(), self.retry);
         let session = guard.session().clone();
         let claiming = Claiming {
             machine,
             begins,
             ledger: self.clone(),
-            slot: slot.clone(),
+            name: name.clone(),
             session,
             guard: Some(guard),
             tries: Tries::default(),
@@ -88,8 +87,8 @@ impl Ledger {
         let mut course = Course::begin(claiming, Event::Begin);
         let passage = course.outcome().await.unwrap_or(Passage::Displaced);
         if let Passage::Displaced = passage {
-            let (path, slot) = (self.lock.path.as_str(), slot.as_str());
-            warn!(path, slot, "the lock was lost before a run began");
+            let (path, name) = (self.lock.path.as_str(), name.as_str());
+            warn!(path, name, "the lock was lost before a run began");
         }
         Ok(passage)
     }
@@ -99,25 +98,25 @@ impl Ledger {
     }
 
     /// Reads what a look at the records shows.
-    fn read(&self, page: Page, slot: &str) -> Result<recipe::Page<Rest>, ClaimError> {
+    fn read(&self, page: Page, name: &str) -> Result<recipe::Page<Rest>, AcquireError> {
         let forgotten = Forgotten::decode(&page.data)
-            .map_err(|_| ClaimError::NotARecord { path: self.directory.clone() })?;
+            .map_err(|_| AcquireError::NotARecord { path: self.directory.clone() })?;
         let record = page.record.as_ref().map(|kept| self.decode(kept)).transpose()?;
         let seen = record.as_ref().zip(page.record.as_ref()).map(|(record, kept)| record.seen(kept));
-        let may_be_forgotten = forgotten.range_of(slot).is_some();
+        let may_be_forgotten = forgotten.range_of(name).is_some();
         let rest = Rest { page, forgotten, record, dropped: Vec::new() };
         Ok(recipe::Page { record: seen, may_be_forgotten, rest })
     }
 
-    fn decode(&self, kept: &Kept) -> Result<Record, ClaimError> {
+    fn decode(&self, kept: &Kept) -> Result<Record, AcquireError> {
         let record = Record::decode(&self.directory, kept);
-        record.ok_or_else(|| ClaimError::NotARecord { path: self.path(&kept.name) })
+        record.ok_or_else(|| AcquireError::NotARecord { path: self.path(&kept.name) })
     }
 
-    /// Finds the records that are too many once this slot has one: those of the runs that began first. It reads them only if they
+    /// Finds the records that are too many once this run has one: those of the runs that began first. It reads them only if they
     /// may be too many.
-    async fn prepare(&self, guard: &Guard, slot: &str, rest: Rest) -> Heard {
-        let others = rest.page.names.iter().filter(|name| *name != slot).cloned().collect::<Vec<_>>();
+    async fn prepare(&self, guard: &Guard, name: &str, rest: Rest) -> Heard {
+        let others = rest.page.names.iter().filter(|other| *other != name).cloned().collect::<Vec<_>>();
         if others.len() < self.keep {
             return Event::Prepared(rest);
         }
@@ -128,7 +127,7 @@ impl Ledger {
             let is_record =
                 |kept: &Kept| kept.stat.num_children == 0 && Record::decode(&self.directory, kept).is_some();
             let mut dropped = found.into_iter().filter(is_record).collect::<Vec<_>>();
-            // By age, and not by name: so slots that a wrong clock ran do not take the place of present ones.
+            // By age, and not by name: so runs that a wrong clock ran do not take the place of present ones.
             dropped.sort_unstable_by_key(|kept| kept.stat.czxid);
             dropped.truncate((dropped.len() + 1).saturating_sub(self.keep).min(MOST_DROPPED));
             Event::Prepared(Rest { dropped, ..rest })
@@ -150,20 +149,20 @@ impl Ledger {
     }
 
     /// The error for a server's refusal of a request about the records.
-    pub(super) fn refusal(&self, refusal: Refusal) -> ClaimError {
+    pub(super) fn refusal(&self, refusal: Refusal) -> AcquireError {
         match refusal {
-            Refusal::NotAuthorized => ClaimError::NotAuthorized { path: self.directory.clone() },
-            Refusal::Other(cause) => ClaimError::refused(&self.directory, cause),
+            Refusal::NotAuthorized => AcquireError::RecordNotAuthorized { path: self.directory.clone() },
+            Refusal::Other(cause) => AcquireError::Refused { path: self.directory.clone(), cause },
             // The rest keeps the lock from being acquired, too.
-            refusal => AcquireError::refused(self.lock.path.to_string(), refusal).into(),
+            refusal => AcquireError::refused(self.lock.path.to_string(), refusal),
         }
     }
 
     /// Writes in one transaction that the run has begun, and drops records.
-    async fn write(&self, guard: &Guard, slot: &str, attempt: u32, rest: Rest) -> Heard {
+    async fn write(&self, guard: &Guard, name: &str, attempt: u32, rest: Rest) -> Heard {
         let Rest { page, mut forgotten, dropped, .. } = rest;
         let remaining = remaining(&page, &dropped);
-        dropped.iter().for_each(|kept| forgotten.add(&kept.name, slot, &remaining));
+        dropped.iter().for_each(|kept| forgotten.add(&kept.name, name, &remaining));
         let begun = self.begun(guard.token(), attempt);
         let replaced = page.record.as_ref().map(|kept| kept.stat.version);
         let begin =
@@ -172,7 +171,7 @@ impl Ledger {
         let node = |target: Target<&String>| match target {
             Target::Records => Node::new(self.directory.clone(), forgotten.encode()),
             Target::Dropped(name) => Node::new(self.path(name), []),
-            Target::Record => Node { options: options.clone(), ..Node::new(self.path(slot), begun.encode()) },
+            Target::Record => Node { options: options.clone(), ..Node::new(self.path(name), begun.encode()) },
         };
         let begin = begin.into_iter().map(|operation| operation.map(node));
         let transaction = begin.fold(guard.transaction(), Transaction::apply);
@@ -181,7 +180,7 @@ impl Ledger {
             Err(TransactionError::Lost(_)) => Event::Lost,
             Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => Event::Unanswered,
             Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
-                Event::Failed(ClaimError::NotAuthorized { path: self.directory.clone() })
+                Event::Failed(AcquireError::RecordNotAuthorized { path: self.directory.clone() })
             }
             // Somebody else has changed the records since the look, or an earlier transaction of ours has.
             Err(TransactionError::Condition {
@@ -192,7 +191,10 @@ impl Ledger {
                     | ConditionProblem::NotEmpty,
                 ..
             }) => Event::Contested,
-            Err(error) => Event::Failed(ClaimError::refused(&self.directory, error)),
+            Err(error) => Event::Failed(AcquireError::Refused {
+                path: self.directory.clone(),
+                cause: error.to_string(),
+            }),
         }
     }
 
@@ -210,14 +212,14 @@ impl Ledger {
             Err(TransactionError::Lost(_)) => Event::Lost,
             Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => Event::Unanswered,
             Err(error) => {
-                warn!(path, %error, "a slot has begun by its record, and nobody runs it");
+                warn!(path, %error, "a run has begun by its record, and nobody does it");
                 Event::Contested
             }
         }
     }
 }
 
-/// What a look at the records shows beside the slot's own one, and what is to be dropped.
+/// What a look at the records shows beside the run's own one, and what is to be dropped.
 struct Rest {
     page: Page,
     forgotten: Forgotten,
@@ -230,21 +232,21 @@ struct Claiming {
     machine: recipe::Claim<Rest>,
     begins: Begins,
     ledger: Arc<Ledger>,
-    slot: Slot,
+    name: Name,
     session: Arc<ZkSession>,
     /// `None` once the caller has it, or it is released.
     guard: Option<Guard>,
     tries: Tries,
 }
 
-type Heard = Event<Rest, ClaimError>;
+type Heard = Event<Rest, AcquireError>;
 
 /// What a claim's caller is told.
-type Told = Passage<Result<Claim, ClaimError>>;
+type Told = Passage<Result<Claim, AcquireError>>;
 
 impl Procedure for Claiming {
     type Heard = Heard;
-    type Command = Command<Rest, ClaimError>;
+    type Command = Command<Rest, AcquireError>;
     type Outcome = Told;
 
     const OUTLASTS_THE_SESSION: bool = true;
@@ -258,8 +260,8 @@ impl Procedure for Claiming {
         let failure = if let Event::Failed(error) = &heard { Some(error.to_string()) } else { None };
         let commands = self.machine.handle(&mut self.begins.lock(), heard);
         if let Some(error) = failure.filter(|_| self.machine.is_ended() && commands.is_empty()) {
-            let path = self.ledger.path(self.slot.as_str());
-            warn!(path, error, "a slot may have begun by its record, and nobody runs it");
+            let path = self.ledger.path(self.name.as_str());
+            warn!(path, error, "a run may have begun by its record, and nobody does it");
         }
         commands
     }
@@ -270,13 +272,13 @@ impl Procedure for Claiming {
         }
         // What is under way does not count as a guard: it may be dropped, and the hold goes on.
         let Some(guard) = self.guard.as_ref().map(Guard::uncounted) else { return Performed::Done };
-        let (ledger, slot) = (self.ledger.clone(), self.slot.as_str().to_owned());
+        let (ledger, name) = (self.ledger.clone(), self.name.as_str().to_owned());
         let request = match command {
             Command::Look => {
                 let pause = self.session.pause_after(self.tries);
                 async move {
                     pause.await;
-                    look(ledger, guard, slot).await
+                    look(ledger, guard, name).await
                 }
                 .boxed()
             }
@@ -287,9 +289,9 @@ impl Procedure for Claiming {
                 ledger.heard(created, |_| Event::Created)
             }
             .boxed(),
-            Command::Prepare(rest) => async move { ledger.prepare(&guard, &slot, rest).await }.boxed(),
+            Command::Prepare(rest) => async move { ledger.prepare(&guard, &name, rest).await }.boxed(),
             Command::Write(attempt, _, rest) => {
-                async move { ledger.write(&guard, &slot, attempt, rest).await }.boxed()
+                async move { ledger.write(&guard, &name, attempt, rest).await }.boxed()
             }
             Command::Verify => {
                 async move { guard.verify().await.map_or_else(|_| Event::Lost, |()| Event::Verified) }.boxed()
@@ -300,7 +302,7 @@ impl Procedure for Claiming {
                 guard.release().map(|_| Event::Released).boxed()
             }
             Command::Restore(record, before) => {
-                let path = ledger.path(&slot);
+                let path = ledger.path(&name);
                 async move { ledger.restore(&guard, path, record.version, before).await }.boxed()
             }
             Command::Tell(_) => return Performed::Done,
@@ -322,21 +324,21 @@ impl Procedure for Claiming {
 }
 
 impl Claiming {
-    fn told(&mut self, outcome: Outcome<Rest, ClaimError>) -> Told {
+    fn told(&mut self, outcome: Outcome<Rest, AcquireError>) -> Told {
         let ledger = &self.ledger;
-        let unconfirmed = || ClaimError::Unconfirmed { path: ledger.path(self.slot.as_str()) };
+        let unconfirmed = || AcquireError::Unconfirmed { path: ledger.path(self.name.as_str()) };
         Passage::Passed(match outcome {
             Outcome::Runs(attempt, version) => {
                 let Some(guard) = self.guard.take() else { return Passage::Displaced };
-                let (directory, slot) = (ledger.directory.clone(), self.slot.as_str().to_owned());
-                let run = Run { directory, slot, begun: ledger.begun(guard.token(), attempt), version };
-                Ok(Claim::Turn(Turn::new(guard, run)))
+                let (directory, name) = (ledger.directory.clone(), self.name.as_str().to_owned());
+                let run = Running { directory, name, begun: ledger.begun(guard.token(), attempt), version };
+                Ok(Claim::Run(Run::new(guard, run)))
             }
             Outcome::Done(page) => page.rest.record.map(Claim::Done).ok_or_else(unconfirmed),
             Outcome::Forgotten(rest) => {
-                let (path, slot) = (ledger.lock.path.to_string(), self.slot.as_str().to_owned());
-                let (first, last) = rest.forgotten.range_of(&slot).cloned().unwrap_or_default();
-                Err(ClaimError::SlotForgotten { path, slot, first, last })
+                let (path, name) = (ledger.lock.path.to_string(), self.name.as_str().to_owned());
+                let (first, last) = rest.forgotten.range_of(&name).cloned().unwrap_or_default();
+                Err(AcquireError::Forgotten { path, name, first, last })
             }
             Outcome::Unconfirmed => Err(unconfirmed()),
             Outcome::Displaced => return Passage::Displaced,
@@ -354,10 +356,10 @@ fn remaining<'a>(page: &'a Page, dropped: &[Kept]) -> Vec<&'a str> {
     remaining
 }
 
-async fn look(ledger: Arc<Ledger>, guard: Guard, slot: String) -> Heard {
-    let (directory, name) = (ledger.directory.clone(), slot.clone());
-    let page = guard.ask(|wire| requests::page(wire.client, directory, name)).await;
-    ledger.heard(page, |page| match page.map(|page| ledger.read(page, &slot)).transpose() {
+async fn look(ledger: Arc<Ledger>, guard: Guard, name: String) -> Heard {
+    let (directory, wanted) = (ledger.directory.clone(), name.clone());
+    let page = guard.ask(|wire| requests::page(wire.client, directory, wanted)).await;
+    ledger.heard(page, |page| match page.map(|page| ledger.read(page, &name)).transpose() {
         Ok(page) => Event::Looked(page),
         Err(error) => Event::Failed(error),
     })

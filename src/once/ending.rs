@@ -1,4 +1,4 @@
-//! Performs what the [end](recipe::Ending) of a run asks for: writes it to the slot's record, and has that confirmed.
+//! Performs what the [end](recipe::Ending) of a run asks for: writes it to the run's record, and has that confirmed.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use zklock_recipe::claim::RunEnd;
 use zklock_recipe::ending::{self as recipe, Command, Event, Outcome};
 use zklock_recipe::{Event as Reply, Refusal, Tries};
 
-use super::error::TurnError;
+use super::error::RecordError;
 use super::record::{Record, RecordData};
 use crate::contender::{Course, Performed, Procedure};
 use crate::guard::Guard;
@@ -19,20 +19,20 @@ use crate::zk::ZkSession;
 
 /// A run that has begun, and its record.
 #[derive(Clone)]
-pub(super) struct Run {
+pub(super) struct Running {
     pub(super) directory: String,
-    pub(super) slot: String,
+    pub(super) name: String,
     /// What the record says while the run goes on.
     pub(super) begun: RecordData,
     /// The version of the record's node.
     pub(super) version: i32,
 }
 
-type Heard = Event<TurnError>;
+type Heard = Event<RecordError>;
 
-impl Run {
+impl Running {
     /// Writes the end of the run, and returns once that is confirmed.
-    pub(super) async fn end(&self, guard: &Guard, end: RunEnd) -> Result<(), TurnError> {
+    pub(super) async fn end(&self, guard: &Guard, end: RunEnd) -> Result<(), RecordError> {
         let ending = Ending {
             machine: recipe::Ending::new(end, self.begun.token, self.version),
             run: self.clone(),
@@ -42,11 +42,11 @@ impl Run {
             tries: Tries::default(),
         };
         let told = Course::begin(ending, Event::Begin).outcome().await;
-        told.unwrap_or_else(|| Err(TurnError::Unconfirmed { path: self.path() }))
+        told.unwrap_or_else(|| Err(RecordError::Unconfirmed { path: self.path() }))
     }
 
     fn path(&self) -> String {
-        format!("{}/{}", self.directory, self.slot)
+        format!("{}/{}", self.directory, self.name)
     }
 
     async fn write(self, guard: Guard, end: RunEnd, version: i32) -> Heard {
@@ -55,7 +55,7 @@ impl Run {
         let write = recipe::write(version).map(|()| Node::new(path.clone(), data));
         match guard.transaction().apply(write).commit().await {
             Ok(_) => Event::Written,
-            Err(TransactionError::Lost(lost)) => Event::Failed(TurnError::Lost { path, lost }),
+            Err(TransactionError::Lost(lost)) => Event::Failed(RecordError::Lost { path, lost }),
             Err(TransactionError::Unknown { .. }) => Event::Unanswered,
             Err(
                 TransactionError::Throttled { .. }
@@ -65,32 +65,32 @@ impl Run {
                 },
             ) => Event::Rejected,
             Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
-                Event::Failed(TurnError::NotAuthorized { path })
+                Event::Failed(RecordError::NotAuthorized { path })
             }
-            Err(error) => Event::Failed(TurnError::Refused { path, cause: error.to_string() }),
+            Err(error) => Event::Failed(RecordError::Refused { path, cause: error.to_string() }),
         }
     }
 
     async fn look(self, guard: Guard) -> Heard {
-        let (path, directory, slot) = (self.path(), self.directory.clone(), self.slot);
-        match guard.ask(|wire| requests::record(wire.client, directory, slot)).await {
+        let (path, directory, name) = (self.path(), self.directory.clone(), self.name);
+        match guard.ask(|wire| requests::record(wire.client, directory, name)).await {
             Ok(Some(Ok(found))) => {
                 let seen = |kept| Record::decode(&self.directory, kept).map(|record| record.seen(kept));
                 Event::Looked(found.as_ref().and_then(seen))
             }
             Ok(Some(Err(Reply::Refused(Refusal::NotAuthorized)))) => {
-                Event::Failed(TurnError::NotAuthorized { path })
+                Event::Failed(RecordError::NotAuthorized { path })
             }
             Ok(Some(Err(Reply::Refused(refusal)))) => {
-                Event::Failed(TurnError::Refused { path, cause: refusal.to_string() })
+                Event::Failed(RecordError::Refused { path, cause: refusal.to_string() })
             }
             Ok(Some(Err(_)) | None) => Event::Unanswered,
-            Err(lost) => Event::Failed(TurnError::Lost { path, lost }),
+            Err(lost) => Event::Failed(RecordError::Lost { path, lost }),
         }
     }
 
     async fn verify(self, guard: Guard) -> Heard {
-        let lost = |lost: Lost| Event::Failed(TurnError::Lost { path: self.path(), lost });
+        let lost = |lost: Lost| Event::Failed(RecordError::Lost { path: self.path(), lost });
         guard.verify().await.map_or_else(lost, |()| Event::Verified)
     }
 }
@@ -98,7 +98,7 @@ impl Run {
 /// The end of a run on its way.
 struct Ending {
     machine: recipe::Ending,
-    run: Run,
+    run: Running,
     guard: Guard,
     session: Arc<ZkSession>,
     tries: Tries,
@@ -106,8 +106,8 @@ struct Ending {
 
 impl Procedure for Ending {
     type Heard = Heard;
-    type Command = Command<TurnError>;
-    type Outcome = Result<(), TurnError>;
+    type Command = Command<RecordError>;
+    type Outcome = Result<(), RecordError>;
 
     const OUTLASTS_THE_SESSION: bool = true;
 
@@ -144,11 +144,11 @@ impl Procedure for Ending {
     }
 }
 
-fn told(outcome: Outcome<TurnError>, path: String) -> Result<(), TurnError> {
+fn told(outcome: Outcome<RecordError>, path: String) -> Result<(), RecordError> {
     match outcome {
         Outcome::Written => Ok(()),
-        Outcome::Changed => Err(TurnError::Changed { path }),
-        Outcome::Unconfirmed => Err(TurnError::Unconfirmed { path }),
+        Outcome::Changed => Err(RecordError::Changed { path }),
+        Outcome::Unconfirmed => Err(RecordError::Unconfirmed { path }),
         Outcome::Failed(error) => Err(error),
     }
 }

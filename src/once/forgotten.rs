@@ -1,7 +1,7 @@
-//! The names of slots whose records were dropped, as ranges of text.
+//! The names of runs whose records were dropped, as ranges of text.
 //!
-//! Every dropped name is in a range for ever, so no such slot runs again. A name between two ranges has certainly not been
-//! dropped. So the slots that a wrong clock ran far in the future are a range of their own, and present slots run.
+//! Every dropped name is in a range for ever, so no such run begins again. A name between two ranges has certainly not been
+//! dropped. So the runs that a wrong clock ran far in the future are a range of their own, and present runs may begin.
 
 use std::cmp::Reverse;
 
@@ -35,9 +35,9 @@ impl Forgotten {
 
     /// Adds a name. If that makes one range too many, two that are closest as text become one.
     ///
-    /// The slot that `begins` is not between these two: its begin may be taken back, and then it has not run. Of those that are
+    /// The run that `begins` is not between these two: its begin may be taken back, and then it has not run. Of those that are
     /// equally close, they are two without a record between them, which an operator may delete. But two that are further apart
-    /// are not joined for its sake: between what ran in 2099 and what ran today are all slots to come. `records` is in order.
+    /// are not joined for its sake: between what ran in 2099 and what ran today are all runs to come. `records` is in order.
     pub(super) fn add(&mut self, name: &str, begins: &str, records: &[&str]) {
         if self.range_of(name).is_some() {
             return;
@@ -75,7 +75,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::slot::slot_at;
+    use super::super::name::slot_at;
     use super::*;
 
     const DAY: i64 = 86_400;
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(joined("a105", &records, "a11+"), range("a11", "a12"));
     }
 
-    /// The clock is ahead by decades, years or months, for hundreds of slots, after years of daily slots, or weeks of others.
+    /// The clock is ahead by decades, years or months, for hundreds of runs, after years of daily runs, or weeks of others.
     #[test]
     fn slots_that_a_wrong_clock_ran_leave_the_present_free() {
         for (period, number) in [(DAY, 4_000), (3_600, 2_000), (900, 4_000)] {

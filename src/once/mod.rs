@@ -1,14 +1,14 @@
-//! A [`Once`]: a lock whose slots run once. It stands on the lock. The recipe decides whether a slot runs; this layer keeps the
+//! A [`Once`]: runs that are done once. It stands on the lock. The recipe decides whether a run may begin; this layer keeps the
 //! records.
 
 pub(crate) mod claim;
 mod ending;
 pub(crate) mod error;
 mod forgotten;
+pub(crate) mod name;
 pub(crate) mod options;
 pub(crate) mod record;
-pub(crate) mod slot;
-pub(crate) mod turn;
+pub(crate) mod run;
 
 use std::fmt;
 use std::future::Future;
@@ -18,17 +18,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tracing::warn;
 use zklock_recipe::{Event, Tries};
 
-use claim::{Begins, Claim, Ledger};
-use error::{ClaimError, InvalidOnce, RunError};
-use options::{MOST_KEPT, OnceOptions};
-use record::Record;
-use slot::{Slot, slot_at, whole_seconds};
-use turn::Turn;
+pub use claim::Claim;
+use claim::{Begins, Ledger};
+pub use error::{RecordError, RunError};
+pub use name::NameProblem;
+use name::{Name, slot_at, whole_seconds};
+use options::MOST_KEPT;
+pub use options::OnceOptions;
+pub use record::{Record, RecordState};
+pub use run::Run;
+pub use zklock_recipe::claim::RunEnd;
 
+use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::lock::acquire::Wait;
-use crate::lock::error::{AcquireError, QueryError};
 use crate::lock::query::query;
 use crate::requests;
 use crate::zk::{Answer, Succession};
@@ -36,42 +40,42 @@ use crate::zk::{Answer, Succession};
 /// The name of the directory of the records is the lock's name and this.
 const SUFFIX: &str = ".once";
 
-/// The name of the node that shows the leader's clock. No slot can have it.
+/// The name of the node that shows the leader's clock. No run can have it.
 const PROBE: &str = "@now";
 
-/// A lock whose *slots* run once. A slot is a name, such as the date `2026-11-22`. However many machines claim a slot, one
-/// of them gets a [`Turn`] and runs it, and the others are told that it is done.
+/// A lock whose *runs* are done once. A run has a name, such as the date `2026-11-22`. However many machines claim a run, one
+/// of them gets a [`Run`] and runs it, and the others are told that it is done.
 ///
 /// A [`Lock`] alone serialises: three machines that start a nightly job under a lock run it three times, one after the
-/// other. A `Once` remembers in ZooKeeper which slots have run. Each slot has a *record*, a persistent node in a directory
+/// other. A `Once` remembers in ZooKeeper which runs have been. Each run has a *record*, a persistent node in a directory
 /// beside the lock's: `/lock/report.once/2026-11-22`. It is written under the lock, by transactions that ZooKeeper commits
 /// only while the lock is held. The lock is an ordinary one, so a `Once` and a [`Lock`] at the same path exclude each other.
 ///
 /// # What is promised
 ///
-/// * At most one run of a slot is recorded as successful, and no run of it begins after that. This does not depend on the
+/// * At most one attempt of a run is recorded as successful, and no attempt begins after that. This does not depend on the
 ///   machines' clocks.
 /// * No run begins before ZooKeeper has confirmed its record.
-/// * By default a slot begins at most once. If its run fails, or its holder vanishes, the slot does not run again.
-/// * With [`OnceOptions::retry`], a slot runs until it has succeeded: a claim begins it again if its last run has failed, or
+/// * By default a run begins at most once. If it fails, or its holder vanishes, it does not begin again.
+/// * With [`OnceOptions::retry`], a run may have several attempts: a claim begins it again if its last attempt has failed, or
 ///   has begun and never ended. A run that lost its lock may have done its work before that, and then the work is done
 ///   twice. Only the fencing token protects the work itself.
 /// * The number of records is bounded ([`OnceOptions::keep`]). zklock remembers the names of dropped records as ranges of
-///   text. A claim of a slot without a record whose name is in a range is an error ([`ClaimError::SlotForgotten`]). So let
-///   the text order of slots be their age, as with dates: then a new slot is in no range.
+///   text. A claim of a run without a record whose name is in a range is an error ([`AcquireError::Forgotten`]). So let
+///   the text order of runs be their age, as with dates: then a new run is in no range.
 ///
-/// An operator who deletes a record lets that slot run again. An operator who deletes the whole directory lets all slots run
+/// An operator who deletes a record lets that run begin again. An operator who deletes the whole directory lets all runs begin
 /// again.
 ///
 /// ```no_run
 /// # async fn report(date: &str) -> Result<(), std::io::Error> { Ok(()) }
 /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use zklock::Ran;
+/// use zklock::once::Ran;
 ///
 /// let once = session.once("/lock/report")?;
-/// let today = once.period_slot(Duration::from_secs(24 * 60 * 60)).await?; // by ZooKeeper's clock
-/// match once.run(&today, async |turn| report(turn.slot()).await).await? {
+/// let today = once.period_name(Duration::from_secs(24 * 60 * 60)).await?; // by ZooKeeper's clock
+/// match once.run(&today, async |run| report(run.name()).await).await? {
 ///     Ran::Now(()) => println!("done"),
 ///     Ran::Before(record) => println!("{} has done it", record.owner),
 /// }
@@ -89,7 +93,7 @@ pub struct Once {
 pub enum Ran<T> {
     /// The work ran, and its success is recorded. This is its output.
     Now(T),
-    /// The slot must not run. This is its record.
+    /// The run must not begin. This is its record.
     Before(Record),
 }
 
@@ -98,15 +102,24 @@ impl Once {
         succession: Arc<Succession>,
         path: &str,
         options: OnceOptions,
-    ) -> Result<Self, InvalidOnce> {
+    ) -> Result<Self, InvalidLock> {
         let OnceOptions { lock, keep, retry } = options;
         let lock = Lock::new(succession, path, lock)?;
         if !(1..=MOST_KEPT).contains(&keep) {
-            return Err(InvalidOnce::Keep { path: path.to_owned(), keep });
+            return Err(InvalidLock::Keep { path: path.to_owned(), keep, most: MOST_KEPT });
         }
         let directory = format!("{path}{SUFFIX}");
         let ledger = Ledger { lock: lock.settings().clone(), directory, keep: keep.into(), retry };
         Ok(Self { lock, ledger: Arc::new(ledger) })
+    }
+
+    /// Returns it with these options in place of the default ones. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock`] says what is wrong with an option.
+    pub fn with_options(&self, options: OnceOptions) -> Result<Self, InvalidLock> {
+        Self::new(self.lock.succession().clone(), self.path(), options)
     }
 
     /// Returns the path of the lock's directory, relative to the connect string's chroot.
@@ -114,18 +127,18 @@ impl Once {
         self.lock.path()
     }
 
-    /// Returns the lock that each run holds. It knows nothing of slots.
+    /// Returns the lock that each run holds. It knows nothing of runs.
     pub fn lock(&self) -> &Lock {
         &self.lock
     }
 
-    /// Claims a slot: acquires the lock, and begins the slot's run unless its record says that it must not run. It waits
-    /// for the lock as [`Lock::acquire`] does, so a claim of a slot that runs at this moment ends with that run.
+    /// Claims a run: acquires the lock, and begins the run unless its record says that it must not begin. It waits
+    /// for the lock as [`Lock::acquire`] does, so a claim of a run that is under way returns when that has ended.
     ///
     /// After the grant it takes two round trips: one to read the records, and one to write that the run has begun. If the
     /// directory of the records does not exist, it takes two more, and if records are dropped, one more.
     ///
-    /// If the lock is lost before the begin is confirmed, the claim acquires it again. It never returns a turn whose record
+    /// If the lock is lost before the begin is confirmed, the claim acquires it again. It never returns a run whose record
     /// is not confirmed.
     ///
     /// Poll the future, or drop it; see [`Lock::acquire`]. A claim that has asked to be polled, and is not polled for half a
@@ -133,64 +146,64 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// See [`ClaimError`]. The slot's name has 1 to 128 characters: ASCII letters, digits, `.`, `_`, `:`, `+` and `-`.
+    /// See [`AcquireError`]. The run's name has 1 to 128 characters: ASCII letters, digits, `.`, `_`, `:`, `+` and `-`.
     ///
     /// # Cancel safety
     ///
     /// Safe, as with [`Lock::acquire`]. If you drop the future in the instant in which the begin is written, zklock takes the
     /// begin back in the background, and then releases the lock. [`Session::close`](crate::Session::close) waits for that. If
-    /// the lock is lost before, or the runtime ends, the record says that the slot has begun though nothing ran. Without
-    /// [`OnceOptions::retry`] the slot does not run then.
+    /// the lock is lost before, or the runtime ends, the record says that the run has begun though nothing ran. Without
+    /// [`OnceOptions::retry`] the run does not begin again then.
     ///
     /// ```no_run
     /// # async fn report() -> bool { true }
     /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
-    /// use zklock::Claim;
+    /// use zklock::once::Claim;
     ///
     /// match session.once("/lock/report")?.claim("2026-11-22").await? {
-    ///     Claim::Turn(turn) => match turn.guard().run(report()).await? {
-    ///         true => turn.complete().await?,
-    ///         false => turn.fail().await?,
+    ///     Claim::Run(run) => match run.guard().run(report()).await? {
+    ///         true => run.complete().await?,
+    ///         false => run.fail().await?,
     ///     },
     ///     Claim::Done(record) => println!("{} by {}", record.state, record.owner),
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn claim(&self, slot: &str) -> Result<Claim, ClaimError> {
-        Ok(self.lock.acquirer().at_last(self.claim_by(slot, Wait::FOR_EVER).await?)?)
+    pub async fn claim(&self, name: &str) -> Result<Claim, AcquireError> {
+        self.lock.acquirer().at_last(self.claim_by(name, Wait::FOR_EVER).await?)
     }
 
     /// As [`claim`](Self::claim), but it waits for no other contender. Returns `None` if somebody holds the lock or waits
     /// for it. To acquire the lock takes half a session timeout at most ([`Lock::try_acquire`]), and the begin takes until the
     /// guard's lease ends at most. If the begin is not confirmed by then, the call tries to acquire the lock again.
     ///
-    /// Errors: [`ClaimError`]. Cancel safety: as [`claim`](Self::claim).
-    pub async fn try_claim(&self, slot: &str) -> Result<Option<Claim>, ClaimError> {
-        self.claim_by(slot, Wait::Never).await
+    /// Errors: [`AcquireError`]. Cancel safety: as [`claim`](Self::claim).
+    pub async fn try_claim(&self, name: &str) -> Result<Option<Claim>, AcquireError> {
+        self.claim_by(name, Wait::Never).await
     }
 
     /// As [`claim`](Self::claim), but it returns `None` if the lock was not acquired within `timeout`. The time begins with
     /// this call, not with the first poll. It bounds the wait for the lock. After the grant the call returns at the latest
     /// when the guard's lease ends, or after `timeout` if that is later.
     ///
-    /// Errors: [`ClaimError`]. Cancel safety: as [`claim`](Self::claim).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`claim`](Self::claim).
     pub fn claim_timeout(
         &self,
-        slot: &str,
+        name: &str,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Claim>, ClaimError>> + Send {
-        self.claim_by(slot, Wait::within(timeout))
+    ) -> impl Future<Output = Result<Option<Claim>, AcquireError>> + Send {
+        self.claim_by(name, Wait::within(timeout))
     }
 
-    /// Claims a slot, does the work if this caller runs it, and records how the work ended. If the lock is lost, the work is
+    /// Claims a run, does the work if this caller runs it, and records how the work ended. If the lock is lost, the work is
     /// dropped at that moment, as by [`Guard::run`].
     ///
     /// If `work` returns an error, that is recorded as a failure. Then the result is that error, also if its record was not
     /// confirmed.
     ///
     /// While the work runs, the future holds the lock, whether or not you poll it. Before and after that it is as
-    /// [`claim`](Self::claim) and [`Turn::complete`].
+    /// [`claim`](Self::claim) and [`Run::complete`].
     ///
     /// # Errors
     ///
@@ -199,19 +212,19 @@ impl Once {
     /// # Cancel safety
     ///
     /// As [`claim`](Self::claim) until the work begins, and as the work from then on. If you drop the future while the work
-    /// runs, the slot has begun, and its run has no end. Once the work has ended, as [`Turn::complete`].
-    pub async fn run<T, E, W>(&self, slot: &str, work: W) -> Result<Ran<T>, RunError<E>>
+    /// runs, the run has begun, and has no end. Once the work has ended, as [`Run::complete`].
+    pub async fn run<T, E, W>(&self, name: &str, work: W) -> Result<Ran<T>, RunError<E>>
     where
-        W: AsyncFnOnce(&Turn) -> Result<T, E>,
+        W: AsyncFnOnce(&Run) -> Result<T, E>,
     {
-        let turn = match self.claim(slot).await? {
-            Claim::Turn(turn) => turn,
+        let run = match self.claim(name).await? {
+            Claim::Run(run) => run,
             Claim::Done(record) => return Ok(Ran::Before(record)),
         };
-        match turn.guard().run(work(&turn)).await {
-            Ok(Ok(output)) => turn.complete().await.map(|()| Ran::Now(output)).map_err(RunError::Record),
+        match run.guard().run(work(&run)).await {
+            Ok(Ok(output)) => run.complete().await.map(|()| Ran::Now(output)).map_err(RunError::Record),
             Ok(Err(error)) => {
-                if let Err(unrecorded) = turn.fail().await {
+                if let Err(unrecorded) = run.fail().await {
                     warn!(error = %unrecorded, "a run has failed, and that is not recorded");
                 }
                 Err(RunError::Work(error))
@@ -220,26 +233,26 @@ impl Once {
         }
     }
 
-    /// Returns the name of the slot of this moment, by the clock of ZooKeeper's leader: when the present period began, such
+    /// Returns the name of the run of this moment, by the clock of ZooKeeper's leader: when the present period began, such
     /// as `2026-11-22T00:00:00Z`. All machines agree on it, however wrong their own clocks are. One period begins at the Unix
     /// epoch, in UTC: days begin at midnight UTC, and weeks on a Thursday. `period` is a number of whole seconds.
     ///
-    /// For days in another time zone, ask [`now`](Self::now), and name the slot by the date there. A job that a local clock
-    /// starts needs that: `02:30` in Helsinki is `23:30` UTC of the day before from the spring on, and that slot has run.
+    /// For days in another time zone, ask [`now`](Self::now), and name the run by the date there. A job that a local clock
+    /// starts needs that: `02:30` in Helsinki is `23:30` UTC of the day before from the spring on, and that run has been.
     ///
-    /// Ask once, before you wait for the lock. A claim that waits until a later period is then still a claim of the slot in
+    /// Ask once, before you wait for the lock. A claim that waits until a later period is then still a claim of the run in
     /// which it was made.
     ///
-    /// The leader's clock may go back or forth, as when another leader is elected. Then a period's slot may come too early or
-    /// too late, or not at all. No slot runs twice for that reason, and slots of the far future keep no present one from running.
+    /// The leader's clock may go back or forth, as when another leader is elected. Then a period's run may come too early or
+    /// too late, or not at all. No run is done twice for that reason, and runs of the far future keep no present one from running.
     ///
     /// The call takes one round trip. It creates the directory of the records if that does not exist.
     ///
-    /// Errors: [`ClaimError::Slot`] if `period` is not a number of whole seconds, or is zero. [`ClaimError::Refused`] also if
+    /// Errors: [`AcquireError::InvalidName`] if `period` is not a number of whole seconds, or is zero. [`AcquireError::Refused`] also if
     /// the leader's clock is after 9999. Else errors and cancel safety are as of [`now`](Self::now).
-    pub async fn period_slot(&self, period: Duration) -> Result<String, ClaimError> {
+    pub async fn period_name(&self, period: Duration) -> Result<String, AcquireError> {
         let seconds = whole_seconds(period)
-            .map_err(|problem| ClaimError::Slot { slot: format!("every {period:?}"), problem })?;
+            .map_err(|problem| AcquireError::InvalidName { name: format!("every {period:?}"), problem })?;
         let since = self.now().await?.duration_since(UNIX_EPOCH).unwrap_or_default();
         slot_at(since, seconds).ok_or_else(|| self.wrong_clock())
     }
@@ -247,7 +260,7 @@ impl Once {
     /// Returns the time by the clock of ZooKeeper's leader, in milliseconds. It takes one round trip, and creates the
     /// directory of the records if that does not exist.
     ///
-    /// The time names a slot on which all machines agree. With a calendar such as jiff's, it is the date in a time zone:
+    /// The time names a run on which all machines agree. With a calendar such as jiff's, it is the date in a time zone:
     ///
     /// ```no_run
     /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -264,26 +277,26 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// [`ClaimError::Unanswered`] after half a session timeout without an answer. [`ClaimError::Acquire`] if the session is
-    /// over, or if the server refuses for a reason that also keeps the lock from being acquired.
-    /// [`ClaimError::NotAuthorized`] if an ACL forbids it. [`ClaimError::Refused`] if the server refuses for another reason,
+    /// [`AcquireError::Unanswered`] after half a session timeout without an answer. The other errors are those of an
+    /// acquisition: the session is over, or the server refuses.
+    /// [`AcquireError::RecordNotAuthorized`] if an ACL forbids it. [`AcquireError::Refused`] if the server refuses for another reason,
     /// or its leader's clock is before 1970.
     ///
     /// # Cancel safety
     ///
     /// Safe; nothing is lost.
-    pub async fn now(&self) -> Result<SystemTime, ClaimError> {
+    pub async fn now(&self) -> Result<SystemTime, AcquireError> {
         let now = match self.lock.succession().patiently(self.leader_time()).await {
             Ok(now) => now?,
-            Err(waited) => return Err(ClaimError::Unanswered { path: self.path().to_owned(), waited }),
+            Err(waited) => return Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }),
         };
         let since = u64::try_from(now).ok().map(Duration::from_millis);
         since.and_then(|since| UNIX_EPOCH.checked_add(since)).ok_or_else(|| self.wrong_clock())
     }
 
-    fn wrong_clock(&self) -> ClaimError {
+    fn wrong_clock(&self) -> AcquireError {
         let cause = "its leader's clock is before 1970 or after 9999; set that clock";
-        ClaimError::refused(&self.ledger.directory, cause)
+        AcquireError::Refused { path: self.ledger.directory.clone(), cause: cause.to_owned() }
     }
 
     /// Returns the records, the one that began last first. It is meant for operators and tests: the answer may be outdated
@@ -300,22 +313,22 @@ impl Once {
         Ok(found.iter().filter_map(|kept| Record::decode(&directory, kept)).collect())
     }
 
-    /// Claims a slot. It is no `async fn`, so that the future can say that it is `Send`.
+    /// Claims a run. It is no `async fn`, so that the future can say that it is `Send`.
     fn claim_by(
         &self,
-        slot: &str,
+        name: &str,
         wait: Wait,
-    ) -> impl Future<Output = Result<Option<Claim>, ClaimError>> + Send {
-        let (once, parsed) = (self.clone(), Slot::parse(slot));
-        let parsed = parsed.map_err(|problem| ClaimError::Slot { slot: slot.to_owned(), problem });
+    ) -> impl Future<Output = Result<Option<Claim>, AcquireError>> + Send {
+        let (once, parsed) = (self.clone(), Name::parse(name));
+        let parsed = parsed.map_err(|problem| AcquireError::InvalidName { name: name.to_owned(), problem });
         async move {
-            let slot = parsed?;
+            let name = parsed?;
             let begins = Begins::default();
-            let claim = |guard: Guard, _| once.ledger.clone().claim(guard, slot.clone(), begins.clone());
+            let claim = |guard: Guard, _| once.ledger.clone().claim(guard, name.clone(), begins.clone());
             match once.lock.acquirer().pass(wait, claim).await {
                 Ok(Some(claimed)) => claimed.map(Some),
                 Ok(None) | Err(_) if begins.is_any() => {
-                    Err(ClaimError::Unconfirmed { path: once.ledger.path(slot.as_str()) })
+                    Err(AcquireError::Unconfirmed { path: once.ledger.path(name.as_str()) })
                 }
                 Ok(None) => Ok(None),
                 Err(error) => Err(AcquireError::into(error)),
@@ -324,12 +337,12 @@ impl Once {
     }
 
     /// Asks for the time until a server answers. It is in milliseconds since the Unix epoch.
-    async fn leader_time(&self) -> Result<i64, ClaimError> {
+    async fn leader_time(&self) -> Result<i64, AcquireError> {
         let (succession, ledger, mut tries) = (self.lock.succession(), &self.ledger, Tries::default());
         loop {
             let session = match succession.living().await {
                 Ok(session) => session,
-                Err(over) => return Err(AcquireError::over(self.path().to_owned(), over).into()),
+                Err(over) => return Err(AcquireError::over(self.path().to_owned(), over)),
             };
             let (lock, directory) = (ledger.lock.clone(), ledger.directory.clone());
             let told = session.requester().request(|wire| async move {

@@ -1,4 +1,4 @@
-//! The options of a lock whose slots run once.
+//! The options of a [`Once`](crate::Once).
 
 use crate::lock::options::LockOptions;
 
@@ -8,16 +8,16 @@ const DEFAULT_KEEP: u16 = 100;
 /// The most records that can be kept. A claim that drops a record reads all of them.
 pub(super) const MOST_KEPT: u16 = 1_000;
 
-/// Options of a [`Once`](crate::Once); see [`Session::once_with`](crate::Session::once_with).
+/// Options of a [`Once`](crate::Once); see [`Session::once`](crate::Session::once).
 ///
 /// ```
-/// use zklock::{LockOptions, OnceOptions};
+/// use zklock::{LockOptions, once::OnceOptions};
 ///
 /// let options = OnceOptions::new().lock(LockOptions::new().owner("report@eu-1")).keep(400).retry(true);
 /// # drop(options);
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "options do nothing until they are given to `Session::once_with`"]
+#[must_use = "options do nothing until they are given to `Session::once`"]
 pub struct OnceOptions {
     pub(super) lock: LockOptions,
     pub(super) keep: u16,
@@ -37,26 +37,26 @@ impl OnceOptions {
     }
 
     /// Sets how many records are kept: between 1 and 1,000. The default is 100. The claim that adds one record too many
-    /// drops the one whose run began first. A slot whose record was dropped can no longer be claimed; see
-    /// [`ClaimError::SlotForgotten`](crate::ClaimError::SlotForgotten).
+    /// drops the one that began first. A run whose record was dropped can no longer be claimed; see
+    /// [`AcquireError::Forgotten`](crate::AcquireError::Forgotten).
     ///
     /// Once more than 32 records were dropped, zklock remembers their names as 32 ranges of text: it joins those that are
-    /// closest, but not around the slot that begins. Of those that are equally close, it joins two without a record between
-    /// them. A name between dropped ones may be in a range, though its slot has not run. A name that is greater than all others
-    /// never is. Slots that a wrong clock ran far in the future are a range of their own: present slots run.
+    /// closest, but not around the run that begins. Of those that are equally close, it joins two without a record between
+    /// them. A name between dropped ones may be in a range, though its run has not begun. A name that is greater than all others
+    /// never is. Runs that a wrong clock ran far in the future are a range of their own: present runs may begin.
     ///
-    /// Another slot's begin may join the ranges around a slot whose begin was taken back, because its claim was dropped. Then
-    /// that slot is refused as forgotten, though it has not run.
+    /// Another run's begin may join the ranges around a run whose begin was taken back, because its claim was dropped. Then
+    /// that run is refused as forgotten, though it has not begun.
     ///
     /// Give every contender the same number: each one drops the records that are too many for itself. One with a smaller number
-    /// may drop the record of a run that has begun and has not ended. That slot is refused as forgotten, too.
+    /// may drop the record of a run that has begun and has not ended. That run is refused as forgotten, too.
     pub fn keep(mut self, records: u16) -> Self {
         self.keep = records;
         self
     }
 
-    /// Sets whether a slot runs again that has not succeeded: its run failed, or began and never ended because its
-    /// holder vanished. The default is false: then a slot begins at most once. A slot that has succeeded never runs again.
+    /// Sets whether a run that has not succeeded may begin again: it failed, or began and never ended because its
+    /// holder vanished. The default is false: then a run begins at most once. A run that has succeeded never begins again.
     ///
     /// A run that began and never ended may have done all of its work, or a part. So let the work bear a repetition, or
     /// let the store compare fencing tokens.

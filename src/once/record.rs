@@ -1,4 +1,4 @@
-//! The record of one slot.
+//! The record of one run.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,22 +10,22 @@ use zklock_recipe::claim::{Progress, RunEnd};
 use crate::fence::FencingToken;
 use crate::requests::Kept;
 
-/// The record of a slot. [`Once::records`](crate::Once::records) and [`Claim::Done`](crate::Claim::Done) return it.
+/// The record of a run. [`Once::records`](crate::Once::records) and [`Claim::Done`](crate::once::Claim::Done) return it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
-    /// The name of the slot.
-    pub slot: String,
+    /// The name of the run.
+    pub name: String,
     /// The path of the record's node.
     pub path: String,
-    /// How far the last run of the slot has come.
+    /// How far the last attempt of the run has come.
     pub state: RecordState,
     /// The owner text of the last run.
     pub owner: String,
     /// The fencing token of the last run.
     pub token: FencingToken,
-    /// How many times the slot has begun, this run included. It is more than one only with
-    /// [`OnceOptions::retry`](crate::OnceOptions::retry).
+    /// How many times the run has begun, this attempt included. It is more than one only with
+    /// [`OnceOptions::retry`](crate::once::OnceOptions::retry).
     pub attempt: u32,
     /// When the last run began, by the clock of ZooKeeper's leader.
     pub begun: SystemTime,
@@ -33,14 +33,14 @@ pub struct Record {
     pub ended: Option<SystemTime>,
 }
 
-/// How far a run of a slot has come.
+/// How far an attempt of a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum RecordState {
     /// The run has begun. It is under way, or its holder has vanished. Only the lock tells the two apart.
     Begun,
-    /// The run has succeeded. The slot never runs again.
+    /// The run has succeeded. It never begins again.
     Succeeded,
     /// The run has failed.
     Failed,
@@ -92,7 +92,7 @@ impl Record {
         let RecordData { state, owner, token, attempt } = serde_json::from_slice(&kept.data).ok()?;
         let ended = state != RecordState::Begun;
         Some(Self {
-            slot: kept.name.clone(),
+            name: kept.name.clone(),
             path: format!("{directory}/{}", kept.name),
             state,
             owner,

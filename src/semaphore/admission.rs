@@ -19,13 +19,12 @@ use zklock_recipe::{
     self as recipe, Arrival, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Takeover, Tries, Wish,
 };
 
-use super::error::SemaphoreError;
 use super::statement::Statement;
 use crate::contender::{self, Course, Driver, Performed, Procedure, Work};
+use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::Passage;
-use crate::lock::error::AcquireError;
 use crate::node::NodeData;
 use crate::requests::{self, OwnNode, PoolWatched, unmet};
 use crate::settings::Entry;
@@ -42,24 +41,24 @@ pub(super) async fn admit<K: 'static>(
     arrival: Arrival,
     wish: Wish,
     patience: Patience,
-) -> Result<Passage<Guard<K>>, SemaphoreError> {
+) -> Result<Passage<Guard<K>>, AcquireError> {
     let admitting = Admitting::new(statement.clone(), turnstile, arrival, wish, patience);
     let session = admitting.session.clone();
     let mut course = Course::begin(admitting, Heard::from(Event::Begin));
     let directory = || statement.permits().path.to_string();
-    let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal).into();
+    let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal);
     let mut permit = match course.outcome().await {
         Some(Outcome::Admitted(own, connection)) => Permit::new(session, &statement, own, connection),
         Some(Outcome::Busy) => return Ok(Passage::Busy),
         Some(Outcome::Displaced) | None => return Ok(Passage::Displaced),
-        Some(Outcome::Foreign) => return Err(SemaphoreError::UnknownData { directory: directory() }),
+        Some(Outcome::Foreign) => return Err(AcquireError::UnknownData { directory: directory() }),
         Some(Outcome::Refused(refusal)) => return Err(refused(refusal)),
         Some(Outcome::Unfit(misfit, found, stated)) => {
             let path = statement.path().to_owned();
             return Err(match misfit {
-                Misfit::Stock(found) => SemaphoreError::other(path, found, stated),
-                Misfit::TooLarge => SemaphoreError::too_large(path, wish, found),
-                Misfit::Mixed => SemaphoreError::Mixed { directory: directory() },
+                Misfit::Stock(found) => AcquireError::other_stock(path, found, stated),
+                Misfit::TooLarge => AcquireError::too_large(path, wish, found),
+                Misfit::Mixed => AcquireError::Mixed { directory: directory() },
             });
         }
     };

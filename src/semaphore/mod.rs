@@ -1,7 +1,6 @@
-//! The [`Semaphore`]: permits up to a capacity, strictly in order. [`Slots`](slots::Slots) stand on the same pool.
+//! The [`Semaphore`]: permits up to a capacity, strictly in order. [`Slots`] stand on the same pool.
 
 mod admission;
-pub(crate) mod error;
 mod pool;
 pub(crate) mod slots;
 mod statement;
@@ -13,13 +12,13 @@ use std::time::Duration;
 
 use zklock_recipe::{Stock, Wish};
 
-use error::SemaphoreError;
 use pool::Pool;
+pub use slots::{Slots, SlotsHeld};
 
+use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Permit;
 use crate::lock::acquire::Wait;
 use crate::lock::contender::Contender;
-use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
 use crate::zk::Succession;
 
@@ -43,7 +42,7 @@ use crate::zk::Succession;
 /// # The capacity
 ///
 /// The first acquisition of all writes the capacity that it states. From then on an acquisition that states another one is
-/// refused with [`SemaphoreError::Capacity`]. [`set_capacity`](Self::set_capacity) changes it. ZooKeeper keeps it until
+/// refused with [`AcquireError::Capacity`]. [`set_capacity`](Self::set_capacity) changes it. ZooKeeper keeps it until
 /// somebody deletes `/pool/permits`.
 ///
 /// # Limits
@@ -76,10 +75,10 @@ pub struct Semaphore {
 #[non_exhaustive]
 pub struct PermitsHeld {
     /// The semaphore's capacity; `None` if nobody has used it yet, or if it is no semaphore but
-    /// [`Slots`](crate::Slots).
+    /// [`Slots`].
     pub capacity: Option<u32>,
     /// The permits that are held, the oldest first. The [`kind`](Contender::kind) of each is
-    /// [`Kind::Permit`](crate::Kind::Permit), with its weight.
+    /// [`Kind::Permit`](crate::inspect::Kind::Permit), with its weight.
     pub permits: Vec<Contender>,
 }
 
@@ -97,6 +96,15 @@ impl Semaphore {
         Ok(Self { pool: Arc::new(pool) })
     }
 
+    /// Returns it with these options in place of the default ones. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock`] says what is wrong with an option.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
+        Self::new(self.pool.succession().clone(), self.path(), self.capacity(), options)
+    }
+
     /// Returns the semaphore's path, relative to the connect string's chroot.
     pub fn path(&self) -> &str {
         self.pool.path()
@@ -110,8 +118,8 @@ impl Semaphore {
 
     /// Acquires a permit of weight 1, and waits for as long as that takes. As [`acquire_many`](Self::acquire_many).
     ///
-    /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
-    pub async fn acquire(&self) -> Result<Permit, SemaphoreError> {
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
+    pub async fn acquire(&self) -> Result<Permit, AcquireError> {
         self.acquire_many(1).await
     }
 
@@ -127,20 +135,20 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// See [`SemaphoreError`]. [`SemaphoreError::Weight`] if the weight is zero or more than the capacity.
+    /// See [`AcquireError`]. [`AcquireError::Weight`] if the weight is zero or more than the capacity.
     ///
     /// # Cancel safety
     ///
     /// Safe. You may drop the future at any point; zklock then removes its nodes in the background. The place in the queue
     /// is lost, and so is the permit if the future had just acquired it.
-    pub async fn acquire_many(&self, weight: u32) -> Result<Permit, SemaphoreError> {
+    pub async fn acquire_many(&self, weight: u32) -> Result<Permit, AcquireError> {
         self.pool.acquire(self.wish(weight)?).await
     }
 
     /// Acquires a permit of weight 1 if that is free now. As [`try_acquire_many`](Self::try_acquire_many).
     ///
-    /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
-    pub async fn try_acquire(&self) -> Result<Option<Permit>, SemaphoreError> {
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
+    pub async fn try_acquire(&self) -> Result<Option<Permit>, AcquireError> {
         self.try_acquire_many(1).await
     }
 
@@ -148,31 +156,31 @@ impl Semaphore {
     /// the turnstile, even one that is just passing. It waits for nobody, and for ZooKeeper's answers for half a session
     /// timeout at most.
     ///
-    /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
-    pub async fn try_acquire_many(&self, weight: u32) -> Result<Option<Permit>, SemaphoreError> {
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
+    pub async fn try_acquire_many(&self, weight: u32) -> Result<Option<Permit>, AcquireError> {
         self.pool.acquire_by(self.wish(weight)?, Wait::Never).await
     }
 
     /// Acquires a permit of weight 1, and returns `None` if `timeout` passes first. As
     /// [`acquire_many_timeout`](Self::acquire_many_timeout).
     ///
-    /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub fn acquire_timeout(
         &self,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Permit>, SemaphoreError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Option<Permit>, AcquireError>> + Send + 'static {
         self.acquire_many_timeout(1, timeout)
     }
 
     /// Acquires a permit of this weight, and returns `None` if `timeout` passes first; see
     /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// Errors: [`SemaphoreError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub fn acquire_many_timeout(
         &self,
         weight: u32,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Permit>, SemaphoreError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Option<Permit>, AcquireError>> + Send + 'static {
         let (pool, wish, wait) = (self.pool.clone(), self.wish(weight), Wait::within(timeout));
         async move { pool.acquire_by(wish?, wait).await }
     }
@@ -183,17 +191,17 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// See [`SemaphoreError`]. The function waits for the answer for half a session timeout at most. If none came
-    /// ([`AcquireError::Unanswered`](crate::AcquireError::Unanswered)), the capacity may have changed. Then acquisitions of
+    /// See [`AcquireError`]. The function waits for the answer for half a session timeout at most. If none came
+    /// ([`AcquireError::Unanswered`]), the capacity may have changed. Then acquisitions of
     /// this semaphore go by whichever of the two they find.
     ///
     /// # Cancel safety
     ///
     /// If you drop the future, the capacity may have changed or not. Call it again. If you keep the future and do not poll
     /// it, the next change waits for it, as long as for an answer.
-    pub async fn set_capacity(&self, capacity: u32) -> Result<(), SemaphoreError> {
+    pub async fn set_capacity(&self, capacity: u32) -> Result<(), AcquireError> {
         if capacity == 0 {
-            return Err(SemaphoreError::Number { path: self.path().to_owned(), asked: 0, largest: u32::MAX });
+            return Err(AcquireError::Number { path: self.path().to_owned(), asked: 0, largest: u32::MAX });
         }
         self.pool.set_stock(Stock::Permits(capacity)).await
     }
@@ -211,10 +219,10 @@ impl Semaphore {
         Ok(PermitsHeld { capacity, permits })
     }
 
-    fn wish(&self, weight: u32) -> Result<Wish, SemaphoreError> {
+    fn wish(&self, weight: u32) -> Result<Wish, AcquireError> {
         let capacity = self.pool.largest();
         if weight == 0 || weight > capacity {
-            return Err(SemaphoreError::Weight { path: self.path().to_owned(), weight, capacity });
+            return Err(AcquireError::Weight { path: self.path().to_owned(), weight, capacity });
         }
         Ok(Wish::Permit(weight))
     }

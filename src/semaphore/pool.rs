@@ -6,12 +6,11 @@ use std::time::Duration;
 use zklock_recipe::{Event, Kind, Place, Stock, Tries, Wish};
 
 use super::admission::admit;
-use super::error::SemaphoreError;
 use super::statement::Statement;
+use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
 use crate::lock::acquire::{Acquirer, Wait};
 use crate::lock::contender::Contender;
-use crate::lock::error::{AcquireError, InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
 use crate::lock::query::query;
 use crate::node::PoolData;
@@ -74,13 +73,13 @@ impl Pool {
         self.statement.permits()
     }
 
-    fn succession(&self) -> &Arc<Succession> {
+    pub(super) fn succession(&self) -> &Arc<Succession> {
         &self.turnstile.succession
     }
 
     /// Acquires what `wish` says, and waits for as long as that takes.
-    pub(super) async fn acquire<K: 'static>(&self, wish: Wish) -> Result<Guard<K>, SemaphoreError> {
-        Ok(self.turnstile.at_last(self.acquire_by(wish, Wait::FOR_EVER).await?)?)
+    pub(super) async fn acquire<K: 'static>(&self, wish: Wish) -> Result<Guard<K>, AcquireError> {
+        self.turnstile.at_last(self.acquire_by(wish, Wait::FOR_EVER).await?)
     }
 
     /// Acquires the turnstile, as any lock is, and then the permit that `wish` says. `None` if it would have to wait for longer
@@ -89,20 +88,20 @@ impl Pool {
         &self,
         wish: Wish,
         wait: Wait,
-    ) -> Result<Option<Guard<K>>, SemaphoreError> {
+    ) -> Result<Option<Guard<K>>, AcquireError> {
         let stages =
             |turnstile, arrived| admit(self.statement.clone(), turnstile, arrived, wish, wait.patience());
         match self.turnstile.within(wait, self.turnstile.pass(wait, stages)).await {
             // The error names the turnstile, which the caller does not know.
-            Err(SemaphoreError::Acquire(AcquireError::Unanswered { waited, .. })) => {
-                Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }.into())
+            Err(AcquireError::Unanswered { waited, .. }) => {
+                Err(AcquireError::Unanswered { path: self.path().to_owned(), waited })
             }
             outcome => outcome,
         }
     }
 
     /// Writes to the pool how much it has. From then on this process states that, too.
-    pub(super) async fn set_stock(&self, stock: Stock) -> Result<(), SemaphoreError> {
+    pub(super) async fn set_stock(&self, stock: Stock) -> Result<(), AcquireError> {
         let path = || self.path().to_owned();
         let Some(entry) = self.turnstile.entries.first() else { return Ok(()) };
         let set = async {
@@ -144,14 +143,12 @@ impl Pool {
         };
         match self.succession().patiently(set).await {
             Ok(Ok(Stocked::Done)) => Ok(()),
-            Ok(Ok(Stocked::OtherKind(other))) => {
-                Err(AcquireError::other_kind(path(), stock.into(), other).into())
-            }
+            Ok(Ok(Stocked::OtherKind(other))) => Err(AcquireError::other_kind(path(), stock.into(), other)),
             Ok(Ok(Stocked::Foreign)) => {
-                Err(SemaphoreError::UnknownData { directory: self.permits().path.to_string() })
+                Err(AcquireError::UnknownData { directory: self.permits().path.to_string() })
             }
-            Ok(Err(refused)) => Err(refused.into()),
-            Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }.into()),
+            Ok(Err(refused)) => Err(refused),
+            Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }),
         }
     }
 

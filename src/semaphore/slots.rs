@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use zklock_recipe::{Stock, Wish};
 
-use super::error::SemaphoreError;
 use super::pool::Pool;
+use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Slot;
 use crate::lock::acquire::Wait;
 use crate::lock::contender::Contender;
-use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::options::LockOptions;
 use crate::zk::Succession;
 
@@ -31,7 +30,7 @@ use crate::zk::Succession;
 /// ```no_run
 /// # async fn serve(worker: u32) {}
 /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
-/// let slot = session.slots("/worker-ids", 1024)?.claim().await?;
+/// let slot = session.slots("/worker-ids", 1024)?.acquire().await?;
 /// slot.run(serve(slot.index())).await?; // dropped the moment the slot is lost
 /// slot.release().await?;
 /// # Ok(())
@@ -40,6 +39,7 @@ use crate::zk::Succession;
 #[derive(Clone)]
 pub struct Slots {
     pool: Arc<Pool>,
+    preferred: Option<u32>,
 }
 
 /// The number of slots, and those that are held; see [`Slots::slots`].
@@ -50,7 +50,7 @@ pub struct SlotsHeld {
     /// [`Semaphore`](crate::Semaphore).
     pub count: Option<u32>,
     /// The slots that are held, the oldest claim first. The [`kind`](Contender::kind) of each is
-    /// [`Kind::Slot`](crate::Kind::Slot), with its index.
+    /// [`Kind::Slot`](crate::inspect::Kind::Slot), with its index.
     pub slots: Vec<Contender>,
 }
 
@@ -72,7 +72,17 @@ impl Slots {
             return Err(InvalidLock::TooManySlots { path, count, largest });
         }
         let pool = Pool::new(succession, path, Stock::Slots(count), options)?;
-        Ok(Self { pool: Arc::new(pool) })
+        Ok(Self { pool: Arc::new(pool), preferred: None })
+    }
+
+    /// Returns it with these options in place of the default ones. It sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLock`] says what is wrong with an option.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
+        let slots = Self::new(self.pool.succession().clone(), self.path(), self.count(), options)?;
+        Ok(Self { preferred: self.preferred, ..slots })
     }
 
     /// Returns the path of the slots, relative to the connect string's chroot.
@@ -86,60 +96,52 @@ impl Slots {
         count
     }
 
-    /// Claims the free slot with the lowest index, and waits in order of arrival until one is free. It takes as many round
-    /// trips as a permit, waits as [`Semaphore::acquire_many`](crate::Semaphore::acquire_many) does, and must be polled as
-    /// that.
-    ///
-    /// Errors: [`SemaphoreError`]. Cancel safety: as [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
-    pub async fn claim(&self) -> Result<Slot, SemaphoreError> {
-        self.pool.acquire(Wish::Slot(None)).await
+    /// Returns these slots with a preference: acquisitions through it get the slot with this index if it is free, and do not
+    /// wait for that index. A process that starts again can so ask for the index that it had. It sends nothing. If there is no
+    /// such slot, acquisitions fail with [`AcquireError::Index`].
+    pub fn preferring(&self, index: u32) -> Self {
+        Self { pool: self.pool.clone(), preferred: Some(index) }
     }
 
-    /// As [`claim`](Self::claim), but claims the slot with this index if it is free. It does not wait for that index. A
-    /// process that starts again can so ask for the index that it had.
+    /// Acquires the [preferred](Self::preferring) slot, or the free slot with the lowest index, and waits in order of arrival
+    /// until one is free. It takes as many round trips as a permit, waits as
+    /// [`Semaphore::acquire_many`](crate::Semaphore::acquire_many) does, and must be polled as that.
     ///
-    /// Errors: [`SemaphoreError`]; [`SemaphoreError::Index`] if there is no such slot. Cancel safety: as [`claim`](Self::claim).
-    pub async fn claim_preferring(&self, index: u32) -> Result<Slot, SemaphoreError> {
-        self.pool.acquire(self.preferring(index)?).await
+    /// Errors: [`AcquireError`]. Cancel safety: as [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
+    pub async fn acquire(&self) -> Result<Slot, AcquireError> {
+        self.pool.acquire(self.wish()?).await
     }
 
-    /// Claims a slot if one is free now. Returns `None` if none is, or if another claim is in the turnstile, even one that
-    /// is just passing. It waits for nobody, and for ZooKeeper's answers for half a session timeout at most.
+    /// Acquires a slot if one is free now. Returns `None` if none is, or if another acquisition is in the turnstile, even one
+    /// that is just passing. It waits for nobody, and for ZooKeeper's answers for half a session timeout at most.
     ///
-    /// Errors: [`SemaphoreError`]. Cancel safety: as [`claim`](Self::claim).
-    pub async fn try_claim(&self) -> Result<Option<Slot>, SemaphoreError> {
-        self.pool.acquire_by(Wish::Slot(None), Wait::Never).await
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<Slot>, AcquireError> {
+        self.pool.acquire_by(self.wish()?, Wait::Never).await
     }
 
-    /// As [`try_claim`](Self::try_claim), but claims the slot with this index if it is free.
-    ///
-    /// Errors: as [`claim_preferring`](Self::claim_preferring). Cancel safety: as [`claim`](Self::claim).
-    pub async fn try_claim_preferring(&self, index: u32) -> Result<Option<Slot>, SemaphoreError> {
-        self.pool.acquire_by(self.preferring(index)?, Wait::Never).await
-    }
-
-    /// Claims a slot, and returns `None` if `timeout` passes first; see
+    /// Acquires a slot, and returns `None` if `timeout` passes first; see
     /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// Errors: [`SemaphoreError`]. Cancel safety: as [`claim`](Self::claim).
-    pub fn claim_timeout(
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
+    pub fn acquire_timeout(
         &self,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Slot>, SemaphoreError>> + Send + 'static {
-        let (pool, wait) = (self.pool.clone(), Wait::within(timeout));
-        async move { pool.acquire_by(Wish::Slot(None), wait).await }
+    ) -> impl Future<Output = Result<Option<Slot>, AcquireError>> + Send + 'static {
+        let (pool, wish, wait) = (self.pool.clone(), self.wish(), Wait::within(timeout));
+        async move { pool.acquire_by(wish?, wait).await }
     }
 
     /// Changes the number of slots for everybody, as
     /// [`Semaphore::set_capacity`](crate::Semaphore::set_capacity) changes a capacity. Slots that are held stay, also those
     /// whose index is not below the new number. They count: nobody is granted a slot while as many are held as the new number.
     ///
-    /// Errors and cancel safety: as there. [`SemaphoreError::Number`] if the number is zero, or larger than
+    /// Errors and cancel safety: as there. [`AcquireError::Number`] if the number is zero, or larger than
     /// [`LARGEST_COUNT`](Self::LARGEST_COUNT).
-    pub async fn set_count(&self, count: u32) -> Result<(), SemaphoreError> {
+    pub async fn set_count(&self, count: u32) -> Result<(), AcquireError> {
         if count == 0 || count > Self::LARGEST_COUNT {
             let (path, largest) = (self.path().to_owned(), Self::LARGEST_COUNT);
-            return Err(SemaphoreError::Number { path, asked: count, largest });
+            return Err(AcquireError::Number { path, asked: count, largest });
         }
         self.pool.set_stock(Stock::Slots(count)).await
     }
@@ -157,12 +159,14 @@ impl Slots {
         Ok(SlotsHeld { count, slots })
     }
 
-    fn preferring(&self, index: u32) -> Result<Wish, SemaphoreError> {
+    fn wish(&self) -> Result<Wish, AcquireError> {
         let count = self.pool.largest();
-        if index >= count {
-            return Err(SemaphoreError::Index { path: self.path().to_owned(), index, count });
+        match self.preferred {
+            Some(index) if index >= count => {
+                Err(AcquireError::Index { path: self.path().to_owned(), index, count })
+            }
+            preferred => Ok(Wish::Slot(preferred)),
         }
-        Ok(Wish::Slot(Some(index)))
     }
 }
 

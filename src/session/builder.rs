@@ -169,7 +169,7 @@ impl SessionBuilder {
     /// an error, so zklock never sends anything in clear text.
     #[cfg(feature = "tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
-    pub fn tls(mut self, options: crate::TlsOptions) -> Self {
+    pub fn tls(mut self, options: zookeeper_client::TlsOptions) -> Self {
         self.connector = self.connector.with_tls(options);
         self.tls = true;
         self
@@ -178,7 +178,7 @@ impl SessionBuilder {
     /// Authenticates each connection by SASL, with zookeeper-client's options.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     #[cfg_attr(docsrs, doc(cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))))]
-    pub fn sasl(mut self, options: impl Into<crate::SaslOptions>) -> Self {
+    pub fn sasl(mut self, options: impl Into<zookeeper_client::SaslOptions>) -> Self {
         self.connector = self.connector.with_sasl(options);
         self
     }

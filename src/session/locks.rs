@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use futures::stream::{self, StreamExt};
 use zklock_recipe::Stock;
 
+use crate::error::QueryError;
 use crate::lock::contender::Contender;
-use crate::lock::error::QueryError;
 use crate::lock::query::query;
 use crate::path::{PathProblem, check_node, is_reserved};
 use crate::requests::{Branch, Holding, Pooled, branch, is_suspect};

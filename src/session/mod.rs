@@ -11,24 +11,31 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use error::{CloseError, SequencerError};
+pub use builder::SessionBuilder;
+pub use error::{CloseError, SequencerError};
 use locks::LocksBelow;
 
 use crate::election::Election;
+use crate::error::{InvalidLock, QueryError};
 use crate::fence::Sequencer;
 use crate::lock::Lock;
-use crate::lock::error::{InvalidLock, QueryError};
 use crate::lock::multi_lock::{Access, MultiLock};
 use crate::lock::options::LockOptions;
 use crate::lock::rw_lock::RwLock;
 use crate::locks::Locks;
 use crate::locks::options::LocksOptions;
 use crate::once::Once;
-use crate::once::error::InvalidOnce;
 use crate::once::options::OnceOptions;
 use crate::semaphore::Semaphore;
 use crate::semaphore::slots::Slots;
-use crate::zk::{Closing, ConnectError, SessionEvents, SessionState, Succession};
+use crate::zk::{Closing, Succession};
+pub use crate::zk::{ConnectError, ServerFailure, ServerProblem, SessionEvent, SessionEvents, SessionState};
+#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+#[doc(no_inline)]
+pub use zookeeper_client::SaslOptions;
+#[cfg(feature = "tls")]
+#[doc(no_inline)]
+pub use zookeeper_client::TlsOptions;
 
 /// A session with ZooKeeper, which any number of locks share. Cloning it is cheap, and every clone is the same session.
 ///
@@ -77,16 +84,7 @@ impl Session {
     ///
     /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
     pub fn lock(&self, path: &str) -> Result<Lock, InvalidLock> {
-        self.lock_with(path, LockOptions::new())
-    }
-
-    /// Returns the lock at `path` with these options. It sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with the path or with an option.
-    pub fn lock_with(&self, path: &str, options: LockOptions) -> Result<Lock, InvalidLock> {
-        Lock::new(self.succession.clone(), path, options)
+        Lock::new(self.succession.clone(), path, LockOptions::new())
     }
 
     /// Returns the read-write lock whose contenders queue in the directory `path`. It sends nothing.
@@ -95,16 +93,7 @@ impl Session {
     ///
     /// As [`lock`](Self::lock).
     pub fn rw_lock(&self, path: &str) -> Result<RwLock, InvalidLock> {
-        self.rw_lock_with(path, LockOptions::new())
-    }
-
-    /// Returns the read-write lock at `path` with these options, which hold for readers and writers. It sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_with`](Self::lock_with).
-    pub fn rw_lock_with(&self, path: &str, options: LockOptions) -> Result<RwLock, InvalidLock> {
-        RwLock::new(self.succession.clone(), path, options)
+        RwLock::new(self.succession.clone(), path, LockOptions::new())
     }
 
     /// Returns the locks at these paths as one lock: all of them are acquired at once. It sends nothing.
@@ -130,20 +119,7 @@ impl Session {
         &self,
         locks: impl IntoIterator<Item = impl Into<Access>>,
     ) -> Result<MultiLock, InvalidLock> {
-        self.lock_all_with(locks, LockOptions::new())
-    }
-
-    /// As [`lock_all`](Self::lock_all), with these options for each of the locks.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_all`](Self::lock_all) and [`lock_with`](Self::lock_with).
-    pub fn lock_all_with(
-        &self,
-        locks: impl IntoIterator<Item = impl Into<Access>>,
-        options: LockOptions,
-    ) -> Result<MultiLock, InvalidLock> {
-        MultiLock::new(self.succession.clone(), locks, &options)
+        MultiLock::new(self.succession.clone(), locks, &LockOptions::new())
     }
 
     /// Returns the locks by key below the directory `root`, for a process in which many tasks want the same ones; see
@@ -153,34 +129,16 @@ impl Session {
     ///
     /// As [`lock`](Self::lock).
     pub fn locks(&self, root: &str) -> Result<Locks, InvalidLock> {
-        self.locks_with(root, LocksOptions::new())
-    }
-
-    /// As [`locks`](Self::locks), with these options. It sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_with`](Self::lock_with).
-    pub fn locks_with(&self, root: &str, options: LocksOptions) -> Result<Locks, InvalidLock> {
-        Locks::new(self.succession.clone(), root, options)
+        Locks::new(self.succession.clone(), root, LocksOptions::new())
     }
 
     /// Returns the lock at `path` whose slots run once; see [`Once`]. It sends nothing.
     ///
     /// # Errors
     ///
-    /// [`InvalidOnce::Lock`] if ZooKeeper or zklock does not allow the path.
-    pub fn once(&self, path: &str) -> Result<Once, InvalidOnce> {
-        self.once_with(path, OnceOptions::new())
-    }
-
-    /// As [`once`](Self::once), with these options. It sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidOnce`] says what is wrong with the path or with an option.
-    pub fn once_with(&self, path: &str, options: OnceOptions) -> Result<Once, InvalidOnce> {
-        Once::new(self.succession.clone(), path, options)
+    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
+    pub fn once(&self, path: &str) -> Result<Once, InvalidLock> {
+        Once::new(self.succession.clone(), path, OnceOptions::new())
     }
 
     /// Returns the election at `path`: candidates queue in the directory `path/queue`, and the leader announces itself in
@@ -190,16 +148,7 @@ impl Session {
     ///
     /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
     pub fn election(&self, path: &str) -> Result<Election, InvalidLock> {
-        self.election_with(path, LockOptions::new())
-    }
-
-    /// Returns the election at `path` with these options. The `acl` is also that of the announcement. It sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with the path or with an option.
-    pub fn election_with(&self, path: &str, options: LockOptions) -> Result<Election, InvalidLock> {
-        Election::new(self.succession.clone(), path, options)
+        Election::new(self.succession.clone(), path, LockOptions::new())
     }
 
     /// Returns the semaphore at `path`, and states its capacity: the weights of all permits that are held add up to it at
@@ -210,21 +159,7 @@ impl Session {
     /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path, and [`InvalidLock::Nothing`] if the capacity is
     /// zero.
     pub fn semaphore(&self, path: &str, capacity: u32) -> Result<Semaphore, InvalidLock> {
-        self.semaphore_with(path, capacity, LockOptions::new())
-    }
-
-    /// Returns the semaphore at `path` with this capacity and these options. It sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`semaphore`](Self::semaphore). [`InvalidLock`] says what is wrong with an option.
-    pub fn semaphore_with(
-        &self,
-        path: &str,
-        capacity: u32,
-        options: LockOptions,
-    ) -> Result<Semaphore, InvalidLock> {
-        Semaphore::new(self.succession.clone(), path, capacity, options)
+        Semaphore::new(self.succession.clone(), path, capacity, LockOptions::new())
     }
 
     /// Returns the slots at `path`, and states how many they are: up to [`Slots::LARGEST_COUNT`]. It sends nothing.
@@ -234,16 +169,7 @@ impl Session {
     /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path, [`InvalidLock::Nothing`] if the count is zero,
     /// and [`InvalidLock::TooManySlots`] if it is too large.
     pub fn slots(&self, path: &str, count: u32) -> Result<Slots, InvalidLock> {
-        self.slots_with(path, count, LockOptions::new())
-    }
-
-    /// Returns the slots at `path` with these options. It sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`slots`](Self::slots). [`InvalidLock`] says what is wrong with an option.
-    pub fn slots_with(&self, path: &str, count: u32, options: LockOptions) -> Result<Slots, InvalidLock> {
-        Slots::new(self.succession.clone(), path, count, options)
+        Slots::new(self.succession.clone(), path, count, LockOptions::new())
     }
 
     /// Checks whether a holder's claim is still current. `Ok` means that a quorum confirmed the very node that the
@@ -371,7 +297,7 @@ impl Session {
 
     /// Returns how many times an acquisition had to join a queue again, at the end: because its ZooKeeper session ended
     /// while it waited, because its caller did not poll it (see [`Lock::acquire`]), or because it lost the lock before its
-    /// caller had a [`Leadership`](crate::Leadership), a [`Turn`](crate::Turn) or a permit.
+    /// caller had a [`Leadership`](crate::Leadership), a [`Run`](crate::once::Run) or a permit.
     pub fn requeued(&self) -> u64 {
         self.succession.requeued()
     }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zklock::{AcquireError, Contender, Guard, Lock, QueryError, Session, SessionBuilder};
+use zklock::{AcquireError, Guard, Lock, QueryError, Session, SessionBuilder, inspect::Contender};
 use zklock_testcontainers::{Link, ZooKeeper};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 

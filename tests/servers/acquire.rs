@@ -123,7 +123,11 @@ async fn a_contended_acquisition_takes_four_requests_and_two_events() {
 async fn the_queue_tells_who_contends() {
     let server = server().await;
     let session = session(&server).await;
-    let lock = session.lock_with("/lock/orders", LockOptions::new().owner("first").data("build 7")).unwrap();
+    let lock = session
+        .lock("/lock/orders")
+        .unwrap()
+        .with_options(LockOptions::new().owner("first").data("build 7"))
+        .unwrap();
     let other = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
     let waiter = enqueue(&other).await;

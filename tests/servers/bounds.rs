@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use support::{BOUND, eventually, make, operator, patient, queue, server, within};
 use tokio::net::TcpListener;
 use zklock::{
-    AcquireError, Claim, ClaimError, CloseError, ConnectError, Guard, Lock, QueryError, ReleaseError,
-    SequencerError, Session, TransactionError, TurnError,
+    AcquireError, ConnectError, Guard, Lock, QueryError, ReleaseError, Session,
+    guard::TransactionError,
+    once::{Claim, RecordError},
+    session::{CloseError, SequencerError},
 };
 use zklock_testcontainers::ZooKeeper;
 
@@ -97,22 +99,22 @@ async fn what_a_guard_asks_is_answered_by_the_end_of_its_lease() {
 async fn the_end_of_a_run_is_answered_by_the_end_of_its_lease() {
     let server = server().await;
     let session = session(&server).await;
-    let Claim::Turn(turn) = session.once(PATH).unwrap().claim("slot").await.unwrap() else {
+    let Claim::Run(turn) = session.once(PATH).unwrap().claim("slot").await.unwrap() else {
         panic!("it is new")
     };
     server.pause().await.unwrap();
     let remaining = turn.guard().remaining();
     let error = answers("complete", remaining, turn.complete()).await.unwrap_err();
     // What was sent may have reached the server.
-    assert_eq!(error, TurnError::Unconfirmed { path: format!("{PATH}.once/slot") });
+    assert_eq!(error, RecordError::Unconfirmed { path: format!("{PATH}.once/slot") });
     let asked =
-        answers("period_slot", HALF, session.once(PATH).unwrap().period_slot(HALF)).await.unwrap_err();
-    assert_eq!(asked, ClaimError::Unanswered { path: PATH.into(), waited: HALF });
+        answers("period_name", HALF, session.once(PATH).unwrap().period_name(HALF)).await.unwrap_err();
+    assert_eq!(asked, AcquireError::Unanswered { path: PATH.into(), waited: HALF });
     let asked = answers("now", HALF, session.once(PATH).unwrap().now()).await.unwrap_err();
-    assert_eq!(asked, ClaimError::Unanswered { path: PATH.into(), waited: HALF });
+    assert_eq!(asked, AcquireError::Unanswered { path: PATH.into(), waited: HALF });
     let tried = answers("try_claim", HALF, session.once(PATH).unwrap().try_claim("slot")).await.unwrap_err();
     let unanswered = AcquireError::Unanswered { path: PATH.into(), waited: HALF };
-    assert_eq!(tried, ClaimError::Acquire(unanswered));
+    assert_eq!(tried, unanswered);
 }
 
 #[tokio::test]

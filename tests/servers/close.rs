@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use support::{
     Steps, enqueue, granted, linked, server, session, until_nothing_is_left, until_queued, within,
 };
-use zklock::{AcquireError, CloseError, LostReason, QueryError, Session, SessionState};
+use zklock::{AcquireError, LostReason, QueryError, Session, SessionState, session::CloseError};
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]

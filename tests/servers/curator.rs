@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{enqueue, eventually, granted, make, operator, queue, server, session, within};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use zklock::{AcquireError, ForeignClient, Lock};
+use zklock::{AcquireError, Lock, inspect::ForeignClient};
 use zklock_testcontainers::ZooKeeper;
 
 const PATH: &str = "/lock/orders";

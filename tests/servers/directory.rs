@@ -74,7 +74,7 @@ async fn without_permission_to_enter() {
     let server = server().await;
     let owner = owner(&server).await;
     let options = LockOptions::new().acl(Acl::creator_only());
-    let lock = owner.lock_with("/lock/orders", options).unwrap();
+    let lock = owner.lock("/lock/orders").unwrap().with_options(options).unwrap();
     let guard = lock.acquire().await.unwrap();
 
     let stranger = session(&server).await;
@@ -95,7 +95,7 @@ async fn without_permission_to_list() {
     let owner = owner(&server).await;
     // Strangers may enter and leave, but see nothing.
     let acl = Acl::creator_only().and("world", "anyone", Permissions::CREATE | Permissions::DELETE);
-    let lock = owner.lock_with("/lock/orders", LockOptions::new().acl(acl)).unwrap();
+    let lock = owner.lock("/lock/orders").unwrap().with_options(LockOptions::new().acl(acl)).unwrap();
     let guard = lock.acquire().await.unwrap();
 
     let stranger = session(&server).await;
@@ -110,7 +110,7 @@ async fn with_an_acl_the_server_rejects() {
     let server = server().await;
     let session = session(&server).await;
     let options = LockOptions::new().acl(Acl::creator_only());
-    let lock = session.lock_with("/lock/orders", options).unwrap();
+    let lock = session.lock("/lock/orders").unwrap().with_options(options).unwrap();
     let error = within("the error", lock.acquire()).await.unwrap_err();
     assert_eq!(error, AcquireError::InvalidAcl { path: "/lock/orders".into() });
 }
@@ -122,7 +122,11 @@ async fn contenders_whose_data_is_not_ours_to_read() {
     let session = session(&server).await;
     let lock = session.lock("/lock/orders").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
-    let secretive = owner.lock_with("/lock/orders", LockOptions::new().acl(Acl::creator_only())).unwrap();
+    let secretive = owner
+        .lock("/lock/orders")
+        .unwrap()
+        .with_options(LockOptions::new().acl(Acl::creator_only()))
+        .unwrap();
     let guard = secretive.acquire().await.unwrap();
     let queue = queue(&lock).await;
     assert_eq!(queue[0].path, guard.node());

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use support::{Steps, eventually, linked, operator, server, session, until_nothing_is_left, within};
 use zklock::{
-    AcquireError, AnnounceError, CampaignError, Election, InvalidLock, Latest, Leader, Leadership,
-    LockOptions, Observer, ProclaimError, Session, TransactionError,
+    AcquireError, Election, InvalidLock, Leadership, LockOptions, Session,
+    election::{AnnounceError, Leader, ProclaimError},
+    guard::TransactionError,
+    inspect::{Latest, Observer},
 };
 use zklock_testcontainers::{RequestKind, ZooKeeper};
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -50,12 +52,12 @@ pub(crate) async fn who_leads(election: &Election) -> Option<String> {
 pub(crate) fn campaign(
     election: &Election,
     value: &'static str,
-) -> tokio::task::JoinHandle<Result<Leadership, CampaignError>> {
+) -> tokio::task::JoinHandle<Result<Leadership, AcquireError>> {
     let election = election.clone();
     tokio::spawn(async move { election.campaign(value).await })
 }
 
-pub(crate) async fn elected(task: tokio::task::JoinHandle<Result<Leadership, CampaignError>>) -> Leadership {
+pub(crate) async fn elected(task: tokio::task::JoinHandle<Result<Leadership, AcquireError>>) -> Leadership {
     within("the leadership", task).await.expect("no panic").expect("a leadership")
 }
 
@@ -63,7 +65,7 @@ pub(crate) async fn elected(task: tokio::task::JoinHandle<Result<Leadership, Cam
 pub(crate) async fn candidate(
     election: &Election,
     value: &'static str,
-) -> tokio::task::JoinHandle<Result<Leadership, CampaignError>> {
+) -> tokio::task::JoinHandle<Result<Leadership, AcquireError>> {
     candidate_seen_by(election, election, value).await
 }
 
@@ -72,7 +74,7 @@ pub(crate) async fn candidate_seen_by(
     observer: &Election,
     election: &Election,
     value: &'static str,
-) -> tokio::task::JoinHandle<Result<Leadership, CampaignError>> {
+) -> tokio::task::JoinHandle<Result<Leadership, AcquireError>> {
     let before = observer.candidates().await.unwrap().len();
     let task = campaign(election, value);
     until_candidates(observer, before + 1).await;
@@ -140,7 +142,7 @@ async fn a_leader_proclaims_other_values() {
         matches!(&error, ProclaimError::Announce(AnnounceError::TooLong { path, length, .. }) if path == LEADER && *length == long.len())
     );
     let error = election(&looking).campaign(long.clone()).await.unwrap_err();
-    assert!(matches!(error, CampaignError::Announce(AnnounceError::TooLong { .. })));
+    assert!(matches!(error, AcquireError::Announce(AnnounceError::TooLong { .. })));
     let longest = &long[1..];
     leadership.proclaim(longest).await.unwrap();
     assert_eq!(told(&mut leaders).await.as_deref(), Some(longest));
@@ -206,7 +208,10 @@ async fn paths_and_options_are_checked() {
         let error = session.election(path).unwrap_err();
         assert!(matches!(&error, InvalidLock::Path { path: named, .. } if named == path), "{error}");
     }
-    let error = session.election_with(PATH, LockOptions::new().data("x".repeat(20_000))).unwrap_err();
+    let error = session
+        .election(PATH)
+        .and_then(|it| it.with_options(LockOptions::new().data("x".repeat(20_000))))
+        .unwrap_err();
     assert!(matches!(error, InvalidLock::TooLong { .. }));
     let election = election(&session);
     assert_eq!((election.path(), election.announcement().as_str()), (PATH, LEADER));
@@ -218,7 +223,7 @@ async fn a_transaction_leaves_the_elections_own_nodes_alone() {
     let session = session(&server).await;
     let leadership = election(&session).campaign("one").await.unwrap();
     let node = leadership.node();
-    let refused = async |transaction: zklock::Transaction<'_>| {
+    let refused = async |transaction: zklock::guard::Transaction<'_>| {
         matches!(transaction.commit().await, Err(TransactionError::Invalid { operation: 0, .. }))
     };
     assert!(refused(leadership.transaction().set(LEADER, "forged", None)).await);
@@ -265,7 +270,7 @@ async fn a_leftover_with_children_refuses_the_candidate() {
     support::make(&client, "/service/leader/child").await;
     let error = within("a campaign", election(&session).campaign("one")).await.unwrap_err();
     assert!(
-        matches!(&error, CampaignError::Announce(AnnounceError::Refused { path, .. }) if path == LEADER),
+        matches!(&error, AcquireError::Announce(AnnounceError::Refused { path, .. }) if path == LEADER),
         "{error}"
     );
     assert!(!error.is_retryable() && !error.is_session_over());
@@ -282,7 +287,7 @@ async fn a_new_election_has_the_acl_that_was_asked_for() {
     let owner =
         Session::builder(server.connect_string()).auth("digest", "team:secret").connect().await.unwrap();
     let options = LockOptions::new().acl(zklock::Acl::creator_only());
-    let election = owner.election_with(PATH, options).unwrap();
+    let election = owner.election(PATH).unwrap().with_options(options).unwrap();
     let leadership = election.campaign("one").await.unwrap();
     let client = operator(&server).await;
     for path in [PATH, QUEUE, LEADER] {
@@ -303,7 +308,7 @@ async fn a_closed_session_takes_the_announcement_along() {
     assert_eq!(told(&mut leaders).await, None);
     assert!(!leadership.is_held());
     let error = election(&leading).campaign("two").await.unwrap_err();
-    assert!(matches!(error, CampaignError::Acquire(AcquireError::SessionClosed { .. })));
+    assert!(matches!(error, AcquireError::SessionClosed { .. }));
     assert!(error.is_session_over());
     let Latest { who, age, connected, .. } = leaders.latest();
     assert!(who.is_none() && age.is_some() && connected);

@@ -8,7 +8,7 @@ use support::{
     Steps, dropped_after, eventually, linked, monitored, operator, patient, server, session,
     until_nothing_is_left, within,
 };
-use zklock::{LostReason, ProclaimError, Session, SessionState};
+use zklock::{LostReason, Session, SessionState, election::ProclaimError};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
 
 use super::election::{

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use support::{enqueue, granted, linked, make, operator, server, session, until_nothing_is_left, within};
 use zklock::{
-    Acl, Applied, ConditionProblem, Guard, LockOptions, LostReason, NodeOptions, Permissions, Sequencer,
-    SequencerError, Session, Transaction, TransactionError,
+    Acl, Guard, LockOptions, LostReason, Permissions, Sequencer, Session,
+    guard::{Applied, ConditionProblem, NodeOptions, Transaction, TransactionError},
+    session::SequencerError,
 };
 use zklock_testcontainers::{Ensemble, RequestKind, ZooKeeper};
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -532,7 +533,7 @@ async fn a_sequencer_that_the_verifier_may_not_read() {
     let holder = builder.connect().await.unwrap();
     let verifier = session(&server).await;
     let claim = async |acl: Acl| {
-        let lock = holder.lock_with("/lock/orders", LockOptions::new().acl(acl)).unwrap();
+        let lock = holder.lock("/lock/orders").unwrap().with_options(LockOptions::new().acl(acl)).unwrap();
         let guard = lock.acquire().await.unwrap();
         let (claim, verdict) =
             (guard.sequencer().unwrap(), verifier.verify_sequencer(&guard.sequencer().unwrap()).await);

@@ -8,7 +8,7 @@ use support::{
     acquire, enqueue, granted, linked, make, make_foreign, operator, queue, server, session,
     until_nothing_is_left, until_queued, within,
 };
-use zklock::{AcquireError, ForeignClient, Lock};
+use zklock::{AcquireError, Lock, inspect::ForeignClient};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 

@@ -253,7 +253,8 @@ async fn run_does_not_poll_its_future_once_a_blocked_thread_has_outlasted_all_bu
     let server = server().await;
     let session = brief(&server, Duration::from_secs(10)).await;
     let margin = session.longest_stop_margin();
-    let lock = session.lock_with("/lock/orders", LockOptions::new().stop_margin(margin)).unwrap();
+    let lock =
+        session.lock("/lock/orders").unwrap().with_options(LockOptions::new().stop_margin(margin)).unwrap();
     let guard = lock.acquire().await.unwrap();
     let length = guard.remaining().saturating_sub(margin / 2);
     let (guard, reason, polled) = run_blocked(guard, length).await;
@@ -285,9 +286,9 @@ async fn a_guard_that_tasks_share_is_released_for_all_of_them() {
     let lock = session(&server).await.lock("/lock/orders").unwrap();
     let guard = Arc::new(lock.acquire().await.unwrap());
     let other = guard.clone();
-    guard.release_shared().await.unwrap();
+    guard.release_all().await.unwrap();
     assert_eq!(other.check().unwrap_err().reason, LostReason::Released);
-    assert!(matches!(other.release_shared().await, Err(ReleaseError::Lost(_))));
+    assert!(matches!(other.release_all().await, Err(ReleaseError::Lost(_))));
     // It is free.
     lock.try_acquire().await.unwrap().expect("a free lock").release().await.unwrap();
     drop((guard, other));
@@ -310,7 +311,7 @@ async fn two_releases_at_once_blame_nobody() {
     let lock = session(&server).await.lock("/lock/orders").unwrap();
     for _ in 0..50 {
         let guard = Arc::new(lock.acquire().await.unwrap());
-        let release = |guard: Arc<Guard>| tokio::spawn(async move { guard.release_shared().await });
+        let release = |guard: Arc<Guard>| tokio::spawn(async move { guard.release_all().await });
         let (one, other) = (release(guard.clone()), release(guard.clone()));
         let outcomes = [one.await.unwrap(), other.await.unwrap()];
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{outcomes:?}");

@@ -6,10 +6,7 @@ use std::any::Any;
 use std::time::Duration;
 
 use support::{eventually, make, operator, server, session, until_nothing_is_left, within};
-use zklock::{
-    Access, AcquireError, AnnounceError, CampaignError, ClaimError, LockOptions, LocksOptions, PathKind,
-    SemaphoreError, Session,
-};
+use zklock::{Access, AcquireError, LockOptions, Session, election::AnnounceError, inspect::PathKind};
 
 use super::semaphore::{enqueue, until_it_waits_for_room};
 
@@ -51,35 +48,18 @@ impl Use {
             Self::Reader => Box::new(session.rw_lock(path).unwrap().read().await?),
             Self::Key => {
                 let (root, key) = path.rsplit_once('/').unwrap();
-                let locks = session.locks_with(root, LocksOptions::new()).unwrap();
+                let locks = session.locks(root).unwrap();
                 Box::new(locks.lock(key).await?)
             }
             Self::Several => {
                 let paths = [Access::exclusive(path), Access::exclusive("/another")];
                 Box::new(session.lock_all(paths).unwrap().acquire().await?)
             }
-            Self::Once => match session.once(path).unwrap().claim("one").await {
-                Ok(claim) => Box::new(claim),
-                Err(ClaimError::Acquire(error)) => return Err(error),
-                Err(error) => panic!("{error}"),
-            },
-            Self::Election => match session.election(path).unwrap().campaign("me").await {
-                Ok(leadership) => Box::new(leadership),
-                Err(CampaignError::Acquire(error)) => return Err(error),
-                Err(error) => panic!("{error}"),
-            },
-            Self::Semaphore => {
-                Box::new(session.semaphore(path, 3).unwrap().acquire().await.map_err(acquire)?)
-            }
-            Self::Slots => Box::new(session.slots(path, 3).unwrap().claim().await.map_err(acquire)?),
+            Self::Once => Box::new(session.once(path).unwrap().claim("one").await?),
+            Self::Election => Box::new(session.election(path).unwrap().campaign("me").await?),
+            Self::Semaphore => Box::new(session.semaphore(path, 3).unwrap().acquire().await?),
+            Self::Slots => Box::new(session.slots(path, 3).unwrap().acquire().await?),
         })
-    }
-}
-
-fn acquire(error: SemaphoreError) -> AcquireError {
-    match error {
-        SemaphoreError::Acquire(error) => error,
-        error => panic!("{error}"),
     }
 }
 
@@ -145,12 +125,12 @@ async fn the_nodes_of_an_election_or_a_pool_are_no_locks() {
     // A lock where an announcement would be keeps the leader from announcing itself.
     let held = Use::Lock.hold(&first, "/inner/silent/leader").await.unwrap();
     let silent = within("the end", second.election("/inner/silent").unwrap().campaign("me")).await;
-    assert!(matches!(silent, Err(CampaignError::Announce(AnnounceError::Refused { .. }))), "{silent:?}");
+    assert!(matches!(silent, Err(AcquireError::Announce(AnnounceError::Refused { .. }))), "{silent:?}");
     drop(held);
     // One where a pool's permits would be keeps them from being there.
     let held = Use::Lock.hold(&first, "/inner/empty/permits").await.unwrap();
     let empty = within("the end", second.semaphore("/inner/empty", 3).unwrap().acquire()).await;
-    assert!(matches!(empty, Err(SemaphoreError::UnknownData { .. })), "{empty:?}");
+    assert!(matches!(empty, Err(AcquireError::UnknownData { .. })), "{empty:?}");
     drop(held);
     until_nothing_is_left(&server).await;
 }
@@ -180,7 +160,7 @@ async fn candidates_without_a_leader_show_an_election() {
     let (first, next, other) = (session(&server).await, session(&server).await, session(&server).await);
     let leadership = first.election("/feed").unwrap().campaign("one").await.unwrap();
     let patient = LockOptions::new().takeover_delay(Duration::from_secs(600));
-    let election = next.election_with("/feed", patient).unwrap();
+    let election = next.election("/feed").unwrap().with_options(patient).unwrap();
     let candidate = tokio::spawn({
         let election = election.clone();
         async move { election.campaign("two").await }
@@ -254,7 +234,7 @@ async fn a_path_that_nobody_uses_any_more_is_free_for_another_kind() {
     let lock = Use::Lock.hold(&second, "/path").await.unwrap();
     is_refused(Use::Election, &first, "/path", "/path", PathKind::Lock).await;
     let semaphore = first.semaphore("/path", 3).unwrap();
-    let refused = semaphore.set_capacity(3).await.map_err(acquire).unwrap_err();
+    let refused = semaphore.set_capacity(3).await.unwrap_err();
     assert!(matches!(refused, AcquireError::OtherKind { found: PathKind::Lock, .. }), "{refused}");
     drop(lock);
     until_nothing_is_left(&server).await;

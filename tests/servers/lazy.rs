@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use zklock::{ConnectError, ServerProblem, Session, SessionState};
+use zklock::{ConnectError, Session, SessionState, session::ServerProblem};
 use zklock_test_support::{acquire, granted, server, until_nothing_is_left, within};
 use zklock_testcontainers::{Link, ZooKeeper};
 

@@ -10,7 +10,7 @@ use support::{example, server, session, until_nothing_is_left, within};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdout, Command};
-use zklock::{Election, Leader, Observer};
+use zklock::{Election, election::Leader, inspect::Observer};
 use zklock_testcontainers::ZooKeeper;
 
 /// The session timeout that the example has by default: so long would a crashed leader be waited for.

@@ -11,8 +11,8 @@ use support::{
     until_nothing_is_left, until_queued, within,
 };
 use zklock::{
-    AcquireError, FenceGate, FencingToken, Guard, Locks, LocksOptions, LostReason, ReleaseError,
-    SequencerError, Session, TransactionError,
+    AcquireError, FenceGate, FencingToken, Guard, Locks, LocksOptions, LostReason, ReleaseError, Session,
+    guard::TransactionError, session::SequencerError,
 };
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
 
@@ -43,13 +43,13 @@ pub(crate) fn turns(turns: u32) -> LocksOptions {
 pub(crate) async fn locks(server: &ZooKeeper, options: LocksOptions) -> (Session, Locks) {
     // A hold is passed on while half of a lease is left.
     let session = patient(server.connect_string(), LONG).connect().await.unwrap();
-    let locks = session.locks_with(ROOT, options).unwrap();
+    let locks = session.locks(ROOT).unwrap().with_options(options).unwrap();
     (session, locks)
 }
 
 pub(crate) async fn linked_locks(server: &ZooKeeper, options: LocksOptions) -> (Link, Session, Locks) {
     let (link, session) = linked(server, LONG).await;
-    let locks = session.locks_with(ROOT, options).unwrap();
+    let locks = session.locks(ROOT).unwrap().with_options(options).unwrap();
     (link, session, locks)
 }
 
@@ -100,7 +100,7 @@ async fn a_guard_ends_when_it_is_passed_on() {
     let next = in_line(&locks);
     let (lost, mut run) = (guard.lost(), Steps::new(guard.run(std::future::pending::<()>())));
     assert!(run.poll().is_pending());
-    guard.release_shared().await.unwrap();
+    guard.release_all().await.unwrap();
     let next = turn_of(next).await;
     assert!(next.is_held() && !guard.is_held());
     assert_eq!(guard.remaining(), Duration::ZERO);
@@ -111,7 +111,7 @@ async fn a_guard_ends_when_it_is_passed_on() {
     assert_eq!(guard.sequencer().unwrap_err().reason, LostReason::Released);
     let written = guard.transaction().check("/", None).commit().await;
     assert!(matches!(written, Err(TransactionError::Lost(lost)) if lost.reason == LostReason::Released));
-    assert!(matches!(guard.release_shared().await, Err(ReleaseError::Lost(_))));
+    assert!(matches!(guard.release_all().await, Err(ReleaseError::Lost(_))));
     drop(guard);
     assert!(next.is_held(), "the end of an old turn touches nothing");
     next.verify().await.unwrap();
@@ -246,7 +246,7 @@ async fn dropped_after_each_poll_it_leaves_nothing() {
 async fn many_that_come_and_go_never_overlap() {
     let server = server().await;
     let (_here, locks) = locks(&server, turns(3)).await;
-    let other = session(&server).await.locks_with(ROOT, turns(1)).unwrap();
+    let other = session(&server).await.locks(ROOT).unwrap().with_options(turns(1)).unwrap();
     let inside = Arc::new(Mutex::new(FenceGate::new()));
     let tasks = (0..16).map(|number| {
         let (locks, inside) = (if number % 2 == 0 { &locks } else { &other }.clone(), inside.clone());
@@ -362,12 +362,12 @@ async fn a_shared_guard_passes_with_its_last_share() {
     let server = server().await;
     let (_here, locks) = locks(&server, turns(10)).await;
     let guard = locks.lock(KEY).await.unwrap();
-    let share = guard.share();
+    let share = guard.another();
     assert_eq!(share.token(), guard.token());
     let mut next = in_line(&locks);
     guard.release().await.unwrap();
     assert!(next.poll().is_pending() && share.is_held());
-    drop(share.share());
+    drop(share.another());
     assert!(next.poll().is_pending() && share.is_held());
     drop(share);
     assert_eq!(turn_of(next).await.token().turn(), 1);

@@ -37,7 +37,7 @@ async fn a_task_that_is_not_polled_is_passed_over_and_keeps_its_place() {
     guard.release().await.unwrap();
     drop(turn_of(fourth).await);
     // If nobody is polled, the lock goes to another process.
-    let locks = here.locks_with(ROOT, LocksOptions::new()).unwrap();
+    let locks = here.locks(ROOT).unwrap().with_options(LocksOptions::new()).unwrap();
     let elsewhere = session(&server).await;
     let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
     until_queued(&lock, 0).await;
@@ -198,7 +198,7 @@ async fn a_hold_that_is_about_to_end_is_not_passed_on() {
     let session = patient(link.address(), Duration::from_secs(12)).connect().await.unwrap();
     let margin = Duration::from_millis(3_300);
     let options = turns(10).lock(LockOptions::new().stop_margin(margin));
-    let locks = session.locks_with(ROOT, options).unwrap();
+    let locks = session.locks(ROOT).unwrap().with_options(options).unwrap();
     let guard = locks.lock(KEY).await.unwrap();
     let other = session.lock("/lock/bills").unwrap().acquire().await.unwrap();
     let next = in_line(&locks);
@@ -222,7 +222,7 @@ async fn all_shares_are_lost_together() {
     let server = server().await;
     let (session, locks) = locks(&server, turns(10)).await;
     let guard = locks.lock(KEY).await.unwrap();
-    let shares = [guard.share(), guard.share()];
+    let shares = [guard.another(), guard.another()];
     let next = in_line(&locks);
     let losses = shares.each_ref().map(Guard::lost);
     operator(&server).await.delete(&guard.node(), None).await.unwrap();

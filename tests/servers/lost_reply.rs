@@ -151,7 +151,7 @@ async fn a_server_that_hangs_up_on_every_create_is_not_hammered() {
         ZooKeeper::builder().java_property("jute.maxbuffer", "8192").start().await.expect("a server");
     let (link, session) = linked(&server, Duration::from_secs(20)).await;
     let options = LockOptions::new().data("x".repeat(16 * 1024));
-    let lock = session.lock_with("/lock/orders", options).unwrap();
+    let lock = session.lock("/lock/orders").unwrap().with_options(options).unwrap();
     let creates = || link.requests_of(RequestKind::Create);
     let acquiring = support::acquire(&lock);
     eventually("another create", async || creates() >= 2).await;

@@ -34,18 +34,28 @@ async fn options_that_are_too_long() {
     let server = server().await;
     let session = session(&server).await;
     let options = LockOptions::new().owner("x".repeat(257));
-    let error = session.lock_with("/lock/orders", options).unwrap_err();
+    let error = session.lock("/lock/orders").and_then(|it| it.with_options(options)).unwrap_err();
     assert!(
         matches!(&error, InvalidLock::TooLong { option: "owner", length: 257, longest: 256, .. }),
         "{error:?}"
     );
     let options = LockOptions::new().data("x".repeat(16 * 1024 + 1));
     assert!(matches!(
-        session.lock_with("/lock/orders", options).unwrap_err(),
+        session.lock("/lock/orders").and_then(|it| it.with_options(options)).unwrap_err(),
         InvalidLock::TooLong { option: "data", .. }
     ));
     let options = LockOptions::new().owner("x".repeat(256)).data("x".repeat(16 * 1024));
-    session.lock_with("/lock/orders", options).unwrap().acquire().await.unwrap().release().await.unwrap();
+    session
+        .lock("/lock/orders")
+        .unwrap()
+        .with_options(options)
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -391,11 +391,11 @@ async fn each_mistake_is_told() {
     assert!(matches!(refused(&["/lock/a", "lock"]), InvalidLock::Path { .. }));
     let many = (0..64).map(|index| format!("/lock/{index}")).collect::<Vec<_>>();
     let long = LockOptions::new().data("x".repeat(16 * 1024));
-    let error = session.lock_all_with(many.clone(), long).unwrap_err();
+    let error = session.lock_all(many.clone()).and_then(|it| it.with_options(long)).unwrap_err();
     assert!(matches!(error, InvalidLock::TooMany { count: 64, .. }), "{error}");
     // A byte of data may take six in the node.
     let escaped = LockOptions::new().data("\u{1}".repeat(4 * 1024));
-    let error = session.lock_all_with(many[..32].to_vec(), escaped).unwrap_err();
+    let error = session.lock_all(many[..32].to_vec()).and_then(|it| it.with_options(escaped)).unwrap_err();
     assert!(matches!(error, InvalidLock::TooMany { count: 32, .. }), "{error}");
     // As many as are allowed are also accepted by the server.
     let locks = session.lock_all(many).unwrap();

@@ -8,7 +8,11 @@ use support::{
     enqueue, eventually, granted, hide, linked, operator, patient, server, session, until_nothing_is_left,
     within,
 };
-use zklock::{Acl, Contender, Leader, LockOptions, Observer, QueryError, Session, SessionState};
+use zklock::{
+    Acl, LockOptions, QueryError, Session, SessionState,
+    election::Leader,
+    inspect::{Contender, Observer},
+};
 use zklock_testcontainers::{Ensemble, RequestKind};
 use zookeeper_client::{Acls, CreateMode};
 
@@ -290,7 +294,8 @@ async fn the_next_holder_behind_one_that_may_not_be_read() {
         Session::builder(server.connect_string()).auth("digest", "team:secret").connect().await.unwrap();
     let looking = session(&server).await;
     support::make(&operator(&server).await, "/lock/orders").await;
-    let lock = team.lock_with("/lock/orders", LockOptions::new().acl(Acl::creator_only())).unwrap();
+    let lock =
+        team.lock("/lock/orders").unwrap().with_options(LockOptions::new().acl(Acl::creator_only())).unwrap();
     let watched = looking.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
     let mut holders = watched.holders();

@@ -9,8 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use support::{linked, make, operator, server, session, until_nothing_is_left, within};
 use zklock::{
-    Claim, ClaimError, InvalidOnce, LockOptions, LostReason, Once, OnceOptions, Ran, Record, RecordState,
-    RunEnd, RunError, Session, SlotProblem, Turn, TurnError,
+    AcquireError, InvalidLock, LockOptions, LostReason, Once, Session,
+    once::{Claim, NameProblem, OnceOptions, Ran, Record, RecordError, RecordState, Run, RunEnd, RunError},
 };
 use zookeeper_client::{Acls, CreateMode};
 
@@ -19,20 +19,20 @@ const SLOT: &str = "2026-11-22";
 const NODE: &str = "/lock/report.once/2026-11-22";
 
 fn retrying(session: &Session) -> Once {
-    session.once_with(PATH, OnceOptions::new().retry(true)).unwrap()
+    session.once(PATH).unwrap().with_options(OnceOptions::new().retry(true)).unwrap()
 }
 
 fn keeping(session: &Session, records: u16) -> Once {
-    session.once_with(PATH, OnceOptions::new().keep(records)).unwrap()
+    session.once(PATH).unwrap().with_options(OnceOptions::new().keep(records)).unwrap()
 }
 
 async fn claim(once: &Once, slot: &str) -> Claim {
     within("the claim", once.claim(slot)).await.unwrap()
 }
 
-async fn turn(once: &Once, slot: &str) -> Turn {
+async fn turn(once: &Once, slot: &str) -> Run {
     match claim(once, slot).await {
-        Claim::Turn(turn) => turn,
+        Claim::Run(turn) => turn,
         Claim::Done(record) => panic!("{record:?}"),
     }
 }
@@ -40,13 +40,13 @@ async fn turn(once: &Once, slot: &str) -> Turn {
 async fn done(once: &Once, slot: &str) -> Record {
     match claim(once, slot).await {
         Claim::Done(record) => record,
-        Claim::Turn(turn) => panic!("{turn:?}"),
+        Claim::Run(turn) => panic!("{turn:?}"),
     }
 }
 
 /// The slots that have records, the one that began last first.
 async fn slots(once: &Once) -> Vec<String> {
-    once.records().await.unwrap().into_iter().map(|record| record.slot).collect()
+    once.records().await.unwrap().into_iter().map(|record| record.name).collect()
 }
 
 #[tokio::test]
@@ -56,9 +56,9 @@ async fn of_three_sessions_at_once_one_runs_it() {
     let contend = async |owner: &str| {
         let session = session(&server).await;
         let options = OnceOptions::new().lock(LockOptions::new().owner(owner));
-        let once = session.once_with(PATH, options).unwrap();
+        let once = session.once(PATH).unwrap().with_options(options).unwrap();
         match claim(&once, SLOT).await {
-            Claim::Turn(turn) => {
+            Claim::Run(turn) => {
                 *ran.lock().unwrap() += 1;
                 turn.complete().await.unwrap();
                 None
@@ -71,7 +71,7 @@ async fn of_three_sessions_at_once_one_runs_it() {
     assert_eq!(*ran.lock().unwrap(), 1);
     let [record, other] = &told[..] else { panic!("{told:?}") };
     assert_eq!(record, other);
-    assert_eq!((record.slot.as_str(), record.path.as_str()), (SLOT, NODE));
+    assert_eq!((record.name.as_str(), record.path.as_str()), (SLOT, NODE));
     assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 1));
     assert!(["a", "b", "c"].contains(&record.owner.as_str()));
     assert!(record.ended >= Some(record.begun));
@@ -100,7 +100,7 @@ async fn the_one_that_waits_is_told_by_the_end_of_the_run() {
     let (one, other) = (session(&server).await, session(&server).await);
     let (once, late) = (one.once(PATH).unwrap(), other.once(PATH).unwrap());
     let turn = turn(&once, SLOT).await;
-    assert_eq!((turn.slot(), turn.attempt()), (SLOT, 1));
+    assert_eq!((turn.name(), turn.attempt()), (SLOT, 1));
     let waiter = tokio::spawn(async move { late.claim_timeout(SLOT, support::BOUND).await });
     support::until_queued(once.lock(), 2).await;
     let token = turn.guard().token();
@@ -144,7 +144,7 @@ async fn a_run_whose_holder_vanished_is_repeated_only_if_asked_for() {
     assert!(second.guard().token() > token);
     // The former holder hears of it when it wants to write, and writes nothing.
     let error = vanished.complete().await.unwrap_err();
-    assert!(matches!(&error, TurnError::Lost { path, .. } if path == NODE), "{error}");
+    assert!(matches!(&error, RecordError::Lost { path, .. } if path == NODE), "{error}");
     second.complete().await.unwrap();
     for once in [other.once(PATH).unwrap(), retrying(&other)] {
         let record = done(&once, SLOT).await;
@@ -174,7 +174,7 @@ async fn work_runs_in_its_turn_and_its_end_is_recorded() {
     // Spawned, so that the future must be `Send`.
     let run = tokio::spawn({
         let once = once.clone();
-        async move { once.run(SLOT, async |turn| Ok::<_, io::Error>(turn.slot().len())).await }
+        async move { once.run(SLOT, async |turn| Ok::<_, io::Error>(turn.name().len())).await }
     });
     let ran = within("the run", run).await.unwrap().unwrap();
     assert_eq!(ran, Ran::Now(SLOT.len()));
@@ -212,9 +212,9 @@ async fn a_period_is_that_of_the_servers_clock() {
     };
     let before = clock("/before").await;
     // The directory of the records, its parent and the lock's directory do not exist yet.
-    let slot = within("the slot", once.period_slot(Duration::from_secs(1))).await.unwrap();
+    let slot = within("the slot", once.period_name(Duration::from_secs(1))).await.unwrap();
     let between = clock("/between").await;
-    let next = once.period_slot(Duration::from_secs(1)).await.unwrap();
+    let next = once.period_name(Duration::from_secs(1)).await.unwrap();
     let second = Duration::from_secs(1);
     // What the slot's name says is not later than the clock was, and not a second earlier.
     let begin = std::time::SystemTime::from(slot.parse::<jiff::Timestamp>().unwrap());
@@ -224,14 +224,14 @@ async fn a_period_is_that_of_the_servers_clock() {
     assert!(between <= now && now <= clock("/after").await, "{now:?}");
     turn(&once, &slot).await.complete().await.unwrap();
     assert_eq!(slots(&once).await, [slot.as_str()]);
-    let day = once.period_slot(Duration::from_secs(86_400)).await.unwrap();
-    let later = once.period_slot(second).await.unwrap();
+    let day = once.period_name(Duration::from_secs(86_400)).await.unwrap();
+    let later = once.period_name(second).await.unwrap();
     assert!(day.ends_with("T00:00:00Z") && day <= later, "{day}");
-    let long = once.period_slot(Duration::from_secs(u64::MAX / 2)).await.unwrap();
+    let long = once.period_name(Duration::from_secs(u64::MAX / 2)).await.unwrap();
     assert_eq!(long, "1970-01-01T00:00:00Z");
     for period in [Duration::ZERO, Duration::from_millis(1_500)] {
-        let error = once.period_slot(period).await.unwrap_err();
-        assert!(matches!(error, ClaimError::Slot { problem: SlotProblem::Period, .. }), "{error}");
+        let error = once.period_name(period).await.unwrap_err();
+        assert!(matches!(error, AcquireError::InvalidName { problem: NameProblem::Period, .. }), "{error}");
     }
     until_nothing_is_left(&server).await;
 }
@@ -248,7 +248,7 @@ async fn the_oldest_records_are_dropped_and_their_slots_cannot_be_claimed() {
     for slot in ["d1", "d2"] {
         let error = within("the error", once.claim(slot)).await.unwrap_err();
         let [first, last, slot] = [slot; 3].map(str::to_owned);
-        assert_eq!(error, ClaimError::SlotForgotten { path: PATH.to_owned(), slot, first, last });
+        assert_eq!(error, AcquireError::Forgotten { path: PATH.to_owned(), name: slot, first, last });
         assert!(!error.is_retryable());
     }
     // Those with a record are told by it. Those that certainly have not run do so, late ones too.
@@ -259,7 +259,7 @@ async fn the_oldest_records_are_dropped_and_their_slots_cannot_be_claimed() {
     }
     for slot in ["d3", "d4", "d25"] {
         let error = within("the error", once.claim(slot)).await.unwrap_err();
-        assert!(matches!(error, ClaimError::SlotForgotten { .. }), "{slot}: {error}");
+        assert!(matches!(error, AcquireError::Forgotten { .. }), "{slot}: {error}");
     }
     until_nothing_is_left(&server).await;
 }
@@ -281,7 +281,7 @@ async fn slots_of_the_future_keep_no_present_slot_from_running() {
     assert_eq!(done(&once, "2026-11-07").await.state, RecordState::Succeeded);
     for slot in ["2026-11-01", "2026-11-06", "2099-01-01", "2099-01-05"] {
         let error = within("the error", once.claim(slot)).await.unwrap_err();
-        assert!(matches!(error, ClaimError::SlotForgotten { .. }), "{slot}: {error}");
+        assert!(matches!(error, AcquireError::Forgotten { .. }), "{slot}: {error}");
     }
     turn(&once, "2099-01-06").await.complete().await.unwrap();
     until_nothing_is_left(&server).await;
@@ -307,7 +307,7 @@ async fn a_smaller_number_of_records_is_reached_by_the_next_claims() {
     let operator = operator(&server).await;
     assert!(operator.check_stat("/lock/report.once/strange").await.unwrap().is_some());
     let error = few.claim("strange").await.unwrap_err();
-    assert_eq!(error, ClaimError::NotARecord { path: "/lock/report.once/strange".into() });
+    assert_eq!(error, AcquireError::NotARecord { path: "/lock/report.once/strange".into() });
 }
 
 #[tokio::test]
@@ -317,20 +317,21 @@ async fn what_cannot_be_a_slot_is_refused_before_anything_is_sent() {
     let once = session.once(PATH).unwrap();
     link.reset_counts();
     for (slot, problem) in [
-        ("", SlotProblem::Empty),
-        ("a/b", SlotProblem::Character('/')),
-        ("..", SlotProblem::Dots),
-        ("lock-0000000000", SlotProblem::Contender),
+        ("", NameProblem::Empty),
+        ("a/b", NameProblem::Character('/')),
+        ("..", NameProblem::Dots),
+        ("lock-0000000000", NameProblem::Contender),
     ] {
         let error = once.claim(slot).await.unwrap_err();
-        assert_eq!(error, ClaimError::Slot { slot: slot.into(), problem });
+        assert_eq!(error, AcquireError::InvalidName { name: slot.into(), problem });
     }
     assert_eq!(link.requests_of(zklock_testcontainers::RequestKind::Multi), 0);
     for keep in [0, 1_001] {
-        let error = session.once_with(PATH, OnceOptions::new().keep(keep)).unwrap_err();
-        assert_eq!(error, InvalidOnce::Keep { path: PATH.into(), keep });
+        let error =
+            session.once(PATH).and_then(|it| it.with_options(OnceOptions::new().keep(keep))).unwrap_err();
+        assert_eq!(error, InvalidLock::Keep { path: PATH.into(), keep, most: 1000 });
     }
-    assert!(matches!(session.once("lock").unwrap_err(), InvalidOnce::Lock(_)));
+    assert!(matches!(session.once("lock").unwrap_err(), _));
     assert_eq!(once.records().await.unwrap(), []);
 }
 
@@ -352,7 +353,7 @@ async fn many_slots_each_run_once() {
                 link.cut();
             }
             match claim(&once, &slot).await {
-                Claim::Turn(turn) => {
+                Claim::Run(turn) => {
                     *ran.lock().unwrap().entry(slot.clone()).or_default() += 1;
                     if number % 5 == first {
                         link.cut();

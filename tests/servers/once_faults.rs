@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use support::{Steps, linked, make, make_foreign, operator, server, session, until_nothing_is_left, within};
 use zklock::{
-    Acl, AcquireError, Claim, ClaimError, LockOptions, LostReason, Once, OnceOptions, RecordState, Session,
-    Turn, TurnError,
+    Acl, AcquireError, LockOptions, LostReason, Once, Session,
+    once::{Claim, OnceOptions, RecordError, RecordState, Run},
 };
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
 use zookeeper_client::Permission;
@@ -18,9 +18,9 @@ const DIRECTORY: &str = "/lock/report.once";
 const SLOT: &str = "2026-11-22";
 const NODE: &str = "/lock/report.once/2026-11-22";
 
-async fn turn(once: &Once, slot: &str) -> Turn {
+async fn turn(once: &Once, slot: &str) -> Run {
     match within("the claim", once.claim(slot)).await.unwrap() {
-        Claim::Turn(turn) => turn,
+        Claim::Run(turn) => turn,
         Claim::Done(record) => panic!("{record:?}"),
     }
 }
@@ -67,7 +67,7 @@ async fn a_begin_that_never_arrived_is_sent_again() {
     });
     within("the begin", held.reached()).await;
     link.cut();
-    let Claim::Turn(turn) = within("the claim", claim).await.unwrap().unwrap() else {
+    let Claim::Run(turn) = within("the claim", claim).await.unwrap().unwrap() else {
         panic!("it has not run")
     };
     assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
@@ -90,7 +90,7 @@ async fn a_begin_whose_reply_was_lost_with_its_session_is_made_good() {
     server.close_session(id).await.unwrap();
     link.cut();
     drop(held);
-    let Claim::Turn(turn) = within("the claim", claim).await.unwrap().unwrap() else {
+    let Claim::Run(turn) = within("the claim", claim).await.unwrap().unwrap() else {
         panic!("it has not run")
     };
     assert_ne!(session.id(), id);
@@ -140,7 +140,7 @@ async fn an_end_whose_reply_was_lost_with_its_session_is_not_reported_as_a_succe
     link.cut();
     drop(held);
     let error = within("the end", end).await.unwrap().unwrap_err();
-    assert_eq!(error, TurnError::Unconfirmed { path: NODE.into() });
+    assert_eq!(error, RecordError::Unconfirmed { path: NODE.into() });
     let observer = support::session(&server).await;
     assert_eq!(recorded(&observer.once(PATH).unwrap()).await, (RecordState::Succeeded, 1));
 }
@@ -159,7 +159,7 @@ async fn an_end_that_was_replaced_before_it_was_seen_is_not_denied() {
     link.cut();
     drop(held);
     let error = within("the end", end).await.unwrap().unwrap_err();
-    assert_eq!(error, TurnError::Unconfirmed { path: NODE.into() });
+    assert_eq!(error, RecordError::Unconfirmed { path: NODE.into() });
     until_nothing_is_left(&server).await;
 }
 
@@ -174,7 +174,7 @@ async fn every_other_reply_may_be_lost_too() {
     ] {
         let path = format!("/lock/{name}");
         let (link, session) = linked(&server, Duration::from_secs(20)).await;
-        let once = session.once_with(&path, OnceOptions::new().keep(1)).unwrap();
+        let once = session.once(&path).unwrap().with_options(OnceOptions::new().keep(1)).unwrap();
         // From here on, contenders enter by a `Multi`.
         once.lock().acquire().await.unwrap().release().await.unwrap();
         if kind != RequestKind::Create {
@@ -194,7 +194,7 @@ async fn every_other_reply_may_be_lost_too() {
             }
             None => link.lose_reply(kind),
         };
-        let Claim::Turn(turn) = within("the claim", claim).await.unwrap().unwrap() else { panic!("{name}") };
+        let Claim::Run(turn) = within("the claim", claim).await.unwrap().unwrap() else { panic!("{name}") };
         assert!(lost.has_happened(), "{name}");
         turn.complete().await.unwrap();
         assert_eq!(once.records().await.unwrap().len(), 1);
@@ -209,15 +209,15 @@ async fn the_present_slot_may_be_asked_for_again() {
     let once = session.once(PATH).unwrap();
     for kind in [RequestKind::CreateContainer, RequestKind::Create, RequestKind::Multi] {
         let lost = link.lose_reply(kind);
-        let slot = within("the slot", once.period_slot(Duration::from_secs(86_400))).await.unwrap();
+        let slot = within("the slot", once.period_name(Duration::from_secs(86_400))).await.unwrap();
         assert!(slot.ends_with("T00:00:00Z"));
         drop(lost);
     }
     let operator = operator(&server).await;
     assert!(operator.list_children(DIRECTORY).await.unwrap().is_empty(), "a node is left");
     server.pause().await.unwrap();
-    let error = within("the error", once.period_slot(Duration::from_secs(1))).await.unwrap_err();
-    assert_eq!(error, ClaimError::Unanswered { path: PATH.into(), waited: Duration::from_secs(10) });
+    let error = within("the error", once.period_name(Duration::from_secs(1))).await.unwrap_err();
+    assert_eq!(error, AcquireError::Unanswered { path: PATH.into(), waited: Duration::from_secs(10) });
     server.unpause().await.unwrap();
 }
 
@@ -230,7 +230,7 @@ async fn the_lock_is_lost_while_the_slot_runs() {
     operator(&server).await.delete(&turn.guard().node(), None).await.unwrap();
     within("the loss", turn.guard().lost()).await;
     let error = turn.complete().await.unwrap_err();
-    let TurnError::Lost { path, lost } = error else { panic!("{error}") };
+    let RecordError::Lost { path, lost } = error else { panic!("{error}") };
     assert_eq!((path.as_str(), lost.reason), (NODE, LostReason::NodeDeleted));
     assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
     until_nothing_is_left(&server).await;
@@ -250,7 +250,7 @@ async fn the_lock_is_lost_just_before_the_end_is_recorded() {
     match ended {
         Ok(()) => assert_eq!(state, RecordState::Succeeded, "{deleted:?}"),
         Err(error) => {
-            assert!(matches!(error, TurnError::Lost { .. }), "{error}");
+            assert!(matches!(error, RecordError::Lost { .. }), "{error}");
             assert_eq!(state, RecordState::Begun);
         }
     }
@@ -265,7 +265,7 @@ async fn an_operator_deletes_records() {
     let running = turn(&once, SLOT).await;
     operator.delete(NODE, None).await.unwrap();
     let error = running.complete().await.unwrap_err();
-    assert_eq!(error, TurnError::Changed { path: NODE.into() });
+    assert_eq!(error, RecordError::Changed { path: NODE.into() });
     // That lets the slot run again, and so does the deletion of the whole directory.
     turn(&once, SLOT).await.complete().await.unwrap();
     operator.delete(NODE, None).await.unwrap();
@@ -293,13 +293,13 @@ async fn records_that_change_meanwhile_are_looked_at_again() {
     make(&operator, NODE).await;
     held.release();
     let error = within("the error", claim).await.unwrap().unwrap_err();
-    assert_eq!(error, ClaimError::NotARecord { path: NODE.into() });
+    assert_eq!(error, AcquireError::NotARecord { path: NODE.into() });
     operator.delete(NODE, None).await.unwrap();
     let (held, claim) = begin().await;
     operator.set_data(DIRECTORY, br#"{"forgotten":[["2026-01-01","2026-12-31"]]}"#, None).await.unwrap();
     held.release();
     let error = within("the error", claim).await.unwrap().unwrap_err();
-    assert!(matches!(error, ClaimError::SlotForgotten { last, .. } if last == "2026-12-31"));
+    assert!(matches!(error, AcquireError::Forgotten { last, .. } if last == "2026-12-31"));
     until_nothing_is_left(&server).await;
 }
 
@@ -308,9 +308,9 @@ async fn an_acl_that_the_server_rejects() {
     let server = server().await;
     let session = session(&server).await;
     let options = OnceOptions::new().lock(LockOptions::new().acl(Acl::creator_only()));
-    let once = session.once_with(PATH, options).unwrap();
-    let rejected = ClaimError::Acquire(AcquireError::InvalidAcl { path: PATH.into() });
-    assert_eq!(within("the error", once.period_slot(Duration::from_secs(1))).await.unwrap_err(), rejected);
+    let once = session.once(PATH).unwrap().with_options(options).unwrap();
+    let rejected = AcquireError::InvalidAcl { path: PATH.into() };
+    assert_eq!(within("the error", once.period_name(Duration::from_secs(1))).await.unwrap_err(), rejected);
     assert_eq!(within("the error", once.claim(SLOT)).await.unwrap_err(), rejected);
 }
 
@@ -325,13 +325,13 @@ async fn an_operator_writes_to_records() {
     // Even if it is the same data.
     operator.set_data(NODE, &data, None).await.unwrap();
     let error = running.complete().await.unwrap_err();
-    assert_eq!(error, TurnError::Changed { path: NODE.into() });
+    assert_eq!(error, RecordError::Changed { path: NODE.into() });
     operator.set_data(NODE, b"precious", None).await.unwrap();
     let error = within("the error", once.claim(SLOT)).await.unwrap_err();
-    assert_eq!(error, ClaimError::NotARecord { path: NODE.into() });
+    assert_eq!(error, AcquireError::NotARecord { path: NODE.into() });
     operator.set_data(DIRECTORY, b"precious", None).await.unwrap();
     let error = within("the error", once.claim("2026-11-23")).await.unwrap_err();
-    assert_eq!(error, ClaimError::NotARecord { path: DIRECTORY.into() });
+    assert_eq!(error, AcquireError::NotARecord { path: DIRECTORY.into() });
     assert_eq!(operator.get_data(DIRECTORY).await.unwrap().0, b"precious");
     until_nothing_is_left(&server).await;
 }
@@ -347,11 +347,11 @@ async fn without_permission_to_keep_records() {
         Permission::READ | Permission::ADMIN,
         zookeeper_client::AuthId::anyone(),
     )];
-    let refused = ClaimError::NotAuthorized { path: DIRECTORY.into() };
+    let refused = AcquireError::RecordNotAuthorized { path: DIRECTORY.into() };
     // Nobody may create the directory; then nobody may create records in it.
     operator.set_acl("/lock", &reader, None).await.unwrap();
     assert_eq!(within("the error", once.claim(SLOT)).await.unwrap_err(), refused);
-    assert_eq!(once.period_slot(Duration::from_secs(1)).await.unwrap_err(), refused);
+    assert_eq!(once.period_name(Duration::from_secs(1)).await.unwrap_err(), refused);
     until_nothing_is_left(&server).await;
     operator.set_acl("/lock", &zookeeper_client::Acls::anyone_all(), None).await.unwrap();
     make(&operator, DIRECTORY).await;
@@ -367,7 +367,7 @@ async fn records_have_the_acl_of_the_lock() {
     let owner =
         Session::builder(server.connect_string()).auth("digest", "owner:secret").connect().await.unwrap();
     let options = OnceOptions::new().lock(LockOptions::new().acl(Acl::creator_only()));
-    let once = owner.once_with(PATH, options).unwrap();
+    let once = owner.once(PATH).unwrap().with_options(options).unwrap();
     turn(&once, SLOT).await.complete().await.unwrap();
     assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
     let operator = operator(&server).await;
@@ -397,7 +397,7 @@ async fn a_claim_is_dropped_at_every_await() {
         let mut steps = 0;
         loop {
             let path = format!("/lock/claim-{failed}-{closes}-{steps}");
-            let once = caller.once_with(&path, OnceOptions::new().retry(failed)).unwrap();
+            let once = caller.once(&path).unwrap().with_options(OnceOptions::new().retry(failed)).unwrap();
             if failed {
                 turn(&once, SLOT).await.fail().await.unwrap();
             }
@@ -407,7 +407,8 @@ async fn a_claim_is_dropped_at_every_await() {
                 caller = session(&server).await;
             }
             // Nothing of it stays: no contender, and no begin, unless it had the turn.
-            let next = other.once_with(&path, OnceOptions::new().retry(failed || !more)).unwrap();
+            let next =
+                other.once(&path).unwrap().with_options(OnceOptions::new().retry(failed || !more)).unwrap();
             let turn = turn(&next, SLOT).await;
             assert_eq!(turn.attempt(), 1 + u32::from(failed) + u32::from(!more), "{steps} steps");
             turn.complete().await.unwrap();
@@ -455,9 +456,9 @@ async fn the_present_slot_is_dropped_at_every_await() {
     let mut steps = 0;
     loop {
         let once = session.once(&format!("/lock/slot-{steps}")).unwrap();
-        let more = drop_after(once.period_slot(Duration::from_secs(60)), steps).await;
+        let more = drop_after(once.period_name(Duration::from_secs(60)), steps).await;
         // The next answer comes after everything that the dropped call has sent.
-        once.period_slot(Duration::from_secs(60)).await.unwrap();
+        once.period_name(Duration::from_secs(60)).await.unwrap();
         let directory = format!("/lock/slot-{steps}.once");
         assert!(operator.list_children(&directory).await.unwrap().is_empty(), "{steps} steps");
         if !more {

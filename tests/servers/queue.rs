@@ -10,7 +10,7 @@ use support::{
     enqueue, enqueue_seen_by, granted, linked, names_transactions, queue, server, session,
     until_nothing_is_left, until_queued, until_watched, within,
 };
-use zklock::Kind;
+use zklock::inspect::Kind;
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]

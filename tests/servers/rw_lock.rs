@@ -9,7 +9,7 @@ use support::{
     until_nothing_is_left, within,
 };
 use tokio::task::JoinHandle;
-use zklock::{AcquireError, FenceGate, Guard, Kind, LockOptions, LostReason, ReadGuard, RwLock};
+use zklock::{AcquireError, FenceGate, Guard, LockOptions, LostReason, ReadGuard, RwLock, inspect::Kind};
 use zklock_testcontainers::RequestKind;
 
 const PATH: &str = "/lock/prices";
@@ -327,7 +327,8 @@ async fn with_a_takeover_delay_a_reader_that_vanished_unseen_delays_the_writer()
     let server = server().await;
     let sessions = [session(&server).await, session(&server).await];
     let delay = Duration::from_secs(2);
-    let lock = sessions[0].rw_lock_with(PATH, LockOptions::new().takeover_delay(delay)).unwrap();
+    let lock =
+        sessions[0].rw_lock(PATH).unwrap().with_options(LockOptions::new().takeover_delay(delay)).unwrap();
     let first = lock.read().await.unwrap();
     assert!(
         lock.try_read().await.unwrap().is_none(),
@@ -347,7 +348,7 @@ async fn with_a_takeover_delay_a_reader_that_vanished_unseen_delays_the_writer()
     // A writer that has seen every reader release the lock is granted at once, where servers name transactions.
     if support::names_transactions(&server).await {
         let never = LockOptions::new().takeover_delay(Duration::from_secs(3600));
-        let other = sessions[1].rw_lock_with(PATH, never).unwrap();
+        let other = sessions[1].rw_lock(PATH).unwrap().with_options(never).unwrap();
         let reading = lock.read().await.unwrap();
         let waiting = writer(&other).await;
         support::until_watched(&server, 1, 1).await;
@@ -362,7 +363,7 @@ async fn with_a_takeover_delay_a_reader_in_front_of_a_writer_that_gave_up_counts
     let server = server().await;
     let session = session(&server).await;
     let delay = Duration::from_secs(2);
-    let lock = session.rw_lock_with(PATH, LockOptions::new().takeover_delay(delay)).unwrap();
+    let lock = session.rw_lock(PATH).unwrap().with_options(LockOptions::new().takeover_delay(delay)).unwrap();
     let first = lock.read().await.unwrap();
     let (second, third, fourth) = (writer(&lock).await, reader(&lock).await, writer(&lock).await);
     second.abort();

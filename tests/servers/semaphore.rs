@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use support::{eventually, linked, make, operator, server, session, until_nothing_is_left, within};
 use zklock::{
-    AcquireError, InvalidLock, Kind, LockOptions, LostReason, NodeOptions, PathKind, Permit, Semaphore,
-    SemaphoreError, Session, TransactionError,
+    AcquireError, InvalidLock, LockOptions, LostReason, Permit, Semaphore, Session,
+    guard::{NodeOptions, TransactionError},
+    inspect::{Kind, PathKind},
 };
 use zklock_testcontainers::{RequestKind, ZooKeeper};
 
 const PATH: &str = "/pool";
 
 /// Acquires a permit in a separate task.
-pub(crate) type Waiter = tokio::task::JoinHandle<Result<Permit, SemaphoreError>>;
+pub(crate) type Waiter = tokio::task::JoinHandle<Result<Permit, AcquireError>>;
 
 /// How many contenders are in the turnstile.
 pub(crate) async fn in_turnstile(session: &Session, path: &str) -> usize {
@@ -70,7 +71,7 @@ async fn a_permit_is_a_guard() {
     let server = server().await;
     let session = session(&server).await;
     let options = LockOptions::new().owner("billing").data("build 7");
-    let semaphore = session.semaphore_with(PATH, 3, options).unwrap();
+    let semaphore = session.semaphore(PATH, 3).unwrap().with_options(options).unwrap();
     let (one, two) = (semaphore.acquire().await.unwrap(), semaphore.acquire_many(2).await.unwrap());
     assert_eq!((one.weight(), two.weight()), (1, 2));
     assert!(one.is_held() && two.is_held() && one.token() < two.token());
@@ -235,7 +236,7 @@ async fn another_capacity_is_refused_with_both_numbers() {
     session.semaphore(PATH, 4).unwrap().acquire().await.unwrap().release().await.unwrap();
     let other = session.semaphore(PATH, 5).unwrap();
     let error = other.acquire().await.unwrap_err();
-    assert_eq!(error, SemaphoreError::Capacity { path: PATH.into(), stated: 5, found: 4 });
+    assert_eq!(error, AcquireError::Capacity { path: PATH.into(), stated: 5, found: 4 });
     assert_eq!(
         error.to_string(),
         "the semaphore at /pool has a capacity of 4, and this process states 5; let all processes state the same \
@@ -243,10 +244,9 @@ async fn another_capacity_is_refused_with_both_numbers() {
     );
     assert_eq!(other.try_acquire().await.unwrap_err(), error);
     let slots = session.slots(PATH, 4).unwrap();
-    let error = slots.claim().await.unwrap_err();
-    let other = |error: &SemaphoreError| {
-        matches!(error, SemaphoreError::Acquire(AcquireError::OtherKind { found: PathKind::Semaphore, .. }))
-    };
+    let error = slots.acquire().await.unwrap_err();
+    let other =
+        |error: &AcquireError| matches!(error, AcquireError::OtherKind { found: PathKind::Semaphore, .. });
     assert!(other(&error), "{error}");
     let error = slots.set_count(4).await.unwrap_err();
     assert!(other(&error), "{error}");
@@ -264,7 +264,7 @@ async fn what_can_never_be_had_is_refused_at_the_call() {
     let semaphore = session.semaphore(PATH, 4).unwrap();
     link.reset_counts();
     for weight in [0, 5] {
-        let error = SemaphoreError::Weight { path: PATH.into(), weight, capacity: 4 };
+        let error = AcquireError::Weight { path: PATH.into(), weight, capacity: 4 };
         assert_eq!(semaphore.acquire_many(weight).await.unwrap_err(), error);
         assert_eq!(semaphore.try_acquire_many(weight).await.unwrap_err(), error);
         let timeout = semaphore.acquire_many_timeout(weight, Duration::from_secs(1)).await;
@@ -288,7 +288,7 @@ async fn its_capacity_can_be_changed() {
     semaphore.set_capacity(4).await.unwrap();
     assert_eq!((semaphore.capacity(), semaphore.clone().capacity(), other.capacity()), (4, 4, 2));
     let error = within("the refusal", refused).await.unwrap().unwrap_err();
-    assert_eq!(error, SemaphoreError::Capacity { path: PATH.into(), stated: 2, found: 4 });
+    assert_eq!(error, AcquireError::Capacity { path: PATH.into(), stated: 2, found: 4 });
     assert!(held_already.is_held());
     let more = semaphore.acquire_many(2).await.unwrap();
     // Those that are held stay, though they are more than the new capacity.
@@ -426,7 +426,7 @@ async fn a_change_after_the_look_leads_to_another_look() {
         match change {
             2 => assert_eq!(
                 acquired.unwrap_err(),
-                SemaphoreError::Capacity { path: PATH.into(), stated: 2, found: 1 }
+                AcquireError::Capacity { path: PATH.into(), stated: 2, found: 1 }
             ),
             _ => acquired.unwrap().release().await.unwrap(),
         }
@@ -450,9 +450,9 @@ async fn nodes_that_somebody_made_by_hand_count_by_their_names() {
     permit.release().await.unwrap();
     make(&operator, &format!("{PATH}/permits/slot-2-0000000701")).await;
     let error = semaphore.acquire().await.unwrap_err();
-    assert_eq!(error, SemaphoreError::Mixed { directory: "/pool/permits".into() });
+    assert_eq!(error, AcquireError::Mixed { directory: "/pool/permits".into() });
     operator.set_data("/pool/permits", b"10.0.0.1", None).await.unwrap();
-    let unknown = SemaphoreError::UnknownData { directory: "/pool/permits".into() };
+    let unknown = AcquireError::UnknownData { directory: "/pool/permits".into() };
     assert_eq!(semaphore.acquire().await.unwrap_err(), unknown);
     assert_eq!(semaphore.set_capacity(3).await.unwrap_err(), unknown);
 }
@@ -489,5 +489,5 @@ async fn two_changes_at_once_leave_one_capacity() {
         semaphore.acquire().await.unwrap().release().await.unwrap();
     }
     let impossible = semaphore.set_capacity(0).await.unwrap_err();
-    assert!(matches!(impossible, SemaphoreError::Number { asked: 0, .. }), "{impossible}");
+    assert!(matches!(impossible, AcquireError::Number { asked: 0, .. }), "{impossible}");
 }

@@ -13,7 +13,10 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use support::{Steps, enqueue, patient, server, session, until_nothing_is_left, until_watched, within};
 use tokio::runtime::{Builder, Runtime};
-use zklock::{Access, Claim, LockOptions, RunEnd, Session};
+use zklock::{
+    Access, LockOptions, Session,
+    once::{Claim, RunEnd},
+};
 use zklock_testcontainers::ZooKeeper;
 
 use super::public;
@@ -33,7 +36,7 @@ fn shut_down(runtime: Runtime, server: &ZooKeeper, other: &Session) {
         let vanishing = connect().await.unwrap();
         let _vanished = vanishing.lock("/lock/delayed").unwrap().acquire().await.unwrap();
         let delayed = LockOptions::new().takeover_delay(Duration::from_secs(3600));
-        let delayed = enqueue(&session.lock_with("/lock/delayed", delayed).unwrap()).await;
+        let delayed = enqueue(&session.lock("/lock/delayed").unwrap().with_options(delayed).unwrap()).await;
         until_watched(server, 1, 1).await;
         vanishing.close().await.unwrap();
 
@@ -146,10 +149,10 @@ async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
     let leads = Arc::new(election.campaign("me").await.unwrap());
     let resigns = other.campaign("me").await.unwrap();
     let permit = semaphore.acquire().await.unwrap();
-    let slot = slots.claim().await.unwrap();
+    let slot = slots.acquire().await.unwrap();
     let key = locks.lock("held").await.unwrap();
     let turn = async |name: &str| match session.once(&path(name)).unwrap().claim("1").await.unwrap() {
-        Claim::Turn(turn) => turn,
+        Claim::Run(turn) => turn,
         Claim::Done(_) => panic!("it has run"),
     };
     let (succeeds, fails) = (turn("ran").await, turn("fails").await);
@@ -219,11 +222,11 @@ async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
     call!(calls, "SessionClosed", semaphore => semaphore.set_capacity(2).await);
     call!(calls, "SessionOver", semaphore => semaphore.permits().await.map(drop));
     call!(calls, "SessionClosed", => { permit.check().map(|()| drop(permit)) });
-    call!(calls, "SessionClosed", slots => slots.claim().await.map(drop));
-    call!(calls, "SessionClosed", slots => slots.claim_preferring(1).await.map(drop));
-    call!(calls, "SessionClosed", slots => slots.try_claim().await.map(drop));
-    call!(calls, "SessionClosed", slots => slots.try_claim_preferring(1).await.map(drop));
-    call!(calls, "SessionClosed", slots => slots.claim_timeout(support::BOUND).await.map(drop));
+    call!(calls, "SessionClosed", slots => slots.acquire().await.map(drop));
+    call!(calls, "SessionClosed", slots => slots.preferring(1).acquire().await.map(drop));
+    call!(calls, "SessionClosed", slots => slots.try_acquire().await.map(drop));
+    call!(calls, "SessionClosed", slots => slots.preferring(1).try_acquire().await.map(drop));
+    call!(calls, "SessionClosed", slots => slots.acquire_timeout(support::BOUND).await.map(drop));
     call!(calls, "SessionClosed", slots => slots.set_count(2).await);
     call!(calls, "SessionOver", slots => slots.slots().await.map(drop));
     call!(calls, "SessionClosed", => slot.release().await);
@@ -232,7 +235,7 @@ async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
     call!(calls, "SessionClosed", once => once.try_claim("2").await.map(drop));
     call!(calls, "SessionClosed", ran => ran.claim_timeout("2", SOON).await.map(drop));
     call!(calls, "SessionClosed", once => once.run("3", async |_| Ok::<_, String>(())).await.map(drop));
-    call!(calls, "SessionClosed", once => once.period_slot(Duration::from_secs(86_400)).await.map(drop));
+    call!(calls, "SessionClosed", once => once.period_name(Duration::from_secs(86_400)).await.map(drop));
     call!(calls, "SessionOver", once => once.records().await.map(drop));
     call!(calls, "SessionClosed", once => once.now().await.map(drop));
     call!(calls, "SessionClosed", => succeeds.complete().await);
@@ -246,8 +249,8 @@ async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
     call!(calls, "Ok", guard => guard.sequencer().map(drop));
     call!(calls, "SessionClosed", guard => guard.transaction().check("/", None).commit().await);
     call!(calls, "true", guard => guard.cancellation_token().is_cancelled());
-    call!(calls, "()", guard => drop(guard.share()));
-    call!(calls, "SessionClosed", => { drop(guard.release_shared().await); (guard.lost().await, lost.await) });
+    call!(calls, "()", guard => drop(guard.another()));
+    call!(calls, "SessionClosed", => { drop(guard.release_all().await); (guard.lost().await, lost.await) });
     call!(calls, "SessionClosed", => released.release().await);
     call!(calls, "Unconfirmed", => session.close().await);
     calls

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use support::{eventually, linked, operator, server, session, until_nothing_is_left, within};
-use zklock::{InvalidLock, Kind, LostReason, SemaphoreError, Slots};
+use zklock::{AcquireError, InvalidLock, LostReason, Slots, inspect::Kind};
 use zklock_testcontainers::RequestKind;
 
 use super::semaphore::until_it_waits_for_room;
@@ -29,18 +29,18 @@ async fn the_lowest_free_index_or_the_preferred_one() {
     let session = session(&server).await;
     let slots = session.slots(PATH, 4).unwrap();
     assert_eq!(slots.slots().await.unwrap().count, None);
-    let (zero, one) = (slots.claim().await.unwrap(), slots.claim().await.unwrap());
+    let (zero, one) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
     assert_eq!((zero.index(), one.index(), one.path()), (0, 1, PATH));
     assert_eq!(zero.node(), "/workers/permits/slot-0-0000000000");
-    let three = slots.claim_preferring(3).await.unwrap();
+    let three = slots.preferring(3).acquire().await.unwrap();
     assert_eq!(three.index(), 3);
     zero.release().await.unwrap();
-    let again = slots.claim_preferring(1).await.unwrap();
+    let again = slots.preferring(1).acquire().await.unwrap();
     assert_eq!(again.index(), 0, "1 is taken");
-    let two = slots.try_claim_preferring(2).await.unwrap().unwrap();
+    let two = slots.preferring(2).try_acquire().await.unwrap().unwrap();
     assert_eq!(two.index(), 2);
-    assert!(slots.try_claim().await.unwrap().is_none());
-    assert!(slots.claim_timeout(Duration::from_millis(100)).await.unwrap().is_none());
+    assert!(slots.try_acquire().await.unwrap().is_none());
+    assert!(slots.acquire_timeout(Duration::from_millis(100)).await.unwrap().is_none());
     assert!(one.token() < three.token() && again.token() < two.token());
     two.verify().await.unwrap();
     assert_eq!((slots.slots().await.unwrap().count, held(&slots).await), (Some(4), vec![1, 3, 0, 2]));
@@ -56,12 +56,12 @@ async fn what_is_not_there_is_refused() {
     let error = session.slots(PATH, Slots::LARGEST_COUNT + 1).unwrap_err();
     assert!(matches!(error, InvalidLock::TooManySlots { .. }), "{error}");
     let slots = session.slots(PATH, 4).unwrap();
-    let error = SemaphoreError::Index { path: PATH.into(), index: 4, count: 4 };
-    assert_eq!(slots.claim_preferring(4).await.unwrap_err(), error);
+    let error = AcquireError::Index { path: PATH.into(), index: 4, count: 4 };
+    assert_eq!(slots.preferring(4).acquire().await.unwrap_err(), error);
     assert_eq!(error.to_string(), "there is no slot 4 at /workers, which has 4; prefer an index below that");
-    slots.claim().await.unwrap().release().await.unwrap();
-    let error = session.slots(PATH, 5).unwrap().claim().await.unwrap_err();
-    assert_eq!(error, SemaphoreError::Count { path: PATH.into(), stated: 5, found: 4 });
+    slots.acquire().await.unwrap().release().await.unwrap();
+    let error = session.slots(PATH, 5).unwrap().acquire().await.unwrap_err();
+    assert_eq!(error, AcquireError::Count { path: PATH.into(), stated: 5, found: 4 });
     let error = session.semaphore(PATH, 4).unwrap().acquire().await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -81,7 +81,7 @@ async fn no_index_is_held_twice() {
         let (slots, taken) = (sessions[task % 2].slots(PATH, 3).unwrap(), taken.clone());
         tokio::spawn(async move {
             for round in 0..5u32 {
-                let slot = slots.claim_preferring((task as u32 + round) % 3).await.unwrap();
+                let slot = slots.preferring((task as u32 + round) % 3).acquire().await.unwrap();
                 assert!(slot.index() < 3 && slot.is_held());
                 assert!(taken.lock().unwrap().insert(slot.index()), "slot {} twice", slot.index());
                 slot.verify().await.unwrap();
@@ -101,8 +101,8 @@ async fn a_claim_waits_until_one_is_free() {
     let server = server().await;
     let (ours, other) = (session(&server).await, session(&server).await);
     let (slots, theirs) = (ours.slots(PATH, 2).unwrap(), other.slots(PATH, 2).unwrap());
-    let (_zero, one) = (slots.claim().await.unwrap(), slots.claim().await.unwrap());
-    let waiter = tokio::spawn(async move { theirs.claim().await });
+    let (_zero, one) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
+    let waiter = tokio::spawn(async move { theirs.acquire().await });
     until_it_waits_for_room(&server, PATH).await;
     // Somebody deletes it: its holder is told, and the index goes to the next one.
     operator(&server).await.delete(&one.node(), None).await.unwrap();
@@ -117,16 +117,16 @@ async fn their_number_can_be_changed() {
     let server = server().await;
     let session = session(&server).await;
     let slots = session.slots(PATH, 2).unwrap();
-    let (zero, one) = (slots.claim().await.unwrap(), slots.claim().await.unwrap());
+    let (zero, one) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
     slots.set_count(1).await.unwrap();
     assert!(zero.is_held() && one.is_held());
     zero.release().await.unwrap();
-    assert!(slots.try_claim().await.unwrap().is_none(), "one is held, and there is one");
+    assert!(slots.try_acquire().await.unwrap().is_none(), "one is held, and there is one");
     one.release().await.unwrap();
-    let zero = slots.try_claim().await.unwrap().expect("0 is free, and below the new number");
+    let zero = slots.try_acquire().await.unwrap().expect("0 is free, and below the new number");
     assert_eq!((zero.index(), slots.count()), (0, 1));
     slots.set_count(3).await.unwrap();
-    assert_eq!(slots.claim().await.unwrap().index(), 1);
+    assert_eq!(slots.acquire().await.unwrap().index(), 1);
 }
 
 #[tokio::test]
@@ -134,11 +134,11 @@ async fn a_claim_whose_reply_was_lost_is_adopted() {
     let server = server().await;
     let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
     let slots = unlucky.slots(PATH, 2).unwrap();
-    let zero = slots.claim().await.unwrap();
+    let zero = slots.acquire().await.unwrap();
     let look = link.hold_reply(RequestKind::MultiRead);
     let claiming = tokio::spawn({
         let slots = slots.clone();
-        async move { slots.claim().await }
+        async move { slots.acquire().await }
     });
     within("the look", look.reached()).await;
     let lost = link.lose_reply(RequestKind::Multi);

@@ -5,7 +5,7 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{enqueue, granted, patient, server, session, until_nothing_is_left, within};
-use zklock::{Applied, Guard, InvalidLock, LockOptions, LostReason, Session};
+use zklock::{Guard, InvalidLock, LockOptions, LostReason, Session, guard::Applied};
 use zklock_testcontainers::{HeldReply, Link, RequestKind, ZooKeeper};
 
 /// With ticks of 100 ms: a lag of 80 ms, a margin of 1,080 ms, heartbeats of 2,980 ms.
@@ -18,7 +18,8 @@ const LONGEST: Duration = Duration::from_nanos(3_390_020_606);
 async fn held(server: &ZooKeeper) -> (Link, Session, Guard) {
     let link = Link::start(server.connect_string()).await.expect("a link");
     let session = patient(link.address(), TIMEOUT).connect().await.expect("a session");
-    let lock = session.lock_with("/lock/orders", LockOptions::new().stop_margin(LONGEST)).unwrap();
+    let lock =
+        session.lock("/lock/orders").unwrap().with_options(LockOptions::new().stop_margin(LONGEST)).unwrap();
     let guard = lock.acquire().await.unwrap();
     (link, session, guard)
 }
@@ -146,7 +147,7 @@ async fn the_margins_that_the_documentation_names() {
         let builder = Session::builder(server.connect_string()).session_timeout(Duration::from_secs(timeout));
         let session = builder.connect().await.unwrap();
         let options = LockOptions::new().stop_margin(Duration::from_millis(margin));
-        session.lock_with("/lock/orders", options).unwrap();
+        session.lock("/lock/orders").unwrap().with_options(options).unwrap();
     }
 }
 
@@ -160,8 +161,11 @@ async fn a_margin_is_cut_to_what_the_next_session_allows() {
     let short = short.start().await.unwrap();
     let link = Link::start(generous.connect_string()).await.unwrap();
     let session = Session::connect(link.address()).await.unwrap();
-    let lock =
-        session.lock_with("/lock/orders", LockOptions::new().stop_margin(Duration::from_secs(2))).unwrap();
+    let lock = session
+        .lock("/lock/orders")
+        .unwrap()
+        .with_options(LockOptions::new().stop_margin(Duration::from_secs(2)))
+        .unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     link.redirect(short.connect_string());
     link.cut();
@@ -186,7 +190,7 @@ async fn a_margin_that_a_lease_cannot_keep_is_refused() {
     let (_link, session, _guard) = held(&server).await;
     let stop_margin = LONGEST + Duration::from_nanos(1);
     let options = LockOptions::new().stop_margin(stop_margin);
-    let error = session.lock_with("/lock/orders", options).unwrap_err();
+    let error = session.lock("/lock/orders").and_then(|it| it.with_options(options)).unwrap_err();
     let path = "/lock/orders".to_owned();
     assert_eq!(error, InvalidLock::StopMargin { path, stop_margin, longest: LONGEST, timeout: TIMEOUT });
 }

@@ -18,7 +18,7 @@ const DELAY: Duration = Duration::from_secs(1);
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 fn delayed(session: &Session, delay: Duration) -> Lock {
-    session.lock_with("/lock/orders", LockOptions::new().takeover_delay(delay)).unwrap()
+    session.lock("/lock/orders").unwrap().with_options(LockOptions::new().takeover_delay(delay)).unwrap()
 }
 
 /// A delay that a release spares the waiter, and how long a handover takes with it at least. Servers before 3.9 do not tell a
@@ -309,7 +309,7 @@ async fn a_holder_that_drops_a_lost_guard_has_vanished() {
     let second = session(&server).await;
     // Told early, so that the link is there again before ZooKeeper expires the session.
     let options = LockOptions::new().stop_margin(Duration::from_millis(2_500));
-    let guard = first.lock_with("/lock/orders", options).unwrap().acquire().await.unwrap();
+    let guard = first.lock("/lock/orders").unwrap().with_options(options).unwrap().acquire().await.unwrap();
     let waiter = enqueue(&delayed(&second, DELAY)).await;
     until_watched(&server, 1, 1).await;
     link.black_hole();

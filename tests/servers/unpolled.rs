@@ -13,7 +13,10 @@ use support::{
     BOUND, Steps, enqueue_seen_by, eventually, granted, linked, patient, queue, server, session,
     until_nothing_is_left, within,
 };
-use zklock::{Claim, Guard, Leadership, RecordState, ReleaseError, RunEnd, Session, SessionState, Turn};
+use zklock::{
+    Guard, Leadership, ReleaseError, Session, SessionState,
+    once::{Claim, RecordState, Run, RunEnd},
+};
 
 use super::public;
 
@@ -24,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(8);
 /// room.
 const FEW: usize = 8;
 
-const SLOT: &str = "2026-11-22";
+const NAME: &str = "2026-11-22";
 const KEY: &str = "a";
 
 /// What a future has acquired.
@@ -44,7 +47,7 @@ impl Held for Leadership {
     }
 }
 
-impl Held for Turn {
+impl Held for Run {
     fn is_held(&self) -> bool {
         self.guard().is_held()
     }
@@ -65,23 +68,23 @@ fn done<E: Debug>(released: Result<(), E>) -> Ended {
     ended(released.map(|()| None::<Guard>))
 }
 
-/// Nobody but the claims of a case runs its slot, and they do not end it.
-fn turn(claim: Claim) -> Turn {
+/// Only the claims of a case begin its run, and they do not end it.
+fn run(claim: Claim) -> Run {
     match claim {
-        Claim::Turn(turn) => turn,
+        Claim::Run(run) => run,
         Claim::Done(record) => panic!("nobody has run it: {record:?}"),
     }
 }
 
-fn turn_now(claim: Claim) -> Option<Turn> {
+fn run_now(claim: Claim) -> Option<Run> {
     match claim {
-        Claim::Turn(turn) => Some(turn),
+        Claim::Run(run) => Some(run),
         Claim::Done(_) => None,
     }
 }
 
-async fn a_turn(session: &Session, path: &str) -> Turn {
-    turn(session.once(path).unwrap().claim(SLOT).await.unwrap())
+async fn a_run(session: &Session, path: &str) -> Run {
+    run(session.once(path).unwrap().claim(NAME).await.unwrap())
 }
 
 /// How a future ends that is polled on after others have had the lock.
@@ -125,18 +128,18 @@ const KEYED: Rival = rival!(|session, path| session.locks(&path).unwrap().lock(K
 const ALL: Rival = rival!(|session, path| several(&session, &path).acquire().await.unwrap());
 const PERMITS: Rival =
     rival!(|session, path| session.semaphore(&path, 2).unwrap().acquire_many(2).await.unwrap());
-const ONLY_SLOT: Rival = rival!(|session, path| session.slots(&path, 1).unwrap().claim().await.unwrap());
-/// It runs the slot, and leaves that without an end.
-const TURN: Rival = rival!(|session, path| a_turn(&session, &path).await);
+const ONLY_SLOT: Rival = rival!(|session, path| session.slots(&path, 1).unwrap().acquire().await.unwrap());
+/// It begins the run, and leaves it without an end.
+const BEGUN: Rival = rival!(|session, path| a_run(&session, &path).await);
 
 fn several(session: &Session, path: &str) -> zklock::MultiLock {
     session.lock_all([format!("{path}/a"), format!("{path}/b")]).unwrap()
 }
 
-/// Runs no slot, and finds this one done.
+/// Begins no run, and finds this one done.
 const RAN: Rival = rival!(|session, path| {
     let once = session.once(&path).unwrap();
-    let Claim::Done(record) = once.claim(SLOT).await.unwrap() else { panic!("it has run") };
+    let Claim::Done(record) = once.claim(NAME).await.unwrap() else { panic!("it has run") };
     assert_ne!(record.state, RecordState::Begun, "its end was to be written");
     once.lock().acquire().await.unwrap()
 });
@@ -173,7 +176,7 @@ const fn runs(name: &'static str, rival: Rival, begin: Begin) -> Call {
     Call { name, rival, begin, may_wait: true, late: Late::Done }
 }
 
-/// A call that finds an end written, or writes that of the turn it was given.
+/// A call that finds an end written, or writes that of the run it was given.
 const fn ends(name: &'static str, rival: Rival, begin: Begin) -> Call {
     Call { name, rival, begin, may_wait: false, late: Late::Done }
 }
@@ -193,9 +196,9 @@ const CALLS: &[Call] = &[
         begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release().await)),
     ),
     releases(
-        "Guard::release_shared",
+        "Guard::release_all",
         LOCK,
-        begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release_shared().await)),
+        begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release_all().await)),
     ),
     waits("RwLock::read", LOCK, begin!(|s, p| held(s.rw_lock(&p).unwrap().read().await))),
     waits(
@@ -246,33 +249,33 @@ const CALLS: &[Call] = &[
         LEADER,
         begin!(|s, p| let leads = s.election(&p).unwrap().campaign("").await.unwrap(); done(leads.resign().await)),
     ),
-    waits("Once::claim", LOCK, begin!(|s, p| held(s.once(&p).unwrap().claim(SLOT).await.map(turn)))),
+    waits("Once::claim", LOCK, begin!(|s, p| held(s.once(&p).unwrap().claim(NAME).await.map(run)))),
     waits(
         "Once::claim_timeout",
         LOCK,
-        begin!(|s, p| ended(s.once(&p).unwrap().claim_timeout(SLOT, BOUND).await.map(|it| it.map(turn)))),
+        begin!(|s, p| ended(s.once(&p).unwrap().claim_timeout(NAME, BOUND).await.map(|it| it.map(run)))),
     ),
     tries(
         "Once::try_claim",
         LOCK,
-        begin!(|s, p| ended(s.once(&p).unwrap().try_claim(SLOT).await.map(|it| it.map(turn)))),
+        begin!(|s, p| ended(s.once(&p).unwrap().try_claim(NAME).await.map(|it| it.map(run)))),
     ),
     ends(
         "Once::claim-run-by-others",
-        TURN,
-        begin!(|s, p| ended(s.once(&p).unwrap().claim(SLOT).await.map(turn_now))),
+        BEGUN,
+        begin!(|s, p| ended(s.once(&p).unwrap().claim(NAME).await.map(run_now))),
     ),
     runs(
         "Once::run",
         LOCK,
-        begin!(|s, p| done(s.once(&p).unwrap().run(SLOT, async |_| Ok::<_, String>(())).await.map(drop))),
+        begin!(|s, p| done(s.once(&p).unwrap().run(NAME, async |_| Ok::<_, String>(())).await.map(drop))),
     ),
-    ends("Turn::complete", RAN, begin!(|s, p| let turn = a_turn(&s, &p).await; done(turn.complete().await))),
-    ends("Turn::fail", RAN, begin!(|s, p| let turn = a_turn(&s, &p).await; done(turn.fail().await))),
+    ends("Run::complete", RAN, begin!(|s, p| let run = a_run(&s, &p).await; done(run.complete().await))),
+    ends("Run::fail", RAN, begin!(|s, p| let run = a_run(&s, &p).await; done(run.fail().await))),
     ends(
-        "Turn::record",
+        "Run::record",
         RAN,
-        begin!(|s, p| let turn = a_turn(&s, &p).await; held(turn.record(RunEnd::Succeeded).await)),
+        begin!(|s, p| let run = a_run(&s, &p).await; held(run.record(RunEnd::Succeeded).await)),
     ),
     waits("Semaphore::acquire", PERMITS, begin!(|s, p| held(s.semaphore(&p, 2).unwrap().acquire().await))),
     waits(
@@ -300,22 +303,22 @@ const CALLS: &[Call] = &[
         PERMITS,
         begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().try_acquire_many(2).await)),
     ),
-    waits("Slots::claim", ONLY_SLOT, begin!(|s, p| held(s.slots(&p, 1).unwrap().claim().await))),
+    waits("Slots::acquire", ONLY_SLOT, begin!(|s, p| held(s.slots(&p, 1).unwrap().acquire().await))),
     waits(
-        "Slots::claim_preferring",
+        "Slots::acquire-preferring",
         ONLY_SLOT,
-        begin!(|s, p| held(s.slots(&p, 1).unwrap().claim_preferring(0).await)),
+        begin!(|s, p| held(s.slots(&p, 1).unwrap().preferring(0).acquire().await)),
     ),
     waits(
-        "Slots::claim_timeout",
+        "Slots::acquire_timeout",
         ONLY_SLOT,
-        begin!(|s, p| ended(s.slots(&p, 1).unwrap().claim_timeout(BOUND).await)),
+        begin!(|s, p| ended(s.slots(&p, 1).unwrap().acquire_timeout(BOUND).await)),
     ),
-    tries("Slots::try_claim", ONLY_SLOT, begin!(|s, p| ended(s.slots(&p, 1).unwrap().try_claim().await))),
+    tries("Slots::try_acquire", ONLY_SLOT, begin!(|s, p| ended(s.slots(&p, 1).unwrap().try_acquire().await))),
     tries(
-        "Slots::try_claim_preferring",
+        "Slots::try_acquire-preferring",
         ONLY_SLOT,
-        begin!(|s, p| ended(s.slots(&p, 1).unwrap().try_claim_preferring(0).await)),
+        begin!(|s, p| ended(s.slots(&p, 1).unwrap().preferring(0).try_acquire().await)),
     ),
 ];
 
@@ -335,7 +338,7 @@ const HOLD_NOTHING: &[&str] = &[
     "Lock::holder",
     "Observer::next",
     "Once::now",
-    "Once::period_slot",
+    "Once::period_name",
     "Once::records",
     "RwLock::contenders",
     "RwLock::foreign_contenders",

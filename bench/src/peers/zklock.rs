@@ -38,19 +38,19 @@ fn options() -> LockOptions {
 
 impl Zklock {
     pub(super) async fn connect(address: &str, directory: &str) -> anyhow::Result<Self> {
-        Ok(Self { lock: connect(address).await?.lock_with(directory, options())? })
+        Ok(Self { lock: connect(address).await?.lock(directory)?.with_options(options())? })
     }
 }
 
 impl Several {
     pub(super) async fn connect(address: &str, directories: &[String]) -> anyhow::Result<Self> {
-        Ok(Self { locks: connect(address).await?.lock_all_with(directories, options())? })
+        Ok(Self { locks: connect(address).await?.lock_all(directories)?.with_options(options())? })
     }
 }
 
 impl Readers {
     pub(super) async fn connect(address: &str, directory: &str) -> anyhow::Result<Self> {
-        Ok(Self { lock: connect(address).await?.rw_lock_with(directory, options())? })
+        Ok(Self { lock: connect(address).await?.rw_lock(directory)?.with_options(options())? })
     }
 }
 
@@ -59,14 +59,14 @@ impl Keys {
     pub(super) async fn connect(address: &str, directory: &str) -> anyhow::Result<Self> {
         let (root, key) = directory.rsplit_once('/').context("a directory has a parent")?;
         let options = LocksOptions::new().lock(options());
-        Ok(Self { locks: connect(address).await?.locks_with(root, options)?, key: key.to_owned() })
+        Ok(Self { locks: connect(address).await?.locks(root)?.with_options(options)?, key: key.to_owned() })
     }
 }
 
 impl Permits {
     pub(super) async fn connect(address: &str, directory: &str, permits: u32) -> anyhow::Result<Self> {
         let session = connect(address).await?;
-        Ok(Self { semaphore: session.semaphore_with(directory, permits, options())? })
+        Ok(Self { semaphore: session.semaphore(directory, permits)?.with_options(options())? })
     }
 }
 

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use futures::future::{Either, join, join_all, select, try_join, try_join_all};
 use jiff::Timestamp;
-use zklock::{ForeignClient, Session};
+use zklock::{Session, inspect::ForeignClient};
 
 use crate::args::Doctor;
 use crate::closing;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use zklock::ForeignContender;
+use zklock::inspect::ForeignContender;
 
 use super::lease::Arithmetic;
 use crate::connection::Address;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use zklock::{
-    Access, AcquireError, Contender, Election, Kind, Lock, LockOptions, MultiGuard, MultiLock, QueryError,
-    Session,
+    Access, AcquireError, Election, Lock, LockOptions, MultiGuard, MultiLock, QueryError, Session,
+    inspect::{Contender, Kind},
 };
 
 use crate::args::Run;
@@ -68,7 +68,7 @@ impl Locks {
             Kind::Shared => Access::shared(path.as_str()),
             _ => Access::exclusive(path.as_str()),
         };
-        let all = session.lock_all_with(named.iter().map(access), options)?;
+        let all = session.lock_all(named.iter().map(access))?.with_options(options)?;
         let each = named.iter().map(|(path, kind)| Ok::<_, Failure>((session.lock(path)?, *kind)));
         let each = each.collect::<Result<_, _>>()?;
         let given = named.into_iter().map(|(path, _)| path).collect();

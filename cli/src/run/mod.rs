@@ -12,7 +12,7 @@ mod wait;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use zklock::{Acl, LockOptions, RecordState, Session};
+use zklock::{Acl, LockOptions, Session, once::RecordState};
 
 use crate::args::{Access, OnLost, Run};
 use crate::closing;
@@ -81,7 +81,7 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
                 return Err(Failure::new(
                     Code::Lost,
                     format_args!(
-                        "the lock was lost before CMD was started, and {} says that the slot has begun; --retry runs it",
+                        "the lock was lost before CMD was started, and {} says that the run has begun; --retry runs it",
                         record.path
                     ),
                 ));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::timeout;
-use zklock::{LockOptions, Permit, Semaphore, SemaphoreError, Session, Slot, Slots};
+use zklock::{AcquireError, LockOptions, Permit, Semaphore, Session, Slot, Slots};
 use zookeeper_client::SessionId;
 
 use super::locks::{Blocked, Names, Patience};
@@ -39,13 +39,13 @@ pub(super) enum Share {
 impl Pool {
     /// One of these slots. It sends nothing.
     pub(super) fn slot(of: &SlotOf, session: &Session, options: LockOptions) -> Result<Self, Failure> {
-        let slots = session.slots_with(&of.path, of.count, options)?;
+        let slots = session.slots(&of.path, of.count)?.with_options(options)?;
         Ok(Self { wanted: Wanted::Slot(slots, of.preferred), session: session.clone() })
     }
 
     /// A permit of this semaphore. It sends nothing.
     pub(super) fn permit(of: &PermitsOf, session: &Session, options: LockOptions) -> Result<Self, Failure> {
-        let semaphore = session.semaphore_with(&of.path, of.capacity, options)?;
+        let semaphore = session.semaphore(&of.path, of.capacity)?.with_options(options)?;
         Ok(Self { wanted: Wanted::Permit(semaphore, of.weight), session: session.clone() })
     }
 
@@ -57,7 +57,7 @@ impl Pool {
     }
 
     /// Acquires it. `None` if it was not acquired in time.
-    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Share>, SemaphoreError> {
+    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Share>, AcquireError> {
         let taken = self.take_within(patience).await?;
         match patience {
             Patience::None if taken.is_none() && self.has_room().await => {
@@ -67,18 +67,14 @@ impl Pool {
         }
     }
 
-    async fn take_within(&self, patience: Patience) -> Result<Option<Share>, SemaphoreError> {
+    async fn take_within(&self, patience: Patience) -> Result<Option<Share>, AcquireError> {
         Ok(match &self.wanted {
             Wanted::Slot(slots, preferred) => {
-                let slot = match (patience, *preferred) {
-                    (Patience::None, None) => slots.try_claim().await?,
-                    (Patience::None, Some(index)) => slots.try_claim_preferring(index).await?,
-                    (Patience::For(time), None) => slots.claim_timeout(time).await?,
-                    (Patience::For(time), Some(index)) => {
-                        timeout(time, slots.claim_preferring(index)).await.ok().transpose()?
-                    }
-                    (Patience::Endless, None) => Some(slots.claim().await?),
-                    (Patience::Endless, Some(index)) => Some(slots.claim_preferring(index).await?),
+                let slots = preferred.map_or_else(|| slots.clone(), |index| slots.preferring(index));
+                let slot = match patience {
+                    Patience::None => slots.try_acquire().await?,
+                    Patience::For(time) => slots.acquire_timeout(time).await?,
+                    Patience::Endless => Some(slots.acquire().await?),
                 };
                 slot.map(Share::Slot)
             }

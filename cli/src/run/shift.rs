@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use zklock::{Lost, LostReason, ReleaseError, Sequencer, TurnError};
+use zklock::{Lost, LostReason, ReleaseError, Sequencer, once::RecordError};
 
 use super::context::Context;
 use super::control::{Control, Stop};
@@ -301,12 +301,12 @@ impl<'a> Shift<'a> {
         self.guard.is_held() || self.may_outlive()
     }
 
-    /// Records how the command has ended, if it ran in a slot. Every process is gone by now, and the lock is still held.
+    /// Records how the command has ended, if it ran in a run. Every process is gone by now, and the lock is still held.
     async fn record(self, status: u8) -> Result<Self, Unrecorded> {
         let Self { guard, end, .. } = self;
         match guard.record(status).await {
             Ok(guard) => Ok(Self { guard, ..self }),
-            Err(TurnError::Lost { lost, .. }) if concerns_command(lost.reason, end) => {
+            Err(RecordError::Lost { lost, .. }) if concerns_command(lost.reason, end) => {
                 Err(Unrecorded::Lost(lost.reason))
             }
             Err(error) => Err(Unrecorded::For(error)),
@@ -366,7 +366,7 @@ impl<'a> Shift<'a> {
             ("ZKLOCK_SEQUENCER", claims(lines(&sequencers))),
             ("ZKLOCK_SESSION_TIMEOUT_MS", Some(self.session_timeout.as_millis().to_string())),
         ];
-        // A slot or a period around this one stays the command's own.
+        // A run or a period around this one stays the command's own.
         let special = [
             ("ZKLOCK_ONCE", self.guard.once().map(str::to_owned)),
             ("ZKLOCK_SLOT", self.guard.index().map(|index| index.to_string())),
@@ -381,7 +381,7 @@ enum Unrecorded {
     /// The lock was lost already, maybe while the command ran.
     Lost(LostReason),
     /// For another reason.
-    For(TurnError),
+    For(RecordError),
 }
 
 /// Whether a guard that is lost for this reason may have been lost while the command ran. The lease ends at `end`.

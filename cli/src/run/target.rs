@@ -6,9 +6,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use zklock::{
-    AcquireError, CampaignError, Claim, ClaimError, Election, FencingToken, Guard, Leadership, LockOptions,
-    Lost, LostReason, MultiGuard, Once, OnceOptions, Permit, Record, RecordState, ReleaseError, RunEnd,
-    SemaphoreError, Sequencer, Session, Slot, Turn, TurnError,
+    AcquireError, Election, FencingToken, Guard, Leadership, LockOptions, Lost, LostReason, MultiGuard, Once,
+    Permit, ReleaseError, Sequencer, Session, Slot,
+    once::{self, Claim, OnceOptions, Record, RecordError, RecordState, RunEnd},
 };
 
 use super::locks::{Blocked, Locks, Names, Patience};
@@ -21,7 +21,7 @@ use crate::text;
 /// The thing that a command waits for.
 pub(super) enum Target {
     Locks(Locks),
-    /// A slot that runs once, its lock, and its name.
+    /// A run that runs once, its lock, and its name.
     Once(Locks, Once, String),
     /// An election, its lock, and the value to announce.
     Lead(Locks, Election, String),
@@ -32,23 +32,23 @@ pub(super) enum Target {
 /// What a command waited for.
 pub(super) enum Taken {
     Granted(Grant),
-    /// The slot must not run.
+    /// The run must not run.
     Done(Record),
 }
 
-/// Locks that are held, or a slot whose run has begun under its lock, or an election that is won, or some of a pool.
+/// Locks that are held, or a run whose run has begun under its lock, or an election that is won, or some of a pool.
 pub(super) enum Grant {
     Locks(MultiGuard),
-    Turn(Turn),
+    Run(once::Run),
     Permit(Permit),
     Slot(Slot),
     Leadership(Leadership),
-    /// The lock of a slot whose end is recorded.
+    /// The lock of a run whose end is recorded.
     Recorded(Guard),
 }
 
 impl Target {
-    /// Finds out what the user asks for. With `--every`, the servers say which slot that is. It stays the same, however
+    /// Finds out what the user asks for. With `--every`, the servers say which run that is. It stays the same, however
     /// long the command then waits.
     pub(super) async fn of(
         run: &Run,
@@ -64,7 +64,7 @@ impl Target {
         }
         let path = run.path.as_deref().unwrap_or_default();
         if let Some(value) = value {
-            let election = session.election_with(path, options.clone())?;
+            let election = session.election(path)?.with_options(options.clone())?;
             let locks = Locks::of_election(&election, session, options)?;
             return Ok(Self::Lead(locks, election, value));
         }
@@ -79,13 +79,13 @@ impl Target {
             ));
         }
         let options = OnceOptions::new().lock(options).keep(run.keep).retry(run.retry);
-        let once = session.once_with(path, options)?;
+        let once = session.once(path)?.with_options(options)?;
         let name = match (run.every, &run.time_zone) {
             (Some(period), Some(zone)) => {
                 let days = civil::days(period)?;
                 civil::slot(once.now().await?, zone, days)?
             }
-            (Some(period), None) => once.period_slot(period).await?,
+            (Some(period), None) => once.period_name(period).await?,
             (None, _) => run.once.clone().unwrap_or_default(),
         };
         Ok(Self::Once(locks, once, name))
@@ -123,8 +123,8 @@ impl Target {
         }
     }
 
-    /// Acquires the locks, and begins the slot or announces the leader. `None` if the locks were not acquired in time.
-    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Taken>, NotTaken> {
+    /// Acquires the locks, and begins the run or announces the leader. `None` if the locks were not acquired in time.
+    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Taken>, AcquireError> {
         let grant = match self {
             Self::Locks(locks) => locks.take(patience).await?.map(Grant::Locks),
             Self::Once(_, once, name) => {
@@ -135,7 +135,7 @@ impl Target {
                 };
                 match claim {
                     Some(Claim::Done(record)) => return Ok(Some(Taken::Done(record))),
-                    Some(Claim::Turn(turn)) => Some(Grant::Turn(turn)),
+                    Some(Claim::Run(run)) => Some(Grant::Run(run)),
                     None => None,
                 }
             }
@@ -156,56 +156,6 @@ impl Target {
     }
 }
 
-/// Why there is no grant.
-pub(super) enum NotTaken {
-    /// The lock was not acquired.
-    Acquire(AcquireError),
-    /// The lock was, and the rest has failed.
-    Failed(Failure),
-}
-
-impl From<AcquireError> for NotTaken {
-    fn from(error: AcquireError) -> Self {
-        Self::Acquire(error)
-    }
-}
-
-impl From<ClaimError> for NotTaken {
-    fn from(error: ClaimError) -> Self {
-        match error {
-            ClaimError::Acquire(error) => Self::Acquire(error),
-            error => Self::Failed(error.into()),
-        }
-    }
-}
-
-impl From<CampaignError> for NotTaken {
-    fn from(error: CampaignError) -> Self {
-        match error {
-            CampaignError::Acquire(error) => Self::Acquire(error),
-            error => Self::Failed(error.into()),
-        }
-    }
-}
-
-impl From<SemaphoreError> for NotTaken {
-    fn from(error: SemaphoreError) -> Self {
-        match error {
-            SemaphoreError::Acquire(error) => Self::Acquire(error),
-            error => Self::Failed(error.into()),
-        }
-    }
-}
-
-impl From<NotTaken> for Failure {
-    fn from(error: NotTaken) -> Self {
-        match error {
-            NotTaken::Acquire(error) => error.into(),
-            NotTaken::Failed(failure) => failure,
-        }
-    }
-}
-
 /// Calls a method that guards of every kind have.
 macro_rules! guard {
     ($grant:expr, $guard:ident => $call:expr) => {
@@ -215,8 +165,8 @@ macro_rules! guard {
             Grant::Leadership($guard) => $call,
             Grant::Permit($guard) => $call,
             Grant::Slot($guard) => $call,
-            Grant::Turn(turn) => {
-                let $guard = turn.guard();
+            Grant::Run(run) => {
+                let $guard = run.guard();
                 $call
             }
         }
@@ -224,10 +174,10 @@ macro_rules! guard {
 }
 
 impl Grant {
-    /// The name of the slot, if it is one that runs once.
+    /// The name of the run, if it is one that runs once.
     pub(super) fn once(&self) -> Option<&str> {
         match self {
-            Self::Turn(turn) => Some(turn.slot()),
+            Self::Run(run) => Some(run.name()),
             _ => None,
         }
     }
@@ -259,7 +209,7 @@ impl Grant {
     pub(super) fn paths(&self) -> Vec<&str> {
         match self {
             Self::Locks(guard) => guard.paths().collect(),
-            Self::Turn(turn) => vec![turn.guard().path()],
+            Self::Run(run) => vec![run.guard().path()],
             Self::Recorded(guard) => vec![guard.path()],
             Self::Leadership(leadership) => vec![leadership.path()],
             Self::Permit(permit) => vec![permit.path()],
@@ -271,7 +221,7 @@ impl Grant {
     pub(super) fn sequencers(&self) -> Result<Vec<Sequencer>, Lost> {
         Ok(match self {
             Self::Locks(guard) => guard.sequencers()?,
-            Self::Turn(turn) => vec![turn.guard().sequencer()?],
+            Self::Run(run) => vec![run.guard().sequencer()?],
             Self::Recorded(guard) => vec![guard.sequencer()?],
             Self::Leadership(leadership) => vec![leadership.sequencer()?],
             Self::Permit(_) | Self::Slot(_) => Vec::new(),
@@ -298,20 +248,20 @@ impl Grant {
         guard!(self, guard => guard.lost().boxed())
     }
 
-    /// Records how the command has ended, if it ran in a slot. The locks stay held.
-    pub(super) async fn record(self, status: u8) -> Result<Self, TurnError> {
+    /// Records how the command has ended, if it ran in a run. The locks stay held.
+    pub(super) async fn record(self, status: u8) -> Result<Self, RecordError> {
         let end = if status == 0 { RunEnd::Succeeded } else { RunEnd::Failed };
         match self {
-            Self::Turn(turn) => turn.record(end).await.map(Self::Recorded),
+            Self::Run(run) => run.record(end).await.map(Self::Recorded),
             held => Ok(held),
         }
     }
 
-    /// Releases the locks. The record of a slot stays as it is.
+    /// Releases the locks. The record of a run stays as it is.
     pub(super) async fn release(self) -> Result<(), ReleaseError> {
         match self {
             Self::Locks(guard) => guard.release().await,
-            Self::Turn(turn) => turn.into_guard().release().await,
+            Self::Run(run) => run.into_guard().release().await,
             Self::Recorded(guard) => guard.release().await,
             Self::Leadership(leadership) => leadership.resign().await,
             Self::Permit(permit) => permit.release().await,
@@ -320,17 +270,19 @@ impl Grant {
     }
 }
 
-/// Says why a slot does not run.
+/// Says why a run does not run.
 pub(super) fn already(record: &Record) -> String {
-    let (slot, owner) = (text::harmless(&record.slot), text::harmless(&record.owner));
+    let (name, owner) = (text::harmless(&record.name), text::harmless(&record.owner));
     let (begun, ended) = (time(record.begun), time(record.ended.unwrap_or(record.begun)));
     match record.state {
-        RecordState::Succeeded => format!("slot {slot} has run already: succeeded on {owner} at {ended}"),
+        RecordState::Succeeded => {
+            format!("run {name} has been done already: succeeded on {owner} at {ended}")
+        }
         RecordState::Failed => {
-            format!("slot {slot} has run already: failed on {owner} at {ended}; --retry runs it again")
+            format!("run {name} has been done already: failed on {owner} at {ended}; --retry begins it again")
         }
         _ => format!(
-            "slot {slot} has run already: begun on {owner} at {begun}, which vanished before the end; --retry runs it again"
+            "run {name} has been done already: begun on {owner} at {begun}, which vanished before the end; --retry begins it again"
         ),
     }
 }

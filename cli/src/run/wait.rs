@@ -5,11 +5,11 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use zklock::{AcquireError, Record};
+use zklock::{AcquireError, once::Record};
 
 use super::context::Context;
 use super::locks::Patience;
-use super::target::{Grant, NotTaken, Taken, Target};
+use super::target::{Grant, Taken, Target};
 use crate::console::Console;
 use crate::duration;
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The end of the wait.
 pub(super) enum Waited {
     Granted(Grant),
-    /// The slot must not run.
+    /// The run must not run.
     Done(Record),
     /// This signal asked zklock to end.
     Signal(i32),
@@ -55,7 +55,7 @@ pub(super) async fn wait(
             Ok(Some(Taken::Granted(grant))) => return Ok(Waited::Granted(grant)),
             Ok(Some(Taken::Done(record))) => return Ok(Waited::Done(record)),
             Ok(None) => return Err(not_in_time(target, asked, console).await),
-            Err(NotTaken::Acquire(AcquireError::NodeDeleted { .. })) => {
+            Err(AcquireError::NodeDeleted { .. }) => {
                 console.warn("somebody deleted this contender's node; joining the queue again, at the end");
             }
             Err(error) => return Err(error.into()),

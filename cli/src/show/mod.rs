@@ -3,8 +3,8 @@
 
 mod history;
 mod look;
+mod runs;
 mod screen;
-mod slots;
 mod view;
 mod watch;
 
@@ -26,7 +26,7 @@ use crate::place;
 use crate::pool::{Pool, Stock};
 use crate::queue::{self, Entry, Stranger};
 use crate::{output, table};
-use slots::Slot;
+use runs::Run;
 
 /// The JSON.
 #[derive(Serialize)]
@@ -36,7 +36,7 @@ struct Queue<'a> {
     /// The contenders of other clients.
     foreign: &'a [Stranger],
     /// The records of slots that run once.
-    once: &'a [Slot],
+    once: &'a [Run],
     /// The election whose candidates these contenders are, if somebody leads it.
     election: Option<&'a Election>,
     /// The semaphore at this path, or the slots there.
@@ -77,7 +77,7 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     let (queue, mut foreign) = look::seen(&lock).await?;
     foreign.extend(pool.iter().flat_map(|pool| pool.foreign.iter().cloned()));
     let is_held = !queue.is_empty() || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty());
-    let once = slots::seen(session, &show.path).await?;
+    let once = runs::seen(session, &show.path).await?;
     // Whatever is there, the path exists then.
     let is_used = is_held || pool.is_some() || !foreign.is_empty() || !once.is_empty();
     let unheld = if is_used {
@@ -117,7 +117,7 @@ fn print(
     pool: Option<&Pool>,
     queue: &[Entry],
     foreign: &[Stranger],
-    once: &[Slot],
+    once: &[Run],
     unheld: &str,
 ) -> Result<(), Failure> {
     if show.json {
@@ -148,7 +148,7 @@ fn print(
         output::print(&format!("\n{}", strangers(foreign)))?;
     }
     if !once.is_empty() {
-        output::print(&format!("\n{}", slots::lines(once)))?;
+        output::print(&format!("\n{}", runs::lines(once)))?;
     }
     Ok(())
 }

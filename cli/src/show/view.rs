@@ -8,7 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
-use zklock::{Kind, SessionState};
+use zklock::{SessionState, inspect::Kind};
 
 use super::history::{Handoff, History, Length};
 use crate::queue::{self, Entry, Stranger};

@@ -1,7 +1,6 @@
 //! `zklock show --watch`: the queue as it changes.
 
 use std::env;
-use std::io;
 use std::mem;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use futures::stream::{self, Stream, StreamExt};
 use jiff::Timestamp;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use zklock::{Lock, QueryError, Session};
 
@@ -20,7 +19,7 @@ use super::view::{Scroll, View};
 use crate::exit;
 use crate::failure::{Failure, Outcome};
 use crate::queue::{Entry, Stranger};
-use crate::signals::CONT;
+use crate::signals::{self, CONT};
 
 /// The pause between two looks. Reading a long queue takes time as well.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -51,7 +50,7 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
     view.meet(foreign);
 
     // Before the screen is opened, so that no signal leaves it open.
-    let mut signals = Signals::listen().map_err(Failure::internal)?;
+    let mut signals = signals::arriving(signals::FATAL).map_err(Failure::internal)?;
     let mut continued = signal(SignalKind::from_raw(CONT)).map_err(Failure::internal)?;
     let mut screen = Screen::open().map_err(|error| Failure::output(&error))?;
     let mut events = screen::events().map_err(Failure::internal)?;
@@ -91,7 +90,8 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
                 return Ok(exit::after_signal(HANGUP.as_raw_value()));
             },
             _ = continued.recv() => was_stopped = true,
-            ended = signals.next() => return Ok(ended),
+            // The terminal is restored before the end. In raw mode Ctrl-C is a key.
+            Some(signal) = signals.next() => return Ok(exit::after_watching(signal)),
         }
     }
 }
@@ -122,33 +122,4 @@ fn wish(event: &Event) -> Option<Wish> {
         KeyCode::End => Wish::Scroll(Scroll::End),
         _ => return None,
     })
-}
-
-/// The signals that end the program. The terminal is restored before the end.
-struct Signals {
-    interrupt: Signal,
-    hangup: Signal,
-    quit: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(HANGUP)?,
-            quit: signal(SignalKind::quit())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    /// The exit code. SIGINT is no failure: people end with Ctrl-C what they watch. In raw mode Ctrl-C is a key.
-    async fn next(&mut self) -> ExitCode {
-        tokio::select! {
-            _ = self.interrupt.recv() => ExitCode::SUCCESS,
-            _ = self.hangup.recv() => exit::after_signal(HANGUP.as_raw_value()),
-            _ = self.quit.recv() => exit::after_signal(SignalKind::quit().as_raw_value()),
-            _ = self.terminate.recv() => exit::after_signal(SignalKind::terminate().as_raw_value()),
-        }
-    }
 }

@@ -127,7 +127,7 @@ async fn credentials_open_a_lock_that_others_may_not_see() {
     let servers = server.connect_string();
     let session = Session::builder(&*servers).auth("digest", SECRET).connect().await.unwrap();
     let options = LockOptions::new().acl(Acl::creator_only());
-    let guard = session.lock_with("/closed", options).unwrap().acquire().await.unwrap();
+    let guard = session.lock("/closed").unwrap().with_options(options).unwrap().acquire().await.unwrap();
     let claim = guard.sequencer().unwrap().to_string();
     let directory = tempfile::tempdir().unwrap();
     let alice = file(&directory, "alice", &format!("{SECRET}\n"));

@@ -9,11 +9,16 @@ use zookeeper_client::{Acls, CreateMode};
 
 use crate::support;
 use crate::support::looker::contend_as_kazoo;
-use crate::support::program::{codes, run};
+use crate::support::program::{Run, codes, run};
 use zklock_test_support::{eventually, make, monitored, operator, server};
 
 async fn ensemble() -> Ensemble {
     Ensemble::start(3).await.expect("an ensemble")
+}
+
+/// `zklock doctor --json` with these options.
+fn doctor(servers: &str, options: &[&str]) -> Run {
+    run(&[&["doctor", "--json", "-s", servers], options].concat())
 }
 
 fn modes(report: &Value) -> Vec<&str> {
@@ -51,7 +56,7 @@ async fn one_server_of_this_machine_is_reported() {
 #[tokio::test]
 async fn json_has_the_same() {
     let server = ZooKeeper::start().await.unwrap();
-    let run = support::program::run(&["doctor", "--json", "-s", &server.connect_string()]);
+    let run = doctor(&server.connect_string(), &[]);
     let report = run.json();
     assert_eq!(codes(&report), ["single-server"]);
     assert_eq!(report["error"], Value::Null);
@@ -111,7 +116,7 @@ async fn contenders_of_other_clients_are_warned_of() {
 #[tokio::test]
 async fn a_healthy_ensemble_has_notes_at_most() {
     let ensemble = ensemble().await;
-    let run = support::program::run(&["doctor", "--json", "-s", &ensemble.connect_string()]);
+    let run = doctor(&ensemble.connect_string(), &[]);
     let report = run.json();
     // The servers are on one machine here.
     assert_eq!(codes(&report), ["same-host"]);
@@ -134,7 +139,7 @@ async fn a_healthy_ensemble_has_notes_at_most() {
 async fn no_session_is_left() {
     // A session that is not closed would stay for as long as the server allows.
     let server = ZooKeeper::builder().max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
-    let run = support::program::run(&["doctor", "--json", "-s", &server.connect_string()]);
+    let run = doctor(&server.connect_string(), &[]);
     assert_eq!(run.json()["servers"][0]["longest_timeout_ms"], 600_000.0);
     eventually("no session", async || monitored(&server, "zk_global_sessions").await == 0).await;
 }
@@ -144,7 +149,7 @@ async fn a_server_that_is_down_is_told_with_what_remains() {
     let ensemble = ensemble().await;
     let follower = ensemble.followers().await.unwrap()[0];
     ensemble.kill(follower).await.unwrap();
-    let run = support::program::run(&["doctor", "--json", "-s", &ensemble.connect_string()]);
+    let run = doctor(&ensemble.connect_string(), &[]);
     assert_eq!(run.code, Some(1), "{run:?}");
     let report = run.json();
     assert_eq!(codes(&report), ["unreachable", "same-host"]);
@@ -153,7 +158,7 @@ async fn a_server_that_is_down_is_told_with_what_remains() {
     assert!(report["session"].is_object(), "{report}");
     // The connect string names fewer servers than the ensemble has.
     let leader = ensemble.address(ensemble.leader().await.unwrap());
-    let run = support::program::run(&["doctor", "--json", "-s", &leader]);
+    let run = doctor(&leader, &[]);
     assert_eq!((run.code, codes(&run.json())), (Some(1), vec!["no-majority", "missing-servers"]));
 }
 
@@ -167,7 +172,7 @@ async fn without_a_quorum_there_is_no_session_and_each_server_is_told() {
     })
     .await;
     let servers = ensemble.connect_string();
-    let run = support::program::run(&["doctor", "--json", "--connect-timeout", "5s", "-s", &servers]);
+    let run = doctor(&servers, &["--connect-timeout", "5s"]);
     assert_eq!(run.code, Some(69), "{run:?}");
     assert!(run.stderr.starts_with("zklock: no server of"), "{run:?}");
     let report = run.json();
@@ -187,7 +192,7 @@ async fn a_read_only_server_is_told() {
     })
     .await;
     let servers = ensemble.address(2);
-    let ask = || support::program::run(&["doctor", "--json", "--connect-timeout", "5s", "-s", &servers]);
+    let ask = || doctor(&servers, &["--connect-timeout", "5s"]);
     // A second of it is for the question why there is no session. A busy server may not answer in time.
     let mut run = ask();
     for _ in 0..3 {
@@ -206,16 +211,16 @@ async fn a_read_only_server_is_told() {
 async fn the_tick_is_learned_and_a_shorter_one_comes_first() {
     let server = ZooKeeper::builder().tick_time(Duration::from_millis(2500)).start().await.unwrap();
     let servers = server.connect_string();
-    let report = run(&["doctor", "--json", "-s", &servers]).json();
+    let report = doctor(&servers, &[]).json();
     assert_eq!((codes(&report), &report["session"]["tick_ms"]), (vec!["single-server"], &2500.0.into()));
-    let report = run(&["doctor", "--json", "--tick", "2s", "-s", &servers]).json();
+    let report = doctor(&servers, &["--tick", "2s"]).json();
     assert_eq!(codes(&report), ["tick-too-short", "single-server"]);
     assert_eq!(report["findings"][0]["severity"], "danger");
     let text = run(&["doctor", "--tick", "2s", "-s", &servers]).stdout;
     assert!(text.contains("\nDANGER   a server's tick is 2500ms, longer than the 2s"), "{text}");
     assert!(text.contains("--tick 2500ms"), "{text}");
     // The advice helps.
-    let report = run(&["doctor", "--json", "--tick", "2500ms", "-s", &servers]).json();
+    let report = doctor(&servers, &["--tick", "2500ms"]).json();
     assert_eq!(codes(&report), ["single-server"]);
 }
 
@@ -223,9 +228,9 @@ async fn the_tick_is_learned_and_a_shorter_one_comes_first() {
 async fn a_longer_tick_than_the_servers_is_worth_a_warning() {
     let server = server().await;
     let servers = server.connect_string();
-    let learned = run(&["doctor", "--json", "-s", &servers]).json();
+    let learned = doctor(&servers, &[]).json();
     assert_eq!((codes(&learned), &learned["session"]["tick_ms"]), (vec!["single-server"], &100.0.into()));
-    let given = run(&["doctor", "--json", "--tick", "2s", "-s", &servers]).json();
+    let given = doctor(&servers, &["--tick", "2s"]).json();
     assert_eq!(codes(&given), ["tick-too-long", "single-server"]);
     let margin = |report: &Value| report["session"]["longest_stop_margin_ms"].as_f64().unwrap();
     assert!(margin(&learned) > margin(&given), "{learned}");
@@ -235,7 +240,7 @@ async fn a_longer_tick_than_the_servers_is_worth_a_warning() {
 async fn a_lower_clock_drift_makes_leases_longer() {
     let server = server().await;
     let servers = server.connect_string();
-    let report = run(&["doctor", "--json", "--clock-drift", "1000", "-s", &servers]).json();
+    let report = doctor(&servers, &["--clock-drift", "1000"]).json();
     assert_eq!(report["session"]["longest_validity_ms"], 9990.0);
     let session = Session::builder(servers).clock_drift(1000).connect().await.unwrap();
     let longest = session.longest_stop_margin().as_micros() as f64 / 1000.0;
@@ -245,14 +250,7 @@ async fn a_lower_clock_drift_makes_leases_longer() {
 #[tokio::test]
 async fn a_session_timeout_beyond_the_limits_is_told_rather_than_refused() {
     let server = ZooKeeper::start().await.unwrap();
-    let run = support::program::run(&[
-        "doctor",
-        "--json",
-        "--session-timeout",
-        "41s",
-        "-s",
-        &server.connect_string(),
-    ]);
+    let run = doctor(&server.connect_string(), &["--session-timeout", "41s"]);
     assert_eq!(run.code, Some(1), "{run:?}");
     let report = run.json();
     assert_eq!(codes(&report), ["timeout-adapted", "slow-takeover", "single-server"]);
@@ -263,16 +261,7 @@ async fn a_session_timeout_beyond_the_limits_is_told_rather_than_refused() {
 async fn a_session_timeout_that_keeps_no_lease_is_refused_and_the_server_told() {
     let server = server().await;
     let servers = server.connect_string();
-    let run = support::program::run(&[
-        "doctor",
-        "--json",
-        "--session-timeout",
-        "1s",
-        "--tick",
-        "2s",
-        "-s",
-        &servers,
-    ]);
+    let run = doctor(&servers, &["--session-timeout", "1s", "--tick", "2s"]);
     assert_eq!(run.code, Some(64), "{run:?}");
     let report = run.json();
     assert_eq!(modes(&report), ["standalone"]);
@@ -288,14 +277,14 @@ fn reticent(tick: Duration) -> ZooKeeperBuilder {
 async fn a_tick_that_is_not_told_is_learned_by_the_limits() {
     let server = reticent(Duration::from_secs(4)).start().await.unwrap();
     let servers = server.connect_string();
-    let report = run(&["doctor", "--json", "-s", &servers]).json();
+    let report = doctor(&servers, &[]).json();
     assert_eq!(codes(&report), ["tick-unknown", "single-server"]);
     assert_eq!(report["findings"][0]["severity"], "note");
     assert_eq!(
         (&report["servers"][0]["tick_ms"], &report["session"]["tick_ms"]),
         (&Value::Null, &4000.0.into())
     );
-    assert_eq!(codes(&run(&["doctor", "--json", "--tick", "4s", "-s", &servers]).json()), ["single-server"]);
+    assert_eq!(codes(&doctor(&servers, &["--tick", "4s"]).json()), ["single-server"]);
 }
 
 #[tokio::test]
@@ -303,12 +292,12 @@ async fn a_tick_that_the_limits_do_not_tell_has_to_be_given() {
     let limit = Duration::from_secs(600);
     let server = reticent(Duration::from_secs(2)).max_session_timeout(limit).start().await.unwrap();
     let servers = server.connect_string();
-    let unknown = run(&["doctor", "--json", "-s", &servers]);
+    let unknown = doctor(&servers, &[]);
     assert_eq!(unknown.code, Some(64), "{unknown:?}");
     assert!(unknown.stderr.contains("a tick of 2s and one of 30s"), "{unknown:?}");
     let report = unknown.json();
     assert_eq!((modes(&report), &report["session"]), (vec!["standalone"], &Value::Null));
-    let given = run(&["doctor", "--json", "--tick", "2s", "-s", &servers]).json();
+    let given = doctor(&servers, &["--tick", "2s"]).json();
     assert_eq!((codes(&given), &given["session"]["tick_ms"]), (vec!["single-server"], &2000.0.into()));
 }
 
@@ -316,14 +305,7 @@ async fn a_tick_that_the_limits_do_not_tell_has_to_be_given() {
 async fn a_server_that_hangs_is_told_from_one_that_is_gone() {
     let server = server().await;
     server.pause().await.unwrap();
-    let run = support::program::run(&[
-        "doctor",
-        "--json",
-        "--connect-timeout",
-        "1s",
-        "-s",
-        &server.connect_string(),
-    ]);
+    let run = doctor(&server.connect_string(), &["--connect-timeout", "1s"]);
     assert_eq!(run.code, Some(69), "{run:?}");
     let report = run.json();
     assert_eq!((modes(&report), codes(&report)), (vec!["silent"], vec!["silent"]));
@@ -355,7 +337,7 @@ async fn a_long_way_to_the_servers_is_told() {
 #[test]
 fn nobody_is_there() {
     // No server listens on the discard port of this machine.
-    let run = support::program::run(&["doctor", "--json", "-s", "127.0.0.1:9,127.0.0.1:10/app"]);
+    let run = doctor("127.0.0.1:9,127.0.0.1:10/app", &[]);
     assert_eq!(run.code, Some(69), "{run:?}");
     assert!(run.took < Duration::from_secs(5), "it need not wait: {run:?}");
     assert!(run.stderr.contains("can be reached"), "{run:?}");

@@ -12,13 +12,15 @@ use nix::sys::wait::WaitStatus;
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
-use zklock::Session;
+use zklock::{Session, inspect::Contender};
 use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
 
 use crate::support;
 use crate::support::authority::{Authority, Files};
 use crate::support::witness::{EARLY, Witness};
-use crate::support::{SHORTLY, child_of, ended, pid, queue, report, run, signal, until_queued};
+use crate::support::{
+    SHORTLY, child_of, delete_holder, ended, finished, pid, queue, report, run, signal, until_queued,
+};
 use zklock_test_support::{self, operator, within};
 
 const PATH: &str = "/lock/payout";
@@ -162,50 +164,42 @@ async fn the_holders_server_is_cut_off(ensemble: &Ensemble, alone: usize, scenar
 
 #[tokio::test]
 async fn an_operator_deletes_the_holders_node() {
-    let server = server().await;
-    for (options, scenario) in [
-        (&DELAYED[..], "an operator deletes the node, takeover delay 8 s"),
-        (&[], "an operator deletes the node, no takeover delay"),
-    ] {
-        let mut contest = Contest::on(&server, options, STUBBORN).await;
-        let session = Session::connect(server.connect_string()).await.unwrap();
-        let node = queue(&session, PATH).await.remove(0).path;
-        let operator = operator(&server).await;
-        let began = Instant::now();
-        operator.delete(&node, None).await.unwrap();
-        after_a_surprise(&mut contest, began, scenario, !options.is_empty()).await;
-    }
+    after_a_surprise("an operator deletes the node", async |server, holder| {
+        operator(server).await.delete(&holder.path, None).await.unwrap();
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn an_operator_closes_the_holders_session() {
-    let server = server().await;
-    for (options, scenario) in [
-        (&DELAYED[..], "an operator closes the session, takeover delay 8 s"),
-        (&[], "an operator closes the session, no takeover delay"),
-    ] {
-        let mut contest = Contest::on(&server, options, STUBBORN).await;
-        let session = Session::connect(server.connect_string()).await.unwrap();
-        let holder = queue(&session, PATH).await.remove(0).session.unwrap();
-        let began = Instant::now();
-        server.close_session(holder).await.unwrap();
-        after_a_surprise(&mut contest, began, scenario, !options.is_empty()).await;
-    }
+    after_a_surprise("an operator closes the session", async |server, holder| {
+        server.close_session(holder.session.unwrap()).await.unwrap();
+    })
+    .await;
 }
 
 /// After a loss that no lease foresees, every process is gone within the time to kill. It is gone before the next command
 /// begins if that one waits for it.
-async fn after_a_surprise(contest: &mut Contest, began: Instant, scenario: &str, is_covered: bool) {
-    let (gone, next) = (contest.running.gone().await, contest.next.began().await);
-    report(scenario, gone, next);
-    println!("gap: {scenario}: gone {:.3} s after it", (gone - began).as_secs_f64());
-    // The news takes a round trip, or new connections, of which one may be silent; and the machine is busy.
-    assert!(gone - began < SILENCE + KILL_AFTER + SHORTLY, "{scenario}: it took {:?}", gone - began);
-    let status = ended(&mut contest.waiter).await.code();
-    let is_early = status == Some(EARLY);
-    assert!(status == Some(0) || is_early, "{scenario}: {status:?}");
-    assert!(!is_early || !is_covered, "{scenario}: the next one began before all was gone");
-    contest.holder_is_told().await;
+async fn after_a_surprise(what: &str, surprise: impl AsyncFn(&ZooKeeper, &Contender)) {
+    let server = server().await;
+    for (options, delay) in [(&DELAYED[..], "takeover delay 8 s"), (&[], "no takeover delay")] {
+        let scenario = format!("{what}, {delay}");
+        let mut contest = Contest::on(&server, options, STUBBORN).await;
+        let session = Session::connect(server.connect_string()).await.unwrap();
+        let holder = queue(&session, PATH).await.remove(0);
+        let began = Instant::now();
+        surprise(&server, &holder).await;
+        let (gone, next) = (contest.running.gone().await, contest.next.began().await);
+        report(&scenario, gone, next);
+        println!("gap: {scenario}: gone {:.3} s after it", (gone - began).as_secs_f64());
+        // The news takes a round trip, or new connections, of which one may be silent; and the machine is busy.
+        assert!(gone - began < SILENCE + KILL_AFTER + SHORTLY, "{scenario}: it took {:?}", gone - began);
+        let status = ended(&mut contest.waiter).await.code();
+        let is_early = status == Some(EARLY);
+        assert!(status == Some(0) || is_early, "{scenario}: {status:?}");
+        assert!(!is_early || options.is_empty(), "{scenario}: the next one began before all was gone");
+        contest.holder_is_told().await;
+    }
 }
 
 #[tokio::test]
@@ -226,9 +220,9 @@ async fn zklock_is_stopped() {
     signal(&contest.holder, Signal::STOP);
     contest.outcome("SIGSTOP to zklock").await;
     signal(&contest.holder, Signal::CONT);
-    let output = within("the end", contest.holder.wait_with_output()).await.unwrap();
-    assert_eq!(output.status.code(), Some(76));
-    let text = support::stderr(&output);
+    let output = finished(contest.holder).await;
+    assert_eq!(output.code, 76);
+    let text = &output.stderr;
     assert!(text.contains("/lock/payout is lost"), "it does not say why it failed: {text:?}");
 }
 
@@ -258,8 +252,7 @@ async fn those_that_fork_away_for_ever_are_caught() {
     // Each process leaves its group, starts the next one, and ends.
     let script = r#"chain='setsid sh -c "$0" "$0" & exit'; for i in 1 2 3 4; do sh -c "$chain" "$chain" & done; wait; sleep 1000"#;
     let mut contest = Contest::on(&server, &[], script).await;
-    let node = queue(&Session::connect(server.connect_string()).await.unwrap(), PATH).await.remove(0).path;
-    operator(&server).await.delete(&node, None).await.unwrap();
+    delete_holder(&server, PATH).await;
     contest.running.gone().await;
     contest.holder_is_told().await;
 }
@@ -268,7 +261,6 @@ async fn those_that_fork_away_for_ever_are_caught() {
 #[tokio::test]
 async fn what_outlives_sigkill_is_waited_for_and_told_of() {
     let server = server().await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
     let mut holder = run(&server.connect_string(), &HOLDER, PATH, "echo $$; exec sleep 1000")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -278,8 +270,7 @@ async fn what_outlives_sigkill_is_waited_for_and_told_of() {
     let head = within("the command's id", head.next_line()).await.unwrap().unwrap();
     let head = nix::unistd::Pid::from_raw(head.parse().unwrap());
     ptrace::seize(head, ptrace::Options::empty()).unwrap();
-    let node = queue(&session, PATH).await.remove(0).path;
-    operator(&server).await.delete(&node, None).await.unwrap();
+    delete_holder(&server, PATH).await;
     let mut told = BufReader::new(holder.stderr.take().unwrap()).lines();
     loop {
         let line = within("the complaint", told.next_line()).await.unwrap().expect("it goes on");
@@ -335,15 +326,13 @@ async fn one_that_is_to_go_on_goes_on_and_keeps_its_status() {
     let directory = tempfile::tempdir().unwrap();
     let script = format!("while ! [ -e '{}/end' ]; do sleep 0.02; done; exit 4", directory.path().display());
     let mut contest = Contest::on(&server, &options, &script).await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
-    let node = queue(&session, PATH).await.remove(0).path;
-    operator(&server).await.delete(&node, None).await.unwrap();
+    delete_holder(&server, PATH).await;
     contest.next.began().await;
     assert!(!contest.running.is_gone(), "it did not go on");
     std::fs::write(directory.path().join("end"), "").unwrap();
-    let output = within("the end", contest.holder.wait_with_output()).await.unwrap();
-    assert_eq!(output.status.code(), Some(4));
-    let text = support::stderr(&output);
+    let output = finished(contest.holder).await;
+    assert_eq!(output.code, 4);
+    let text = &output.stderr;
     assert!(
         text.contains("/lock/payout is lost: somebody else touched the holder's node; CMD goes on"),
         "{text}"

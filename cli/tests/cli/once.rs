@@ -1,4 +1,4 @@
-//! `zklock run --once` and `--every`: a slot runs once, wherever its command is started.
+//! `zklock run --once` and `--every`: a run begins once, wherever its command is started.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,27 +6,19 @@ use std::process::Stdio;
 
 use jiff::Timestamp;
 use rustix::process::Signal;
-use serde_json::Value;
 use tempfile::TempDir;
-use tokio::process::Command;
-use zklock::{RecordState, Session};
+use zklock::{Session, once::RecordState};
 use zklock_testcontainers::ZooKeeper;
 
 use crate::support::witness::Witness;
-use crate::support::{ended, output, run, signal, stderr, stdout, until_queued, zklock};
+use crate::support::{delete_holder, ended, ends, finished, output, run, signal, until_queued, zklock};
 use zklock_test_support::{operator, server, session, until_nothing_is_left};
 
 const PATH: &str = "/lock/report";
 const SLOT: &str = "2026-11-22";
 const ONCE: [&str; 2] = ["--once", SLOT];
 
-/// The exit code, and standard error.
-async fn ends(program: Command) -> (Option<i32>, String) {
-    let output = output(program).await;
-    (output.status.code(), stderr(&output))
-}
-
-/// The state of the slot's record, and how many times it has begun.
+/// The state of the run's record, and how many times it has begun.
 async fn recorded(server: &ZooKeeper) -> (RecordState, u32) {
     let records = session(server).await.once(PATH).unwrap().records().await.unwrap();
     let [record] = &records[..] else { panic!("{records:?}") };
@@ -53,14 +45,14 @@ async fn of_three_processes_at_once_one_runs_the_command() {
     let mut told = 0;
     for (code, stderr) in [all.0, all.1, all.2] {
         assert_eq!(code, Some(0), "{stderr}");
-        told += stderr.matches("slot 2026-11-22 has run already: succeeded on ").count();
+        told += stderr.matches("run 2026-11-22 has been done already: succeeded on ").count();
     }
     assert_eq!(told, 2);
     let (code, quiet) = ends(run(&servers, &[&ONCE[..], &["-q"]].concat(), PATH, "exit 5")).await;
     assert_eq!((code, quiet.as_str()), (Some(0), ""), "a quiet user is told nothing");
-    // Without a slot it is a plain lock, and knows nothing of slots.
+    // Without a run it is a plain lock, and knows nothing of runs.
     let plain = output(run(&servers, &[], PATH, "echo \"<$ZKLOCK_ONCE>\"")).await;
-    assert_eq!((plain.status.code(), stdout(&plain).as_str()), (Some(0), "<>\n"));
+    plain.is(0, "<>\n", "");
     assert_eq!(recorded(&server).await, (RecordState::Succeeded, 1));
     until_nothing_is_left(&server).await;
 }
@@ -94,7 +86,7 @@ async fn a_command_that_cannot_be_run_has_failed() {
 }
 
 #[tokio::test]
-async fn a_killed_holder_leaves_a_slot_that_has_begun() {
+async fn a_killed_holder_leaves_a_run_that_has_begun() {
     let server = server().await;
     let servers = server.connect_string();
     let mut witness = Witness::new();
@@ -117,12 +109,10 @@ async fn a_killed_holder_leaves_a_slot_that_has_begun() {
 async fn a_command_that_ends_with_its_lock_has_begun_and_not_ended() {
     let server = server().await;
     let servers = server.connect_string();
-    let observer = session(&server).await;
     let mut witness = Witness::new();
     let mut holder = run(&servers, &ONCE, PATH, &witness.of("sleep 1000")).spawn().unwrap();
     witness.began().await;
-    let node = crate::support::queue(&observer, PATH).await.remove(0).path;
-    operator(&server).await.delete(&node, None).await.unwrap();
+    delete_holder(&server, PATH).await;
     assert_eq!(ended(&mut holder).await.code(), Some(76));
     assert_eq!(recorded(&server).await, (RecordState::Begun, 1));
 }
@@ -138,20 +128,15 @@ async fn a_success_that_cannot_be_recorded_is_no_success() {
         let mut program = run(&servers, &ONCE, PATH, if own == 0 { &script } else { "read go; exit $go" });
         let mut holder = program.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let observer = session(&server).await;
-        // The slot has begun once its record is there.
+        // The run has begun once its record is there.
         let once = observer.once(PATH).unwrap();
         zklock_test_support::eventually("the begin", async || !once.records().await.unwrap().is_empty())
             .await;
         operator(&server).await.delete("/lock/report.once/2026-11-22", None).await.unwrap();
         let mut stdin = holder.stdin.take().unwrap();
         tokio::io::AsyncWriteExt::write_all(&mut stdin, format!("{own}\n").as_bytes()).await.unwrap();
-        let output = zklock_test_support::within("the end", holder.wait_with_output()).await.unwrap();
-        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
-        assert!(
-            stderr(&output).contains("deleted or changed /lock/report.once/2026-11-22"),
-            "{}",
-            stderr(&output)
-        );
+        let output = finished(holder).await;
+        output.is(code, "", "deleted or changed /lock/report.once/2026-11-22");
     }
     witness.began().await;
     until_nothing_is_left(&server).await;
@@ -177,7 +162,7 @@ async fn the_record_is_written_once_all_is_gone_and_before_the_lock_is_released(
     std::fs::write(go, "").unwrap();
     // The waiter is told by the record, so it was there when the lock was released.
     assert_eq!(ended(&mut waiter).await.code(), Some(0));
-    assert!(witness.is_gone(), "the slot was done before all was gone");
+    assert!(witness.is_gone(), "the run was done before all was gone");
     assert_eq!(ended(&mut holder).await.code(), Some(0));
     assert_eq!(recorded(&server).await, (RecordState::Succeeded, 1));
 }
@@ -204,17 +189,17 @@ async fn usage_errors_and_forgotten_slots_are_64() {
         let (code, stderr) = ends(run(&servers, options, PATH, "exit 0")).await;
         assert_eq!(code, Some(64), "{options:?}: {stderr}");
     }
-    for slot in ["d1", "d2"] {
-        assert_eq!(ends(run(&servers, &["--once", slot, "--keep", "1"], PATH, "exit 0")).await.0, Some(0));
+    for name in ["d1", "d2"] {
+        assert_eq!(ends(run(&servers, &["--once", name, "--keep", "1"], PATH, "exit 0")).await.0, Some(0));
     }
     let (code, stderr) = ends(run(&servers, &["--once", "d1", "--keep", "1"], PATH, "exit 5")).await;
     assert_eq!(code, Some(64));
-    assert!(stderr.contains("nobody knows whether the slot \"d1\""), "{stderr}");
+    assert!(stderr.contains("nobody knows whether the run \"d1\""), "{stderr}");
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
-async fn a_slot_that_runs_elsewhere_is_not_waited_for_beyond_the_timeout() {
+async fn a_run_that_is_under_way_elsewhere_is_not_waited_for_beyond_the_timeout() {
     let server = server().await;
     let servers = server.connect_string();
     let guard = session(&server).await.lock(PATH).unwrap().acquire().await.unwrap();
@@ -246,24 +231,24 @@ async fn an_acl_that_forbids_records_is_77() {
 async fn show_has_the_last_records() {
     let server = server().await;
     let servers = server.connect_string();
-    for (slot, script) in [("d1", "exit 0"), ("d2", "exit 0"), ("d3", "exit 1")] {
-        ends(run(&servers, &["--once", slot, "--owner", "host-\u{1b}[2J"], PATH, script)).await;
+    for (name, script) in [("d1", "exit 0"), ("d2", "exit 0"), ("d3", "exit 1")] {
+        ends(run(&servers, &["--once", name, "--owner", "host-\u{1b}[2J"], PATH, script)).await;
     }
     let show = async |options: &[&str]| {
         let mut program = zklock(&servers);
         program.arg("show").args(options).arg(PATH);
         output(program).await
     };
-    let shown = stdout(&show(&[]).await);
+    let shown = show(&[]).await.stdout;
     let lines = shown.lines().collect::<Vec<_>>();
     let [nobody, "", third, second] = lines[..] else { panic!("{lines:?}") };
     assert_eq!(nobody, "nobody holds /lock/report");
-    assert!(third.starts_with("slot d3 failed on host-\\u{1b}[2J at 2"), "{third}");
-    assert!(second.starts_with("slot d2 succeeded on "), "{second}");
-    let json = serde_json::from_str::<Value>(&stdout(&show(&["--json"]).await)).unwrap();
+    assert!(third.starts_with("run d3 failed on host-\\u{1b}[2J at 2"), "{third}");
+    assert!(second.starts_with("run d2 succeeded on "), "{second}");
+    let json = show(&["--json"]).await.json();
     let once = json["once"].as_array().unwrap();
-    let slots = once.iter().map(|record| record["slot"].as_str().unwrap()).collect::<Vec<_>>();
-    assert_eq!(slots, ["d3", "d2", "d1"]);
+    let names = once.iter().map(|record| record["name"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(names, ["d3", "d2", "d1"]);
     assert_eq!((once[0]["state"].as_str(), once[0]["attempt"].as_u64()), (Some("failed"), Some(1)));
     assert_eq!(once[0]["node"], "/lock/report.once/d3");
     assert!(once[0]["begun"].as_str().unwrap() <= once[0]["ended"].as_str().unwrap());
@@ -288,9 +273,9 @@ async fn a_day_of_a_time_zone_is_its_date_by_the_servers_clock() {
         let mut program = run(&servers, &options, PATH, "echo \"$ZKLOCK_ONCE\"");
         program.env("TZ", "Pacific/Pago_Pago");
         let ran = output(program).await;
-        let slot = stdout(&ran).trim().to_owned();
-        assert!([before, date().await].contains(&slot), "{slot:?} {}", stderr(&ran));
-        slots.push(slot);
+        let name = ran.stdout.trim().to_owned();
+        assert!([before, date().await].contains(&name), "{name:?} {ran:?}");
+        slots.push(name);
     }
     assert!(slots[0] > slots[1], "{slots:?}");
     let (code, stderr) = ends(run(&servers, &["--once", &slots[1]], PATH, "exit 5")).await;
@@ -335,8 +320,8 @@ async fn a_period_is_the_same_for_hosts_whose_clocks_are_wrong() {
         output(program).await
     };
     let first = host(4_000 * DAY).await;
-    let text = stdout(&first);
-    let [clock, slot] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text:?} {}", stderr(&first)) };
+    let text = &first.stdout;
+    let [clock, name] = text.lines().collect::<Vec<_>>()[..] else { panic!("{first:?}") };
     let true_clock =
         i64::try_from(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs());
     assert!(
@@ -344,15 +329,10 @@ async fn a_period_is_the_same_for_hosts_whose_clocks_are_wrong() {
         "the clock is not skewed: {clock}"
     );
     let now = session(&server).await.once("/lock/other").unwrap();
-    let expected = now.period_slot(std::time::Duration::from_secs(86_400_000)).await.unwrap();
-    assert_eq!(slot, expected);
+    let expected = now.period_name(std::time::Duration::from_secs(86_400_000)).await.unwrap();
+    assert_eq!(name, expected);
     let late = host(-4_000 * DAY).await;
-    assert_eq!((late.status.code(), stdout(&late).as_str()), (Some(0), ""));
-    assert!(
-        stderr(&late).contains(&format!("slot {slot} has run already: succeeded on ")),
-        "{}",
-        stderr(&late)
-    );
+    late.is(0, "", &format!("run {name} has been done already: succeeded on "));
     let session = Session::connect(server.connect_string()).await.unwrap();
     assert_eq!(session.once(PATH).unwrap().records().await.unwrap().len(), 1);
 }

@@ -5,21 +5,14 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdout};
 use zklock::{LostReason, Session};
 use zklock_test_support::{eventually, make, operator, server, until_nothing_is_left, within};
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::{NOBODY, contend_as_kazoo, owner, session_of, zklock};
 use crate::support::witness::Witness;
-use crate::support::{ended, output, signal, stderr, stdout, until_queued};
-
-/// `zklock run OPTIONS -- sh -c SCRIPT`.
-fn run(servers: &str, options: &[&str], script: &str) -> Command {
-    let mut program = crate::support::zklock(servers);
-    program.arg("run").args(options).args(["--", "sh", "-c", script]);
-    program
-}
+use crate::support::{ended, finished, output, run_on, signal, until_queued};
 
 /// A command that prints its slot and runs until its standard input ends.
 struct Worker {
@@ -30,7 +23,7 @@ struct Worker {
 
 impl Worker {
     fn start(servers: &str, options: &[&str]) -> Self {
-        let mut program = run(servers, options, r#"echo "$ZKLOCK_SLOT"; read go; exit 0"#);
+        let mut program = run_on(servers, options, r#"echo "$ZKLOCK_SLOT"; read go; exit 0"#);
         program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = program.spawn().expect("the program starts");
         let printed = BufReader::new(child.stdout.take().expect("a pipe")).lines();
@@ -103,22 +96,22 @@ async fn no_slot_in_time_is_as_a_lock_that_is_taken() {
     let server = server().await;
     let servers = server.connect_string();
     let session = session_of(&server).await;
-    let taken = session.slots_with("/workers", 1, owner("alpha")).unwrap().claim().await.unwrap();
+    let taken =
+        session.slots("/workers", 1).unwrap().with_options(owner("alpha")).unwrap().acquire().await.unwrap();
     for (timeout, said) in [
         ("0", "a slot of /workers is not free, 1 of 1 held by alpha, who came "),
         ("6s", "a slot of /workers was not acquired within 6s, 1 of 1 held by alpha, who came "),
     ] {
-        let refused = output(run(&servers, &["--slot", "/workers/1", "-t", timeout], "echo in")).await;
-        assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(75), ""));
-        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+        let refused = output(run_on(&servers, &["--slot", "/workers/1", "-t", timeout], "echo in")).await;
+        refused.is(75, "", said);
         until_queued(&session, "/workers/queue", 0).await;
     }
     let options = ["--slot", "/workers/1", "-q", "-t", "0", "-E", "9"];
-    let quiet = output(run(&servers, &options, "echo in")).await;
-    assert_eq!((quiet.status.code(), stderr(&quiet).as_str()), (Some(9), ""));
+    let quiet = output(run_on(&servers, &options, "echo in")).await;
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (9, ""));
     taken.release().await.unwrap();
-    let free = output(run(&servers, &options, "echo in")).await;
-    assert_eq!((free.status.code(), stdout(&free).as_str()), (Some(0), "in\n"));
+    let free = output(run_on(&servers, &options, "echo in")).await;
+    free.is(0, "in\n", "");
 }
 
 /// Several commands may start at the same instant, though none waits for a holder.
@@ -127,7 +120,7 @@ async fn those_who_only_pass_the_turnstile_keep_nobody_out() {
     let server = server().await;
     let servers = server.connect_string();
     let session = session_of(&server).await;
-    session.slots("/workers", 2).unwrap().claim().await.unwrap().release().await.unwrap();
+    session.slots("/workers", 2).unwrap().acquire().await.unwrap().release().await.unwrap();
     let other = operator(&server).await;
     let data = br#"{"id":"00000000-0000-4000-8000-000000000000","for":"slots"}"#;
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
@@ -150,30 +143,30 @@ async fn the_command_finds_what_it_holds() {
         (["--permits", "/convert/8"], ["/convert", "none", "1", "none", "none"]),
         (["--permits", "/convert/8:3"], ["/convert", "none", "3", "none", "none"]),
     ] {
-        let mut program = run(&servers, &options, script);
+        let mut program = run_on(&servers, &options, script);
         // Of another `zklock run` around this one.
         program.env("ZKLOCK_SEQUENCER", "7:a:1:/lock").env("ZKLOCK_ACCESS", "exclusive");
         let ran = output(program).await;
-        let text = stdout(&ran);
+        let text = &ran.stdout;
         let lines = text.lines().collect::<Vec<_>>();
-        assert_eq!(lines[..5], expected, "{}", stderr(&ran));
+        assert_eq!(lines[..5], expected, "{ran:?}");
         assert!(lines[5].parse::<i64>().is_ok_and(|token| token > 0), "{text}");
     }
     // An index that is taken is not waited for.
     let session = session_of(&server).await;
-    let _taken = session.slots("/workers", 8).unwrap().claim_preferring(5).await.unwrap();
+    let _taken = session.slots("/workers", 8).unwrap().preferring(5).acquire().await.unwrap();
     for timeout in ["0", "1m"] {
         let ran =
-            output(run(&servers, &["--slot", "/workers/8:5", "-t", timeout], "echo $ZKLOCK_SLOT")).await;
-        assert_eq!(stdout(&ran), "0\n", "{}", stderr(&ran));
+            output(run_on(&servers, &["--slot", "/workers/8:5", "-t", timeout], "echo $ZKLOCK_SLOT")).await;
+        assert_eq!(ran.stdout, "0\n", "{ran:?}");
     }
     // The lock of a worker leaves the worker its slot.
     let inner = format!(
         r#"'{}' run -q /lock -- sh -c 'echo "$ZKLOCK_SLOT $ZKLOCK_PATH"'"#,
         env!("CARGO_BIN_EXE_zklock")
     );
-    let ran = output(run(&servers, &["--slot", "/workers/8"], &inner)).await;
-    assert_eq!(stdout(&ran), "0 /lock\n", "{}", stderr(&ran));
+    let ran = output(run_on(&servers, &["--slot", "/workers/8"], &inner)).await;
+    assert_eq!(ran.stdout, "0 /lock\n", "{ran:?}");
 }
 
 #[tokio::test]
@@ -181,19 +174,18 @@ async fn a_permit_takes_its_weight() {
     let server = server().await;
     let servers = server.connect_string();
     let session = session_of(&server).await;
-    let semaphore = session.semaphore_with("/convert", 4, owner("alpha")).unwrap();
+    let semaphore = session.semaphore("/convert", 4).unwrap().with_options(owner("alpha")).unwrap();
     let held = semaphore.acquire_many(3).await.unwrap();
-    let refused = output(run(&servers, &["--permits", "/convert/4:2", "-t", "0"], "echo in")).await;
-    assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(75), ""));
+    let refused = output(run_on(&servers, &["--permits", "/convert/4:2", "-t", "0"], "echo in")).await;
     let said = "2 permits of /convert are not free, 3 of 4 held by alpha, who came ";
-    assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
-    let beside = output(run(&servers, &["--permits", "/convert/4", "-t", "0"], "echo in")).await;
-    assert_eq!(stdout(&beside), "in\n", "{}", stderr(&beside));
+    refused.is(75, "", said);
+    let beside = output(run_on(&servers, &["--permits", "/convert/4", "-t", "0"], "echo in")).await;
+    assert_eq!(beside.stdout, "in\n", "{beside:?}");
 
     // The one that waits is admitted, and the next one comes after all its processes.
     let mut witness = Witness::new();
     let mut waiter =
-        run(&servers, &["--permits", "/convert/4:2"], &witness.of("sleep 1000 & exit 4")).spawn().unwrap();
+        run_on(&servers, &["--permits", "/convert/4:2"], &witness.of("sleep 1000 & exit 4")).spawn().unwrap();
     until_queued(&session, "/convert/queue", 1).await;
     held.release().await.unwrap();
     witness.began().await;
@@ -208,7 +200,7 @@ async fn another_number_than_zookeeper_keeps_is_64() {
     let server = server().await;
     let servers = server.connect_string();
     let session = session_of(&server).await;
-    session.slots("/workers", 8).unwrap().claim().await.unwrap().release().await.unwrap();
+    session.slots("/workers", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
     session.semaphore("/convert", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
     for (options, said) in [
         (["--slot", "/workers/4"], "/workers has 8 slots, and --slot states 4; state 8, or "),
@@ -221,14 +213,8 @@ async fn another_number_than_zookeeper_keeps_is_64() {
         (["--slot", "/workers/10001"], "10001 slots at /workers are too many"),
     ] {
         for timeout in [&[][..], &["-t", "0", "-E", "9"]] {
-            let refused = output(run(&servers, &[&options[..], timeout].concat(), "echo in")).await;
-            assert_eq!(
-                (refused.status.code(), stdout(&refused).as_str()),
-                (Some(64), ""),
-                "{}",
-                stderr(&refused)
-            );
-            assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+            let refused = output(run_on(&servers, &[&options[..], timeout].concat(), "echo in")).await;
+            refused.is(64, "", said);
         }
     }
     for path in ["/workers/queue", "/convert/queue"] {
@@ -236,8 +222,8 @@ async fn another_number_than_zookeeper_keeps_is_64() {
     }
     // The remedy of the message.
     operator(&server).await.delete("/workers/permits", None).await.unwrap();
-    let ran = output(run(&servers, &["--slot", "/workers/4"], "echo in")).await;
-    assert_eq!(stdout(&ran), "in\n", "{}", stderr(&ran));
+    let ran = output(run_on(&servers, &["--slot", "/workers/4"], "echo in")).await;
+    assert_eq!(ran.stdout, "in\n", "{ran:?}");
 }
 
 /// The node of the one that holds a slot, or a permit.
@@ -254,25 +240,24 @@ async fn the_command_is_gone_when_the_slot_is_lost() {
     let mut witness = Witness::new();
     let options = ["--slot", "/workers/1"];
     let script = witness.of(r#"trap "" TERM; sleep 1000 & sleep 1000"#);
-    let holder = run(&servers, &options, &script).stderr(Stdio::piped()).spawn().unwrap();
+    let holder = run_on(&servers, &options, &script).stderr(Stdio::piped()).spawn().unwrap();
     witness.began().await;
     operator.delete(&node(&session, "/workers").await, None).await.unwrap();
-    let lost = within("the end", holder.wait_with_output()).await.unwrap();
-    assert_eq!(lost.status.code(), Some(76));
+    let lost = finished(holder).await;
+    assert_eq!(lost.code, 76);
     let said = format!("slot 0 of /workers is lost: {}; ending CMD", LostReason::NodeDeleted);
-    assert!(stderr(&lost).contains(&said), "{}", stderr(&lost));
+    assert!(lost.stderr.contains(&said), "{lost:?}");
     witness.gone().await;
 
     // An operator closes the session of one that holds a permit.
     let mut witness = Witness::new();
-    let holder = run(&servers, &["--permits", "/convert/4:3"], &witness.of("sleep 1000 & sleep 1000"));
+    let holder = run_on(&servers, &["--permits", "/convert/4:3"], &witness.of("sleep 1000 & sleep 1000"));
     let holder = { holder }.stderr(Stdio::piped()).spawn().unwrap();
     witness.began().await;
     let permits = session.semaphore("/convert", 4).unwrap().permits().await.unwrap().permits;
     server.close_session(permits[0].session.unwrap()).await.unwrap();
-    let lost = within("the end", holder.wait_with_output()).await.unwrap();
-    assert_eq!(lost.status.code(), Some(76), "{}", stderr(&lost));
-    assert!(stderr(&lost).contains("3 permits of /convert are lost: "), "{}", stderr(&lost));
+    let lost = finished(holder).await;
+    lost.is(76, "", "3 permits of /convert are lost: ");
     witness.gone().await;
 
     // With --restart it claims a slot again.
@@ -292,12 +277,12 @@ async fn slots_are_shown_and_listed() {
     let session = session_of(&server).await;
     let shown = zklock(&servers, &["show", "--exit-code", "/workers"]).await;
     assert_eq!((shown.code, shown.stdout.as_str()), (66, ""));
-    let slots = |text| session.slots_with("/workers", 2, owner(text)).unwrap();
-    let high = slots("beta\u{1b}[31m").claim_preferring(1).await.unwrap();
-    let low = slots("alpha").claim().await.unwrap();
+    let slots = |text| session.slots("/workers", 2).unwrap().with_options(owner(text)).unwrap();
+    let high = slots("beta\u{1b}[31m").preferring(1).acquire().await.unwrap();
+    let low = slots("alpha").acquire().await.unwrap();
     let waiting = tokio::spawn({
         let slots = slots("gamma");
-        async move { slots.claim().await }
+        async move { slots.acquire().await }
     });
     until_queued(&session, "/workers/queue", 1).await;
 
@@ -352,8 +337,7 @@ async fn slots_are_shown_and_listed() {
 
     // `release` is for locks, and says where the nodes are.
     let release = zklock(&servers, &["release", "--force", "--yes", "/workers"]).await;
-    assert_eq!(release.code, 64, "{release:?}");
-    assert!(release.stderr.contains(&high.node()), "{release:?}");
+    release.is(64, "", &high.node());
     assert!(high.is_held() && low.is_held());
 
     drop((high, low));
@@ -371,7 +355,7 @@ async fn a_semaphore_is_shown_and_listed_beside_locks() {
     let server = server().await;
     let servers = server.connect_string();
     let session = session_of(&server).await;
-    let semaphore = session.semaphore_with("/a/convert", 8, owner("alpha")).unwrap();
+    let semaphore = session.semaphore("/a/convert", 8).unwrap().with_options(owner("alpha")).unwrap();
     let (small, large) = (semaphore.acquire().await.unwrap(), semaphore.acquire_many(4).await.unwrap());
     let _before = session.lock("/a/b").unwrap().acquire().await.unwrap();
     let _after = session.lock("/a/queue").unwrap().acquire().await.unwrap();
@@ -401,8 +385,8 @@ async fn a_semaphore_is_shown_and_listed_beside_locks() {
     let json = zklock(&servers, &["show", "--json", "/a/convert"]).await.json();
     assert_eq!(json["foreign"][0]["node"], foreign);
     assert_eq!(zklock(&servers, &["ls", "--json", "/a/convert"]).await.json()[0]["foreign"], 1);
-    let refused = output(run(&servers, &["--permits", "/a/convert/8"], "echo in")).await;
-    assert_eq!(refused.status.code(), Some(75), "{}", stderr(&refused));
+    let refused = output(run_on(&servers, &["--permits", "/a/convert/8"], "echo in")).await;
+    assert_eq!(refused.code, 75, "{refused:?}");
     large.release().await.unwrap();
     // A directory of this name is not always that of a semaphore.
     make(&stranger, "/other/permits/permit-1-0000000000").await;
@@ -429,9 +413,8 @@ async fn what_does_not_parse_or_fit_together_is_64() {
         (&["--permits", "/convert/8", "--every", "1d"], "cannot be used with"),
         (&["--slot", "/workers/8", "--slot", "/workers/9"], "cannot be used multiple times"),
     ] {
-        let refused = output(run(NOBODY, options, "echo in")).await;
-        assert_eq!(refused.status.code(), Some(64), "{options:?}: {}", stderr(&refused));
-        assert!(stderr(&refused).contains(said), "{options:?}: {}", stderr(&refused));
+        let refused = output(run_on(NOBODY, options, "echo in")).await;
+        refused.is(64, "", said);
     }
     let lead = zklock(NOBODY, &["lead", "--value", "a", "--slot", "/workers/8", "--", "true"]).await;
     assert_eq!(lead.code, 64, "{lead:?}");

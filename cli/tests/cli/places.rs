@@ -4,7 +4,7 @@ use serde_json::Value;
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
 use crate::support::looker::{DIGEST, authorized, owner, session_of, set_acl, zklock, zklock_as};
-use crate::support::{output, run, stderr, stdout};
+use crate::support::{output, run};
 use zklock_test_support::{enqueue, make, operator, server};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -13,11 +13,9 @@ async fn a_path_that_does_not_exist_is_not_free() {
     let servers = server.connect_string();
     for command in [&["show", "/nope"] as &[_], &["ls", "/nope"], &["release", "--force", "--yes", "/nope"]] {
         let ran = zklock(&servers, command).await;
-        assert_eq!((ran.code, ran.stdout.as_str()), (66, ""), "{ran:?}");
-        assert!(ran.stderr.contains("/nope does not exist"), "{ran:?}");
+        ran.is(66, "", "/nope does not exist");
         let inside = zklock(&format!("{servers}/prod"), command).await;
-        assert_eq!((inside.code, inside.stdout.as_str()), (66, ""), "{inside:?}");
-        assert!(inside.stderr.contains("the chroot /prod does not exist"), "{inside:?}");
+        inside.is(66, "", "the chroot /prod does not exist");
     }
     let json = zklock(&servers, &["show", "--json", "/nope"]).await;
     let shown = serde_json::from_str::<Value>(&json.stdout).unwrap();
@@ -35,10 +33,9 @@ async fn a_parent_of_locks_says_so() {
     let shown = zklock(&servers, &["show", "/lock"]).await;
     assert_eq!(shown.code, 0);
     assert_eq!(shown.stdout, "nobody holds /lock; a lock below it is held: `zklock ls /lock` shows it\n");
-    let _two = session.slots("/lock/two", 2).unwrap().claim().await.unwrap();
+    let _two = session.slots("/lock/two", 2).unwrap().acquire().await.unwrap();
     let freed = zklock(&servers, &["release", "--force", "--yes", "/lock"]).await;
-    assert_eq!(freed.code, 1);
-    assert!(freed.stderr.contains("nobody holds /lock; 2 locks below it are held"), "{freed:?}");
+    freed.is(1, "", "nobody holds /lock; 2 locks below it are held");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,7 +45,7 @@ async fn another_kind_is_refused_at_once() {
     let session = session_of(&server).await;
     let _leads = session.election("/feed").unwrap().campaign("me").await.unwrap();
     let _permit = session.semaphore("/convert", 3).unwrap().acquire().await.unwrap();
-    let _slot = session.slots("/workers", 3).unwrap().claim().await.unwrap();
+    let _slot = session.slots("/workers", 3).unwrap().acquire().await.unwrap();
     for (options, path, kinds) in [
         (&[] as &[_], "/feed", "/feed is wanted as a lock, and /feed is in use as an election"),
         (&[], "/workers", "/workers is wanted as a lock, and /workers is in use as slots"),
@@ -56,13 +53,7 @@ async fn another_kind_is_refused_at_once() {
         (&["-t", "0"], "/feed", "/feed is wanted as a lock, and /feed is in use as an election"),
     ] {
         let refused = output(run(&servers, options, path, "echo in")).await;
-        assert_eq!(
-            (refused.status.code(), stdout(&refused).as_str()),
-            (Some(64), ""),
-            "{}",
-            stderr(&refused)
-        );
-        assert!(stderr(&refused).contains(kinds), "{}", stderr(&refused));
+        refused.is(64, "", kinds);
     }
     for (arguments, kinds) in [
         (
@@ -72,8 +63,7 @@ async fn another_kind_is_refused_at_once() {
         (&["lead", "--value", "x", "/workers"], "as an election, and /workers is in use as slots"),
     ] {
         let refused = zklock(&servers, &[arguments, &["--", "echo", "in"]].concat()).await;
-        assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{refused:?}");
-        assert!(refused.stderr.contains(kinds), "{refused:?}");
+        refused.is(64, "", kinds);
     }
 }
 
@@ -101,14 +91,12 @@ async fn a_refusal_by_an_acl_names_both_sides() {
     ];
     for (path, said) in said {
         let refused = zklock_as(&servers, wrong, &["run", "-t", "10", path, "--", "true"]).await;
-        assert_eq!(refused.code, 77, "{refused:?}");
-        assert!(refused.stderr.contains("no permission to queue at"), "{refused:?}");
+        refused.is(77, "", "no permission to queue at");
         assert!(refused.stderr.contains("digest:operator, and the ACL of"), "{refused:?}");
         assert!(refused.stderr.contains(said), "{refused:?}");
     }
     let unread = zklock_as(&servers, wrong, &["show", "/lock/hidden"]).await;
-    assert_eq!(unread.code, 77, "{unread:?}");
-    assert!(unread.stderr.contains("is hidden from it"), "{unread:?}");
+    unread.is(77, "", "is hidden from it");
     assert_eq!(zklock_as(&servers, DIGEST, &["run", "/lock/hidden", "--", "true"]).await.code, 0);
 }
 
@@ -117,7 +105,7 @@ async fn a_doctor_looks_at_the_path() {
     let server = server().await;
     let servers = server.connect_string();
     let session = session_of(&server).await;
-    let lock = session.lock_with("/lock/orders", owner("alpha")).unwrap();
+    let lock = session.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap();
     let _held = lock.acquire().await.unwrap();
     let _waits = enqueue(&lock).await;
     make(&operator(&server).await, "/lock/free").await;

@@ -11,7 +11,7 @@ use zklock_testcontainers::ZooKeeper;
 use crate::support::looker::{owner, session_of, zklock};
 use crate::support::terminal::Terminal;
 use crate::support::witness::Witness;
-use crate::support::{ended, output, pid, run, signal, stderr, stdout, until_queued};
+use crate::support::{ended, output, pid, run, signal, until_queued};
 use zklock_test_support::{operator, server, until_nothing_is_left, within};
 
 const PATH: &str = "/lock/prices";
@@ -37,7 +37,7 @@ async fn end(child: &mut Child) {
 }
 
 fn lock_of(session: &Session, text: &str) -> RwLock {
-    session.rw_lock_with(PATH, owner(text)).expect("a lock")
+    session.rw_lock(PATH).expect("a lock").with_options(owner(text)).expect("a lock")
 }
 
 #[tokio::test]
@@ -77,14 +77,14 @@ async fn the_command_of_a_reader_finds_that_it_is_one() {
         r#"printf '%s\n' "$ZKLOCK_PATH" "$ZKLOCK_ACCESS" "$ZKLOCK_SEQUENCER"; '{program}' verify "$ZKLOCK_SEQUENCER""#
     );
     let shared = output(run(&servers, &["--shared"], PATH, &script)).await;
-    assert_eq!(shared.status.code(), Some(0), "{}", stderr(&shared));
-    let text = stdout(&shared);
+    assert_eq!(shared.code, 0, "{shared:?}");
+    let text = &shared.stdout;
     let [path, access, claim] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
     assert_eq!((path, access), (PATH, "shared"));
     assert!(claim.ends_with(":r0:/lock/prices"), "{claim}");
     assert_eq!(zklock(&servers, &["verify", claim]).await.code, 1);
     let alone = output(run(&servers, &[], PATH, r#"echo "$ZKLOCK_ACCESS""#)).await;
-    assert_eq!(stdout(&alone), "exclusive\n");
+    assert_eq!(alone.stdout, "exclusive\n");
 }
 
 #[tokio::test]
@@ -93,8 +93,8 @@ async fn a_reader_does_not_wait_with_zero_and_is_told_who_is_in_front() {
     let servers = server.connect_string();
     let session = session_of(&server).await;
     let at_once = async || {
-        let output = output(run(&servers, &["--shared", "-t", "0"], PATH, "echo in")).await;
-        (output.status.code(), stdout(&output), stderr(&output))
+        let ran = output(run(&servers, &["--shared", "-t", "0"], PATH, "echo in")).await;
+        (Some(ran.code), ran.stdout, ran.stderr)
     };
     let writing = lock_of(&session, "alpha").write().await.unwrap();
     let (code, text, message) = at_once().await;
@@ -251,8 +251,7 @@ async fn one_reader_or_all_of_them_are_released() {
     let servers = server.connect_string();
     // Only a holder has the lock to lose.
     let waiting = zklock(&servers, &[&RELEASE[..], &["--sequence", "2"]].concat()).await;
-    assert_eq!(waiting.code, 1, "{waiting:?}");
-    assert!(waiting.stderr.contains("no holder of /lock/prices has the sequence 2"), "{waiting:?}");
+    waiting.is(1, "", "no holder of /lock/prices has the sequence 2");
 
     let (second, first) = (readers.pop().unwrap(), readers.pop().unwrap());
     let one = zklock(&servers, &[&RELEASE[..], &["--sequence", "0"]].concat()).await;
@@ -266,8 +265,7 @@ async fn one_reader_or_all_of_them_are_released() {
     until_queued(&session, PATH, 3).await;
     // Another reader cannot pass the writer, so one reader is left.
     let rest = zklock(&servers, &RELEASE).await;
-    assert_eq!(rest.code, 0, "{rest:?}");
-    assert!(rest.stderr.contains("held by the reader beta"), "{rest:?}");
+    rest.is(0, "", "held by the reader beta");
     assert_eq!(within("the loss", second.lost()).await, LostReason::NodeDeleted);
     for waiter in waiters {
         within("the grant", waiter).await.unwrap();

@@ -10,7 +10,7 @@ use zklock::{Sequencer, Session};
 
 use crate::support;
 use crate::support::witness::Witness;
-use crate::support::{SHORTLY, ended, output, run, signal, stderr, stdout, until_queued, zklock};
+use crate::support::{SHORTLY, ended, finished, lose_no_count, output, run, signal, until_queued, zklock};
 use zklock_test_support::{eventually, server, until_nothing_is_left, within};
 
 #[tokio::test]
@@ -19,8 +19,8 @@ async fn it_ends_as_its_command_does() {
     let servers = server.connect_string();
     for (script, status) in [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
         let output = output(run(&servers, &[], "/lock/status", script)).await;
-        assert_eq!(output.status.code(), Some(status), "{script}: {}", stderr(&output));
-        assert_eq!(stderr(&output), "", "{script}");
+        assert_eq!(output.code, status, "{script}: {output:?}");
+        assert_eq!(output.stderr, "", "{script}");
     }
 }
 
@@ -36,9 +36,9 @@ async fn the_command_finds_what_it_needs_in_its_environment() {
 
     // The command reads the standard input of zklock.
     child.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
-    let output = within("the end", child.wait_with_output()).await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let text = stdout(&output);
+    let output = finished(child).await;
+    assert_eq!(output.code, 0, "{output:?}");
+    let text = &output.stdout;
     let [path, token, sequencer, timeout] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
     let sequencer = sequencer.parse::<Sequencer>().unwrap();
     assert_eq!((path, timeout), ("/lock/env", "7000"));
@@ -48,21 +48,8 @@ async fn the_command_finds_what_it_needs_in_its_environment() {
 
 #[tokio::test]
 async fn two_shells_that_read_sleep_and_write_lose_nothing() {
-    const EACH: usize = 20;
     let server = server().await;
-    let servers = server.connect_string();
-    let directory = tempfile::tempdir().unwrap();
-    let counter = directory.path().join("counter");
-    fs::write(&counter, "0\n").unwrap();
-    let script = format!("n=$(cat '{0}'); sleep 0.01; echo $((n + 1)) > '{0}'", counter.display());
-    let shell = async || {
-        for _ in 0..EACH {
-            let output = output(run(&servers, &["--quiet"], "/lock/counter", &script)).await;
-            assert!(output.status.success(), "{}", stderr(&output));
-        }
-    };
-    tokio::join!(shell(), shell());
-    assert_eq!(fs::read_to_string(&counter).unwrap(), format!("{}\n", 2 * EACH));
+    lose_no_count(&server.connect_string(), 20, &[&["--quiet", "/lock/counter"][..]; 2]).await;
 }
 
 #[tokio::test]
@@ -169,12 +156,12 @@ async fn what_is_left_behind_may_finish_its_last_line() {
         let mut program = zklock(&server.connect_string());
         program.args(["run", "/lock/tee", "--", "bash", "-c", script]);
         let output = last.insert(output(program).await);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
-        if !stdout(output).is_empty() {
+        assert_eq!(output.code, 0, "{output:?}");
+        if !output.stdout.is_empty() {
             break;
         }
     }
-    assert_eq!(last.map(|output| stdout(&output)).as_deref(), Some("last words\n"));
+    assert_eq!(last.map(|output| output.stdout).as_deref(), Some("last words\n"));
 }
 
 #[tokio::test]
@@ -182,16 +169,20 @@ async fn zero_takes_a_free_lock_and_waits_for_nobody() {
     let server = server().await;
     let servers = server.connect_string();
     let taken = output(run(&servers, &["--timeout", "0"], "/lock/try", "echo in")).await;
-    assert_eq!((taken.status.code(), stdout(&taken).as_str()), (Some(0), "in\n"), "{}", stderr(&taken));
+    taken.is(0, "in\n", "");
 
     let session = Session::connect(servers.clone()).await.unwrap();
-    let guard = session.lock_with("/lock/try", zklock::LockOptions::new().owner("e\u{1b}[31mvil")).unwrap();
+    let guard = session
+        .lock("/lock/try")
+        .unwrap()
+        .with_options(zklock::LockOptions::new().owner("e\u{1b}[31mvil"))
+        .unwrap();
     let guard = guard.acquire().await.unwrap();
     let began = Instant::now();
     let refused = output(run(&servers, &["--timeout", "0"], "/lock/try", "echo in")).await;
     assert!(began.elapsed() < SHORTLY, "it waited");
-    assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(75), ""), "{}", stderr(&refused));
-    let text = stderr(&refused);
+    refused.is(75, "", "");
+    let text = &refused.stderr;
     assert!(text.contains("/lock/try is taken, held by e\\u{1b}[31mvil"), "{text}");
     until_queued(&session, "/lock/try", 1).await;
     assert!(guard.is_held());
@@ -205,8 +196,8 @@ async fn a_wait_ends_with_its_timeout_and_leaves_no_node() {
     let began = Instant::now();
     let output = output(run(&server.connect_string(), &["--timeout", "5s"], "/lock/late", "echo in")).await;
     assert!(began.elapsed() >= Duration::from_secs(5));
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(75), ""), "{}", stderr(&output));
-    let text = stderr(&output);
+    output.is(75, "", "");
+    let text = &output.stderr;
     assert!(text.contains("waiting for /lock/late, held by ") && text.contains("within 5s"), "{text}");
     until_queued(&session, "/lock/late", 1).await;
 }
@@ -217,13 +208,13 @@ async fn quiet_waits_without_a_word_and_verbose_tells_each_step() {
     let servers = server.connect_string();
     let session = Session::connect(servers.clone()).await.unwrap();
     let guard = session.lock("/lock/words").unwrap().acquire().await.unwrap();
-    let mut quiet = run(&servers, &["--quiet"], "/lock/words", "exit 0");
-    let quiet = tokio::spawn(async move { quiet.output().await.unwrap() });
+    let quiet = run(&servers, &["--quiet"], "/lock/words", "exit 0");
+    let quiet = tokio::spawn(output(quiet));
     until_queued(&session, "/lock/words", 2).await;
     guard.release().await.unwrap();
-    assert_eq!(stderr(&within("the end", quiet).await.unwrap()), "");
+    assert_eq!(within("the end", quiet).await.unwrap().stderr, "");
 
-    let text = stderr(&output(run(&servers, &["--verbose"], "/lock/words", "exit 0")).await);
+    let text = output(run(&servers, &["--verbose"], "/lock/words", "exit 0")).await.stderr;
     for step in ["connected: session 0x", "acquired /lock/words, token ", "released /lock/words"] {
         assert!(text.contains(step), "{step}: {text}");
     }
@@ -236,7 +227,8 @@ async fn signals_end_the_wait_at_once_and_leave_no_node() {
     let servers = server.connect_string();
     let session = Session::connect(servers.clone()).await.unwrap();
     let _guard = session.lock("/lock/wait").unwrap().acquire().await.unwrap();
-    for (asked, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+    for (asked, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)]
+    {
         let mut waiter = run(&servers, &[], "/lock/wait", "echo in").stdout(Stdio::piped()).spawn().unwrap();
         until_queued(&session, "/lock/wait", 2).await;
         let began = Instant::now();
@@ -304,7 +296,6 @@ async fn a_command_that_cannot_be_run_is_told_apart() {
         let mut program = zklock(&server.connect_string());
         program.args(["run", "/lock/none", "--", command]);
         let output = output(program).await;
-        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-        assert!(stderr(&output).contains(command), "{}", stderr(&output));
+        output.is(status, "", command);
     }
 }

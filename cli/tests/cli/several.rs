@@ -1,27 +1,18 @@
 //! `zklock run --lock A --lock B`: several locks at once.
 
-use std::fs;
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use tokio::process::Command;
 use zklock::{FencingToken, LostReason, Sequencer, Session};
 use zklock_testcontainers::Link;
 use zookeeper_client::Acls;
 
 use crate::support::looker::{authorized, contend_as_kazoo, owner, session_of, set_acl};
 use crate::support::witness::Witness;
-use crate::support::{ended, output, pid, stderr, stdout, until_queued, zklock};
+use crate::support::{ended, finished, lose_no_count, output, pid, run_on, until_queued, zklock};
 use zklock_test_support::{make, server, until_nothing_is_left, within};
 
 const BOTH: [&str; 4] = ["--lock", "/lock/a", "--lock", "/lock/b"];
-
-/// `zklock run OPTIONS -- sh -c SCRIPT`.
-fn run(servers: &str, options: &[&str], script: &str) -> Command {
-    let mut program = zklock(servers);
-    program.arg("run").args(options).args(["--", "sh", "-c", script]);
-    program
-}
 
 #[tokio::test]
 async fn the_command_finds_a_line_for_each_lock() {
@@ -32,10 +23,10 @@ async fn the_command_finds_a_line_for_each_lock() {
     let script = format!(
         r#"printf '%s\n' "$ZKLOCK_TOKEN" "$ZKLOCK_PATH" "$ZKLOCK_ACCESS" "$ZKLOCK_SEQUENCER"; '{program}' verify -v "$ZKLOCK_SEQUENCER""#
     );
-    let ran = output(run(&servers, &options, &script)).await;
-    assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
-    assert_eq!(stderr(&ran).matches(" stands\n").count(), 3, "{}", stderr(&ran));
-    let text = stdout(&ran);
+    let ran = output(run_on(&servers, &options, &script)).await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.stderr.matches(" stands\n").count(), 3, "{ran:?}");
+    let text = &ran.stdout;
     let lines = text.lines().collect::<Vec<_>>();
     assert_eq!(lines.len(), 10, "{text}");
     assert_eq!(lines[1..4], ["/lock/b", "/lock/a", "/lock/c"]);
@@ -50,33 +41,21 @@ async fn the_command_finds_a_line_for_each_lock() {
     for claims in [lines[7..].join("\n"), format!("{}\n{}", guard.sequencer().unwrap(), lines[7])] {
         let mut verify = zklock(&servers);
         verify.args(["verify", &claims]);
-        assert_eq!(output(verify).await.status.code(), Some(1));
+        assert_eq!(output(verify).await.code, 1);
     }
     until_queued(&session, "/lock/b", 0).await;
 }
 
 #[tokio::test]
 async fn those_who_name_the_locks_in_another_order_do_not_wait_for_each_other() {
-    const EACH: usize = 12;
     let server = server().await;
-    let servers = server.connect_string();
-    let directory = tempfile::tempdir().unwrap();
-    let counter = directory.path().join("counter");
-    fs::write(&counter, "0\n").unwrap();
-    let script = format!("n=$(cat '{0}'); sleep 0.01; echo $((n + 1)) > '{0}'", counter.display());
-    let shell = async |options: &[&str]| {
-        for _ in 0..EACH {
-            let output = output(run(&servers, options, &script)).await;
-            assert!(output.status.success(), "{}", stderr(&output));
-        }
-    };
-    tokio::join!(
-        shell(&["-q", "--lock", "/lock/a", "--lock", "/lock/b"]),
-        shell(&["-q", "--lock", "/lock/b", "--lock", "/lock/a"]),
+    let shells: [&[&str]; 3] = [
+        &["-q", "--lock", "/lock/a", "--lock", "/lock/b"],
+        &["-q", "--lock", "/lock/b", "--lock", "/lock/a"],
         // One lock of them is enough to be kept out.
-        shell(&["-q", "/lock/b"]),
-    );
-    assert_eq!(fs::read_to_string(&counter).unwrap(), format!("{}\n", 3 * EACH));
+        &["-q", "/lock/b"],
+    ];
+    lose_no_count(&server.connect_string(), 12, &shells).await;
     until_nothing_is_left(&server).await;
 }
 
@@ -85,23 +64,23 @@ async fn one_that_is_taken_keeps_the_command_from_all() {
     let server = server().await;
     let servers = server.connect_string();
     let session = session_of(&server).await;
-    let taken = session.lock_with("/lock/b", owner("beta")).unwrap().acquire().await.unwrap();
+    let taken =
+        session.lock("/lock/b").unwrap().with_options(owner("beta")).unwrap().acquire().await.unwrap();
     for (timeout, said) in [
         ("0", "/lock/a and /lock/b are not all free; /lock/b, held by beta, who came "),
         ("6s", "/lock/a and /lock/b were not acquired within 6s; /lock/b, held by beta"),
     ] {
-        let refused = output(run(&servers, &[&BOTH[..], &["-t", timeout]].concat(), "echo in")).await;
-        assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(75), ""));
-        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+        let refused = output(run_on(&servers, &[&BOTH[..], &["-t", timeout]].concat(), "echo in")).await;
+        refused.is(75, "", said);
         until_queued(&session, "/lock/a", 0).await;
     }
     let options = [&BOTH[..], &["-q", "-t", "0", "-E", "9"]].concat();
-    let quiet = output(run(&servers, &options, "echo in")).await;
-    assert_eq!((quiet.status.code(), stderr(&quiet).as_str()), (Some(9), ""));
+    let quiet = output(run_on(&servers, &options, "echo in")).await;
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (9, ""));
 
     // The one that waits says for which lock, and holds none.
     let mut witness = Witness::new();
-    let mut waiter = run(&servers, &BOTH, &witness.of("exit 4")).stderr(Stdio::piped()).spawn().unwrap();
+    let mut waiter = run_on(&servers, &BOTH, &witness.of("exit 4")).stderr(Stdio::piped()).spawn().unwrap();
     until_queued(&session, "/lock/b", 2).await;
     let mut lines =
         tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(waiter.stderr.take().unwrap()));
@@ -122,10 +101,10 @@ async fn readers_may_share_one_of_them() {
     let session = session_of(&server).await;
     let reading = session.rw_lock("/lock/prices").unwrap().read().await.unwrap();
     let options = ["-t", "0", "--lock", "/lock/report", "--shared-lock", "/lock/prices"];
-    let beside = output(run(&servers, &options, "echo in")).await;
-    assert_eq!(stdout(&beside), "in\n", "{}", stderr(&beside));
+    let beside = output(run_on(&servers, &options, "echo in")).await;
+    assert_eq!(beside.stdout, "in\n", "{beside:?}");
     let options = ["-t", "0", "--lock", "/lock/report", "--lock", "/lock/prices"];
-    assert_eq!(output(run(&servers, &options, "echo in")).await.status.code(), Some(75));
+    assert_eq!(output(run_on(&servers, &options, "echo in")).await.code, 75);
     assert!(reading.is_held());
 }
 
@@ -135,16 +114,16 @@ async fn all_are_lost_with_one_and_nothing_is_left() {
     let servers = server.connect_string();
     let session = session_of(&server).await;
     let mut witness = Witness::new();
-    let mut program = run(&servers, &BOTH, &witness.of("sleep 1000"));
+    let mut program = run_on(&servers, &BOTH, &witness.of("sleep 1000"));
     let child = program.stderr(Stdio::piped()).spawn().unwrap();
     witness.began().await;
     let mut release = zklock(&servers);
     release.args(["release", "--force", "--yes", "-q", "/lock/b"]);
-    assert_eq!(output(release).await.status.code(), Some(0));
-    let ended = within("the end", child.wait_with_output()).await.unwrap();
-    assert_eq!(ended.status.code(), Some(76));
+    assert_eq!(output(release).await.code, 0);
+    let ended = finished(child).await;
+    assert_eq!(ended.code, 76);
     let said = format!("/lock/a and /lock/b are lost: {}; ending CMD", LostReason::NodeDeleted);
-    assert!(stderr(&ended).contains(&said), "{}", stderr(&ended));
+    assert!(ended.stderr.contains(&said), "{ended:?}");
     witness.gone().await;
     for path in ["/lock/a", "/lock/b"] {
         until_queued(&session, path, 0).await;
@@ -157,23 +136,24 @@ async fn the_warden_ends_the_command_with_the_lease() {
     let link = Link::start(server.connect_string()).await.unwrap();
     let options = [&BOTH[..], &["--session-timeout", "10s", "--kill-after", "1500ms"]].concat();
     let (mut running, mut next) = (Witness::new(), Witness::new());
-    let mut program = run(&link.address(), &options, &running.of(r#"trap "" TERM; sleep 1000 & sleep 1000"#));
+    let mut program =
+        run_on(&link.address(), &options, &running.of(r#"trap "" TERM; sleep 1000 & sleep 1000"#));
     let holder = program.stderr(Stdio::piped()).spawn().unwrap();
     running.began().await;
     let session = Session::connect(server.connect_string()).await.unwrap();
-    let mut waiter = run(&server.connect_string(), &["/lock/b"], &next.after(&running, ":")).spawn().unwrap();
+    let mut waiter =
+        run_on(&server.connect_string(), &["/lock/b"], &next.after(&running, ":")).spawn().unwrap();
     until_queued(&session, "/lock/b", 2).await;
     link.black_hole();
     running.gone().await;
     next.began().await;
-    let output = within("the end", holder.wait_with_output()).await.unwrap();
-    assert_eq!(output.status.code(), Some(76));
-    assert!(stderr(&output).contains("/lock/a and /lock/b are about to be lost: "), "{}", stderr(&output));
+    let output = finished(holder).await;
+    output.is(76, "", "/lock/a and /lock/b are about to be lost: ");
     assert!(ended(&mut waiter).await.success(), "the next one began before all was gone");
 
     // Somebody kills zklock.
     let mut witness = Witness::new();
-    let mut killed = run(&server.connect_string(), &BOTH, &witness.of("sleep 1000")).spawn().unwrap();
+    let mut killed = run_on(&server.connect_string(), &BOTH, &witness.of("sleep 1000")).spawn().unwrap();
     witness.began().await;
     rustix::process::kill_process(pid(&killed), Signal::KILL).unwrap();
     witness.gone().await;
@@ -188,19 +168,17 @@ async fn one_that_refuses_is_named_and_nothing_is_left() {
     let stranger = authorized(&server).await;
     make(&stranger, "/lock/b").await;
     set_acl(&stranger, "/lock/b", &Acls::creator_all()).await;
-    let refused = output(run(&servers, &BOTH, "echo in")).await;
-    assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(77), ""), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("no permission to queue at /lock/b;"), "{}", stderr(&refused));
+    let refused = output(run_on(&servers, &BOTH, "echo in")).await;
+    refused.is(77, "", "no permission to queue at /lock/b;");
     until_queued(&session, "/lock/a", 0).await;
     // A contender of another client keeps zklock from one of them.
     set_acl(&stranger, "/lock/b", &Acls::anyone_all()).await;
     let node = contend_as_kazoo(&stranger, "/lock/b").await;
-    let refused = output(run(&servers, &BOTH, "echo in")).await;
-    assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(75), ""), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains(&node), "{}", stderr(&refused));
+    let refused = output(run_on(&servers, &BOTH, "echo in")).await;
+    refused.is(75, "", &node);
     until_queued(&session, "/lock/a", 0).await;
     stranger.delete(&node, None).await.unwrap();
-    assert_eq!(stdout(&output(run(&servers, &BOTH, "echo in")).await), "in\n");
+    assert_eq!(output(run_on(&servers, &BOTH, "echo in")).await.stdout, "in\n");
 }
 
 #[tokio::test]
@@ -213,8 +191,8 @@ async fn what_does_not_fit_together_is_64() {
         &["--shared"],
         &["--shared", "--lock", "/lock/b"],
     ] {
-        let refused = output(run("127.0.0.1:1", options, "echo in")).await;
-        assert_eq!(refused.status.code(), Some(64), "{options:?}: {}", stderr(&refused));
+        let refused = output(run_on("127.0.0.1:1", options, "echo in")).await;
+        assert_eq!(refused.code, 64, "{options:?}: {refused:?}");
     }
     let server = server().await;
     for (options, said) in [
@@ -223,8 +201,7 @@ async fn what_does_not_fit_together_is_64() {
         (["--lock", "/lock/a/b", "--lock", "/lock/a"], "none inside another"),
         (["--lock", "lock", "--lock", "/lock/a"], "the lock path \"lock\""),
     ] {
-        let refused = output(run(&server.connect_string(), &options, "echo in")).await;
-        assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(64), ""));
-        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+        let refused = output(run_on(&server.connect_string(), &options, "echo in")).await;
+        refused.is(64, "", said);
     }
 }

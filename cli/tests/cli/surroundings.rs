@@ -9,7 +9,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use zklock::Session;
 
 use crate::support::witness::Witness;
-use crate::support::{child_of, ended, output, pid, run, signal, stderr, stdout, until_queued};
+use crate::support::{child_of, ended, output, pid, run, signal, until_queued};
 use zklock_test_support::{eventually, server, until_nothing_is_left, within};
 
 const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
@@ -141,7 +141,7 @@ async fn the_command_starts_with_nothing_blocked() {
     let command = ["grep", "SigBlk", "/proc/self/status"];
     let arguments = [&["--block-signal", ZKLOCK, "run", "/lock/mask", "--"][..], &command].concat();
     let output = output(by("env", &arguments, &server.connect_string())).await;
-    assert_eq!(stdout(&output), "SigBlk:\t0000000000000000\n", "{}", stderr(&output));
+    assert_eq!(output.stdout, "SigBlk:\t0000000000000000\n", "{output:?}");
 }
 
 /// The command hides `/proc` from its warden and its holder, starts a child that leaves its process group, and kills the
@@ -173,8 +173,7 @@ async fn without_proc_it_does_not_even_wait() {
         let script = format!("{prelude} && exec {ZKLOCK} run /lock/none -- true");
         let arguments = ["--map-root-user", "--fork", namespace, "sh", "-c", &script];
         let output = output(by("unshare", &arguments, &server.connect_string())).await;
-        assert_eq!(output.status.code(), Some(70));
-        assert!(stderr(&output).contains("/children is needed"), "{}", stderr(&output));
+        output.is(70, "", "/children is needed");
     }
 }
 
@@ -190,6 +189,6 @@ async fn a_loader_that_runs_it_does_not_run_the_command_without_a_warden() {
     let touch = ["/usr/bin/touch", ran.to_str().unwrap()];
     let arguments = [&[ZKLOCK, "run", "/lock/loaded", "--"][..], &touch].concat();
     let output = output(by(loader, &arguments, &server.connect_string())).await;
-    assert_eq!(output.status.code(), Some(70), "{}", stderr(&output));
+    assert_eq!(output.code, 70, "{output:?}");
     assert!(!ran.exists());
 }

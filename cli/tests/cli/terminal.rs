@@ -7,8 +7,8 @@ use zklock::Session;
 use crate::support;
 use crate::support::terminal::Terminal;
 use crate::support::witness::Witness;
-use crate::support::{SHORTLY, queue, until_queued};
-use zklock_test_support::{operator, server, until_nothing_is_left};
+use crate::support::{SHORTLY, delete_holder, until_queued};
+use zklock_test_support::{server, until_nothing_is_left};
 
 const CTRL_C: &str = "\u{3}";
 const CTRL_Z: &str = "\u{1a}";
@@ -187,7 +187,6 @@ async fn one_that_is_stopped_for_too_long_is_gone_before_the_next_one_begins() {
 #[tokio::test]
 async fn a_terminal_that_stops_background_jobs_for_their_output_does_not_stop_zklock() {
     let server = server().await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
     let mut witness = Witness::new();
     let mut terminal = Terminal::bash(&server.connect_string()).await;
     terminal.press("stty tostop\n");
@@ -196,8 +195,7 @@ async fn a_terminal_that_stops_background_jobs_for_their_output_does_not_stop_zk
         witness.path().display()
     ));
     witness.began().await;
-    let node = queue(&session, "/lock/tty").await.remove(0).path;
-    operator(&server).await.delete(&node, None).await.unwrap();
+    delete_holder(&server, "/lock/tty").await;
     terminal.until("/lock/tty is lost").await;
     terminal.until("status 76").await;
 }

@@ -36,7 +36,7 @@ fn below<'a>(screen: &'a str, title: &str) -> &'a str {
 async fn handoffs_are_seen_as_they_happen() {
     let server = server().await;
     let (first, second) = (session_of(&server).await, session_of(&server).await);
-    let alpha = first.lock_with("/lock/orders", owner("alpha")).unwrap();
+    let alpha = first.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap();
     let guard = alpha.acquire().await.unwrap();
     let mut terminal = watch(&server.connect_string()).await;
     assert!(terminal.on_screen(vt100::Screen::alternate_screen));
@@ -46,7 +46,7 @@ async fn handoffs_are_seen_as_they_happen() {
     assert!(terminal.text().contains(&format!("token {}", guard.token())), "{}", terminal.text());
     assert!(terminal.text().contains(&format!("session {:#x}", first.id())), "{}", terminal.text());
 
-    let waiter = enqueue(&second.lock_with("/lock/orders", owner("beta")).unwrap()).await;
+    let waiter = enqueue(&second.lock("/lock/orders").unwrap().with_options(owner("beta")).unwrap()).await;
     terminal.shows(" 1 waiting ").await;
     // The waiter's line is under the header.
     terminal.becomes("the waiter", |screen| below(screen, "OWNER").starts_with("1      beta")).await;
@@ -79,7 +79,14 @@ async fn handoffs_are_seen_as_they_happen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_ends_it_restores_the_terminal() {
     let server = server().await;
-    let guard = session_of(&server).await.lock_with("/lock/orders", owner("alpha")).unwrap().acquire().await;
+    let guard = session_of(&server)
+        .await
+        .lock("/lock/orders")
+        .unwrap()
+        .with_options(owner("alpha"))
+        .unwrap()
+        .acquire()
+        .await;
     let before = sessions(&server).await;
     let servers = server.connect_string();
     // The sequences of other keys begin with Escape. Here it comes alone.
@@ -142,8 +149,9 @@ async fn it_ends_with_its_terminal() {
 async fn without_zookeeper_the_last_queue_stays() {
     let server = server().await;
     let session = session_of(&server).await;
-    let guard = session.lock_with("/lock/orders", owner("alpha")).unwrap().acquire().await.unwrap();
-    let waiter = enqueue(&session.lock_with("/lock/orders", owner("beta")).unwrap()).await;
+    let guard =
+        session.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap().acquire().await.unwrap();
+    let waiter = enqueue(&session.lock("/lock/orders").unwrap().with_options(owner("beta")).unwrap()).await;
     let link = Link::start(server.connect_string()).await.unwrap();
     let mut terminal = watch(&link.address()).await;
     terminal.becomes("a fresh queue", |screen| screen.contains("beta") && !screen.contains("stale")).await;
@@ -185,7 +193,7 @@ async fn without_zookeeper_the_last_queue_stays() {
 async fn a_queue_that_is_longer_than_the_screen() {
     let server = server().await;
     let session = session_of(&server).await;
-    let named = |text: String| session.lock_with("/lock/orders", owner(&text)).unwrap();
+    let named = |text: String| session.lock("/lock/orders").unwrap().with_options(owner(&text)).unwrap();
     let mut tasks = Vec::new();
     for number in 0..41 {
         let lock = named(format!("owner {number}."));
@@ -220,7 +228,7 @@ async fn texts_of_strangers_do_nothing_to_the_terminal() {
     let server = server().await;
     let session = session_of(&server).await;
     let evil = "\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[?1049l\u{9b}31m\r\nx";
-    let lock = session.lock_with("/lock/orders", owner(evil).data(evil)).unwrap();
+    let lock = session.lock("/lock/orders").unwrap().with_options(owner(evil).data(evil)).unwrap();
     let _guard = lock.acquire().await.unwrap();
     let _waiter = enqueue(&lock).await;
     let coloured = |screen: &vt100::Screen| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zklock::{AcquireError, Exclusive, Guard, LockOptions, LostReason, Session};
+use zklock::{AcquireError, Guard, LockOptions, LostReason, Session, guard::Exclusive};
 use zklock_test_support::{BOUND, Waiter, enqueue_behind, number, within};
 use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
 use zookeeper_client::Client;
@@ -90,8 +90,10 @@ impl Contest {
 
     pub(crate) async fn start_with(holder: String, waiter: String, path: &str, options: LockOptions) -> Self {
         let (holding, waiting) = (session(holder, TIMEOUT).await, session(waiter, LONG_TIMEOUT).await);
-        let guard = holding.lock_with(path, options.clone()).unwrap().acquire().await.unwrap();
-        let waiter = enqueue_behind(&guard, &waiting.lock_with(path, options).unwrap()).await;
+        let guard =
+            holding.lock(path).unwrap().with_options(options.clone()).unwrap().acquire().await.unwrap();
+        let waiter =
+            enqueue_behind(&guard, &waiting.lock(path).unwrap().with_options(options).unwrap()).await;
         Self { holding, guard, waiter, waiting }
     }
 

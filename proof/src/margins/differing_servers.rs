@@ -30,7 +30,8 @@ async fn contest(ensemble: &Ensemble, holder: String, path: &str) -> Contest {
     assert_ne!(ensemble.leader().await.unwrap(), MEAGRE, "the scenario is about a follower");
     let (holding, waiting) =
         (session(holder, ASKED).await, session(without(ensemble, MEAGRE), LONG_TIMEOUT).await);
-    let lock = |session: &zklock::Session| session.lock_with(path, LockOptions::new()).unwrap();
+    let lock =
+        |session: &zklock::Session| session.lock(path).unwrap().with_options(LockOptions::new()).unwrap();
     let guard = lock(&holding).acquire().await.unwrap();
     let waiter = enqueue_behind(&guard, &lock(&waiting)).await;
     Contest { holding, guard, waiter, waiting }

@@ -1,7 +1,7 @@
 //! The same fault under a reader, a writer, one of several locks, and a leader.
 
 use tokio::task::JoinHandle;
-use zklock::{CampaignError, Leader, Leadership, LostReason, Observer, Session};
+use zklock::{AcquireError, Leadership, LostReason, Session, election::Leader, inspect::Observer};
 use zklock_test_support::{eventually, within};
 use zklock_testcontainers::Link;
 
@@ -83,7 +83,7 @@ async fn waits<T: Send + 'static>(
 /// observer that nobody leads, or the next leader that it leads.
 async fn succession(
     leader: &Leadership,
-    candidate: &mut JoinHandle<Result<Leadership, CampaignError>>,
+    candidate: &mut JoinHandle<Result<Leadership, AcquireError>>,
     leaders: &mut Observer<Leader>,
 ) -> f64 {
     let lost = async {

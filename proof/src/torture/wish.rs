@@ -56,7 +56,7 @@ pub(crate) enum Wish {
     All(Vec<Claim>),
     /// `Semaphore::acquire_many`, with this weight.
     Permit(u32),
-    /// `Slots::claim`, with the preferred index.
+    /// `Slots::acquire`, with the preferred index.
     Slot(Option<u32>),
     /// `Once::claim`, of this slot.
     Run(SlotName),

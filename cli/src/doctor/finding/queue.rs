@@ -1,6 +1,6 @@
 //! Findings about the locks' queues: contenders of other clients.
 
-use zklock::{ForeignClient, ForeignContender};
+use zklock::inspect::{ForeignClient, ForeignContender};
 
 use super::found::Finding;
 use crate::doctor::seen::{Queue, Seen};

@@ -129,7 +129,7 @@ fn the_oldest_are_forgotten() {
 
 /// A reader that holds the lock.
 fn reader((owner, sequence, token): Who) -> Entry {
-    Entry { kind: zklock::Kind::Shared, holds: true, ..entry(owner, sequence, token) }
+    Entry { kind: zklock::inspect::Kind::Shared, holds: true, ..entry(owner, sequence, token) }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Running the program as a person does who looks at queues.
 
-use serde_json::Value;
+use super::Ran;
 use zklock::{LockOptions, Session};
 use zklock_testcontainers::ZooKeeper;
 use zookeeper_client::{Acl, Acls, Client, CreateMode};
@@ -9,22 +9,6 @@ use zklock_test_support::monitored;
 
 /// Credentials in the form of ZKLOCK_DIGEST.
 pub(crate) const DIGEST: &str = "operator:secret";
-
-/// How the program ended, and what it printed.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: i32,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Ran {
-    /// The JSON that it printed. The run must have succeeded.
-    pub(crate) fn json(&self) -> Value {
-        assert_eq!(self.code, 0, "{self:?}");
-        serde_json::from_str(&self.stdout).expect("JSON")
-    }
-}
 
 /// Runs the program on these servers, without a terminal.
 pub(crate) async fn zklock(servers: &str, arguments: &[&str]) -> Ran {
@@ -39,13 +23,7 @@ pub(crate) async fn zklock_as(servers: &str, digest: &str, arguments: &[&str]) -
 async fn run(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
     let mut command = super::zklock(servers);
     command.env("ZKLOCK_DIGEST", digest).args(arguments);
-    let output = super::output(command).await;
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran {
-        code: output.status.code().expect("no signal"),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    }
+    super::output(command).await
 }
 
 /// An address on which no server listens. No program gets this port by chance.

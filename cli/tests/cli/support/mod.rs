@@ -10,11 +10,14 @@ use std::path::Path;
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tokio::process::{Child, Command};
-use zklock::{Contender, Session};
+use zklock::{Session, inspect::Contender};
 
-use zklock_test_support::{eventually, within};
+use zklock_test_support::{eventually, operator, within};
+use zklock_testcontainers::ZooKeeper;
 
 /// The program, for these servers, and with nothing else in its environment.
 pub(crate) fn zklock(servers: &str) -> Command {
@@ -31,27 +34,85 @@ pub(crate) fn zklock(servers: &str) -> Command {
 
 /// `zklock run OPTIONS PATH -- sh -c SCRIPT`.
 pub(crate) fn run(servers: &str, options: &[&str], path: &str, script: &str) -> Command {
+    run_on(servers, &[options, &[path]].concat(), script)
+}
+
+/// `zklock run OPTIONS -- sh -c SCRIPT`. The options name what it runs on.
+pub(crate) fn run_on(servers: &str, options: &[&str], script: &str) -> Command {
     let mut program = zklock(servers);
-    program.arg("run").args(options).args([path, "--", "sh", "-c", script]);
+    program.arg("run").args(options).args(["--", "sh", "-c", script]);
     program
 }
 
+/// How the program ended, and what it printed.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// Asserts that it ended with this code, printed this result, and said this among others.
+    #[track_caller]
+    pub(crate) fn is(&self, code: i32, stdout: &str, said: &str) {
+        assert_eq!((self.code, self.stdout.as_str()), (code, stdout), "{self:?}");
+        assert!(self.stderr.contains(said), "{said:?}: {self:?}");
+    }
+
+    /// The JSON that it printed. The run must have succeeded.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.code, 0, "{self:?}");
+        serde_json::from_str(&self.stdout).expect("JSON")
+    }
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        let code = output.status.code().expect("no signal");
+        Self { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
 /// Runs the program to its end.
-pub(crate) async fn output(mut program: Command) -> Output {
-    within("the program's end", program.output()).await.expect("the program starts")
+pub(crate) async fn output(mut program: Command) -> Ran {
+    within("the program's end", program.output()).await.expect("the program starts").into()
+}
+
+/// The exit code, and standard error.
+pub(crate) async fn ends(program: Command) -> (Option<i32>, String) {
+    let ran = output(program).await;
+    (Some(ran.code), ran.stderr)
+}
+
+/// Waits until the program has ended, and reads what it has printed.
+pub(crate) async fn finished(child: Child) -> Ran {
+    within("the program's end", child.wait_with_output()).await.expect("a status").into()
+}
+
+/// Shells that read a number, sleep, and write the next number, each so often under the locks that its options name. No
+/// number is lost.
+pub(crate) async fn lose_no_count(servers: &str, each: usize, shells: &[&[&str]]) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let counter = directory.path().join("counter");
+    std::fs::write(&counter, "0\n").expect("a file");
+    let script = format!("n=$(cat '{0}'); sleep 0.01; echo $((n + 1)) > '{0}'", counter.display());
+    let shell = async |options| {
+        for _ in 0..each {
+            let ran = output(run_on(servers, options, &script)).await;
+            assert_eq!(ran.code, 0, "{ran:?}");
+        }
+    };
+    join_all(shells.iter().map(|options| shell(*options))).await;
+    let counted = std::fs::read_to_string(&counter).expect("a number");
+    assert_eq!(counted, format!("{}\n", shells.len() * each));
 }
 
 /// Waits until the program has ended.
 pub(crate) async fn ended(child: &mut Child) -> ExitStatus {
     within("the program's end", child.wait()).await.expect("a status")
-}
-
-pub(crate) fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-pub(crate) fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Sends a signal to a program that was started here and has not ended.
@@ -90,6 +151,13 @@ pub(crate) async fn child_of(parent: Pid, name: &str) -> Pid {
 /// The queue of a lock now.
 pub(crate) async fn queue(session: &Session, path: &str) -> Vec<Contender> {
     zklock_test_support::queue(&session.lock(path).expect("a path")).await
+}
+
+/// Deletes the holder's node, as an operator may do.
+pub(crate) async fn delete_holder(server: &ZooKeeper, path: &str) {
+    let session = looker::session_of(server).await;
+    let node = queue(&session, path).await.remove(0).path;
+    operator(server).await.delete(&node, None).await.expect("the node was there");
 }
 
 /// Waits until the queue has so many contenders.

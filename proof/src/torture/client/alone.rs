@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zklock::{FencingToken, Guard, NodeOptions, Sequencer, TransactionError};
+use zklock::{
+    FencingToken, Guard, Sequencer,
+    guard::{NodeOptions, TransactionError},
+};
 
 use super::contest::Hold;
 
@@ -35,7 +38,7 @@ impl Hold for Alone {
     }
 
     fn share(&self) -> Option<Box<dyn Hold>> {
-        Some(Box::new(Self { guard: self.guard.share(), session: self.session }))
+        Some(Box::new(Self { guard: self.guard.another(), session: self.session }))
     }
 
     fn claim(&self) -> Option<Sequencer> {

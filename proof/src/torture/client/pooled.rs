@@ -16,13 +16,13 @@ pub(super) struct Pooled<K> {
     claim: Claim,
 }
 
-impl Pooled<zklock::Weighted> {
+impl Pooled<zklock::guard::Weighted> {
     pub(super) fn permit(guard: Permit, session: i64) -> Self {
         Self { session, node: guard.node(), claim: Claim::shared(0), guard }
     }
 }
 
-impl Pooled<zklock::Indexed> {
+impl Pooled<zklock::guard::Indexed> {
     pub(super) fn slot(guard: Slot, session: i64) -> Self {
         Self { session, node: guard.node(), claim: Claim::exclusive(guard.index() as usize), guard }
     }

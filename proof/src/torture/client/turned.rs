@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zklock::{Claim, FencingToken, LockOptions, OnceOptions, Turn};
+use zklock::{
+    FencingToken, LockOptions,
+    once::{Claim, OnceOptions, Run},
+};
 
 use super::contest::{Acquired, Hold};
 use crate::torture::record::Leaving;
@@ -14,7 +17,7 @@ use crate::torture::wish::SlotName;
 const KEEP: u16 = 5;
 
 struct Turned {
-    turn: Turn,
+    turn: Run,
     session: i64,
     /// Whether the run fails.
     fails: bool,
@@ -28,7 +31,7 @@ pub(super) fn options(slot: SlotName, lock: LockOptions) -> OnceOptions {
 /// What a claim of this slot returned.
 pub(super) fn held(claim: Claim, slot: SlotName) -> Acquired {
     match claim {
-        Claim::Turn(turn) => {
+        Claim::Run(turn) => {
             let session = turn.guard().sequencer().map_or(0, |claim| claim.session());
             Ok(Box::new(Turned { turn, session, fails: slot.fails }))
         }

@@ -9,9 +9,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{sleep, timeout};
 use zklock::{
-    Access, AcquireError, CampaignError, ClaimError, ConnectError, FencingToken, Guard, InvalidLock, Leader,
-    Leadership, LockOptions, Locks, LocksOptions, MultiGuard, Observer, OneLock, SemaphoreError, Sequencer,
-    Session, SessionState,
+    Access, AcquireError, ConnectError, FencingToken, Guard, InvalidLock, Leadership, LockOptions, Locks,
+    LocksOptions, MultiGuard, Sequencer, Session, SessionState, election::Leader, guard::OneLock,
+    inspect::Observer,
 };
 
 use super::alone::Alone;
@@ -107,7 +107,10 @@ impl Contest for Zklock {
             let without = if patience == Patience::None { Leaving::Busy } else { Leaving::TimedOut };
             match wish {
                 Wish::Lock(lock) => {
-                    let lock = session.lock_with(&path(*lock), options).map_err(invalid)?;
+                    let lock = session
+                        .lock(&path(*lock))
+                        .and_then(|it| it.with_options(options))
+                        .map_err(invalid)?;
                     let acquired = match patience {
                         Patience::Endless => lock.acquire().await.map(Some),
                         Patience::Within(limit) => lock.acquire_timeout(limit).await,
@@ -125,7 +128,10 @@ impl Contest for Zklock {
                     alone(acquired, session, without)
                 }
                 Wish::Read(lock) => {
-                    let lock = session.rw_lock_with(&path(*lock), options).map_err(invalid)?;
+                    let lock = session
+                        .rw_lock(&path(*lock))
+                        .and_then(|it| it.with_options(options))
+                        .map_err(invalid)?;
                     let acquired = match patience {
                         Patience::Endless => lock.read().await.map(Some),
                         Patience::Within(limit) => lock.read_timeout(limit).await,
@@ -134,7 +140,10 @@ impl Contest for Zklock {
                     of_one(acquired, without)
                 }
                 Wish::Write(lock) => {
-                    let lock = session.rw_lock_with(&path(*lock), options).map_err(invalid)?;
+                    let lock = session
+                        .rw_lock(&path(*lock))
+                        .and_then(|it| it.with_options(options))
+                        .map_err(invalid)?;
                     let acquired = match patience {
                         Patience::Endless => lock.write().await.map(Some),
                         Patience::Within(limit) => lock.write_timeout(limit).await,
@@ -144,7 +153,8 @@ impl Contest for Zklock {
                 }
                 Wish::All(claims) => {
                     let locks = claims.iter().map(access);
-                    let locks = session.lock_all_with(locks, options).map_err(invalid)?;
+                    let locks =
+                        session.lock_all(locks).and_then(|it| it.with_options(options)).map_err(invalid)?;
                     let acquired = match patience {
                         Patience::Endless => locks.acquire().await.map(Some),
                         Patience::Within(limit) => locks.acquire_timeout(limit).await,
@@ -153,29 +163,39 @@ impl Contest for Zklock {
                     of_several(acquired, without)
                 }
                 Wish::Permit(weight) => {
-                    let semaphore = session.semaphore_with(ROOT, CAPACITY, options).map_err(invalid)?;
+                    let semaphore = session
+                        .semaphore(ROOT, CAPACITY)
+                        .and_then(|it| it.with_options(options))
+                        .map_err(invalid)?;
                     let acquired = match patience {
                         Patience::Endless => semaphore.acquire_many(*weight).await.map(Some),
                         Patience::Within(limit) => semaphore.acquire_many_timeout(*weight, limit).await,
                         Patience::None => semaphore.try_acquire_many(*weight).await,
                     };
-                    let permit = acquired.map_err(not_admitted)?.ok_or(without)?;
+                    let permit = acquired.map_err(leaving)?.ok_or(without)?;
                     Ok(Box::new(Pooled::permit(permit, session.id())) as Box<dyn Hold>)
                 }
                 Wish::Slot(index) => {
-                    let slots = session.slots_with(ROOT, SLOTS, options).map_err(invalid)?;
+                    let slots = session
+                        .slots(ROOT, SLOTS)
+                        .and_then(|it| it.with_options(options))
+                        .map_err(invalid)?;
                     let claimed = match (patience, index) {
-                        (Patience::Endless, Some(index)) => slots.claim_preferring(*index).await.map(Some),
-                        (Patience::Endless, None) => slots.claim().await.map(Some),
-                        (Patience::Within(limit), _) => slots.claim_timeout(limit).await,
-                        (Patience::None, Some(index)) => slots.try_claim_preferring(*index).await,
-                        (Patience::None, None) => slots.try_claim().await,
+                        (Patience::Endless, Some(index)) => {
+                            slots.preferring(*index).acquire().await.map(Some)
+                        }
+                        (Patience::Endless, None) => slots.acquire().await.map(Some),
+                        (Patience::Within(limit), _) => slots.acquire_timeout(limit).await,
+                        (Patience::None, Some(index)) => slots.preferring(*index).try_acquire().await,
+                        (Patience::None, None) => slots.try_acquire().await,
                     };
-                    let slot = claimed.map_err(not_admitted)?.ok_or(without)?;
+                    let slot = claimed.map_err(leaving)?.ok_or(without)?;
                     Ok(Box::new(Pooled::slot(slot, session.id())) as Box<dyn Hold>)
                 }
                 Wish::Run(slot) => {
-                    let once = session.once_with(&path(0), turned::options(*slot, options));
+                    let once = session
+                        .once(&path(0))
+                        .and_then(|it| it.with_options(turned::options(*slot, options)));
                     let once = once.map_err(|error| Leaving::Failed(error.to_string()))?;
                     let name = slot.to_string();
                     let claimed = match patience {
@@ -186,13 +206,16 @@ impl Contest for Zklock {
                     turned::held(claimed.map_err(not_claimed)?.ok_or(without)?, *slot)
                 }
                 Wish::Lead(value) => {
-                    let election = session.election_with(ELECTION, options).map_err(invalid)?;
+                    let election = session
+                        .election(ELECTION)
+                        .and_then(|it| it.with_options(options))
+                        .map_err(invalid)?;
                     let led = match patience {
                         Patience::Endless => election.campaign(value).await.map(Some),
                         Patience::Within(limit) => election.campaign_timeout(value, limit).await,
                         Patience::None => election.try_campaign(value).await,
                     };
-                    let leadership = led.map_err(not_led)?.ok_or(without)?;
+                    let leadership = led.map_err(leaving)?.ok_or(without)?;
                     let session = leadership.sequencer().map_or(0, |claim| claim.session());
                     Ok(Box::new(Leading { leadership, session }) as Box<dyn Hold>)
                 }
@@ -230,7 +253,7 @@ impl Present {
         let options = LocksOptions::new()
             .lock(LockOptions::new().owner(owner).takeover_delay(delay))
             .turns(rules(part.setup.mode).budget(part.number));
-        let opened = self.session.locks_with(ROOT, options).map_err(invalid)?;
+        let opened = self.session.locks(ROOT).and_then(|it| it.with_options(options)).map_err(invalid)?;
         locks.insert(delay, opened.clone());
         Ok(opened)
     }
@@ -294,27 +317,12 @@ fn leaving(error: AcquireError) -> Leaving {
     }
 }
 
-fn not_admitted(error: SemaphoreError) -> Leaving {
+fn not_claimed(error: AcquireError) -> Leaving {
     match error {
-        SemaphoreError::Acquire(error) => leaving(error),
-        error => Leaving::Failed(error.to_string()),
-    }
-}
-
-fn not_claimed(error: ClaimError) -> Leaving {
-    match error {
-        ClaimError::Acquire(error) => leaving(error),
-        ClaimError::SlotForgotten { .. } => Leaving::Forgotten,
+        AcquireError::Forgotten { .. } => Leaving::Forgotten,
         // Without its path, so that they are counted together.
-        ClaimError::Unconfirmed { .. } => Leaving::Failed(UNCONFIRMED.to_owned()),
-        error => Leaving::Failed(error.to_string()),
-    }
-}
-
-fn not_led(error: CampaignError) -> Leaving {
-    match error {
-        CampaignError::Acquire(error) => leaving(error),
-        error => Leaving::Failed(error.to_string()),
+        AcquireError::Unconfirmed { .. } => Leaving::Failed(UNCONFIRMED.to_owned()),
+        error => leaving(error),
     }
 }
 

@@ -1,8 +1,8 @@
-//! Errors of a lock: why it cannot be made, why it was not acquired, why its queue could not be read.
+//! Errors of the whole family: why a member cannot be made, why it was not acquired, why it could not be looked at.
 
 use std::time::Duration;
 
-use zklock_recipe::{ForeignClient, OtherKind, PathKind, Refusal};
+use zklock_recipe::{ForeignClient, OtherKind, PathKind, Refusal, Stock, Wish};
 
 use crate::path::PathProblem;
 use crate::zk::{ConnectError, Over};
@@ -88,6 +88,16 @@ pub enum InvalidLock {
         length: usize,
         /// The longest transaction that zklock sends, in bytes.
         longest: usize,
+    },
+    /// No record would be kept, or too many.
+    #[error("{keep} records of {path} cannot be kept; keep between 1 and {most}")]
+    Keep {
+        /// The lock's path.
+        path: String,
+        /// How many records the caller asked for.
+        keep: u16,
+        /// The most that can be kept.
+        most: u16,
     },
 }
 
@@ -246,9 +256,165 @@ pub enum AcquireError {
         /// The server's error, as zookeeper-client words it.
         cause: String,
     },
+    /// The semaphore has another capacity than this process states. The first acquisition of all sets the capacity, and
+    /// [`Semaphore::set_capacity`](crate::Semaphore::set_capacity) changes it.
+    #[error(
+        "the semaphore at {path} has a capacity of {found}, and this process states {stated}; let all processes state the \
+         same capacity, or change it with `set_capacity`"
+    )]
+    Capacity {
+        /// The semaphore's path.
+        path: String,
+        /// The capacity that this process states.
+        stated: u32,
+        /// The capacity that the semaphore has.
+        found: u32,
+    },
+    /// Another number of slots is there than this process states. The first claim of all sets the number, and
+    /// [`Slots::set_count`](crate::Slots::set_count) changes it.
+    #[error(
+        "{found} slots are at {path}, and this process states {stated}; let all processes state the same number, or \
+         change it with `set_count`"
+    )]
+    Count {
+        /// The path of the slots.
+        path: String,
+        /// The number of slots that this process states.
+        stated: u32,
+        /// The number of slots that are there.
+        found: u32,
+    },
+    /// The weight is zero, or more than the semaphore has. It would never be granted.
+    #[error(
+        "a permit of weight {weight} cannot be had at {path}, which has a capacity of {capacity}; ask for a weight from 1 to \
+         that"
+    )]
+    Weight {
+        /// The semaphore's path.
+        path: String,
+        /// The weight that the caller asked for.
+        weight: u32,
+        /// The capacity of the semaphore.
+        capacity: u32,
+    },
+    /// The preferred index does not exist.
+    #[error("there is no slot {index} at {path}, which has {count}; prefer an index below that")]
+    Index {
+        /// The path of the slots.
+        path: String,
+        /// The index that the caller preferred.
+        index: u32,
+        /// The number of slots.
+        count: u32,
+    },
+    /// The number is not one that a semaphore or slots can have.
+    #[error("{path} cannot have {asked} of them; state a number from 1 to {largest}")]
+    Number {
+        /// The path of the semaphore or the slots.
+        path: String,
+        /// The number that the caller asked for.
+        asked: u32,
+        /// The largest number.
+        largest: u32,
+    },
+    /// The directory of permits has data that this version of zklock does not know.
+    #[error(
+        "{directory} has data that this version of zklock does not know; use another path, or delete that node while \
+         nobody holds a permit"
+    )]
+    UnknownData {
+        /// The path of the directory.
+        directory: String,
+    },
+    /// The directory has permits and slots at the same time: somebody has changed its data by hand.
+    #[error(
+        "{directory} has permits and slots at the same time, because somebody changed its data by hand; change it back, or \
+         wait until those of the other kind are gone"
+    )]
+    Mixed {
+        /// The path of the directory.
+        directory: String,
+    },
+    /// Of an election: the value cannot be announced. A candidate that led by then has released the lock again.
+    #[error(transparent)]
+    Announce(#[from] AnnounceError),
+    /// No run can have this name, or no period has this length.
+    #[error("the name {name:?} cannot be used: {problem}")]
+    InvalidName {
+        /// The name or the period that the caller gave.
+        name: String,
+        /// What is wrong with it.
+        problem: NameProblem,
+    },
+    /// The run has no record, and its name is in a range of names whose records were dropped. So nobody knows whether it has
+    /// run.
+    #[error(
+        "nobody knows whether the run {name:?} of {path} has been done: records from {first:?} to {last:?} were dropped; name runs \
+         so that later ones are greater as text, or keep more records"
+    )]
+    Forgotten {
+        /// The lock's path.
+        path: String,
+        /// The run that the caller gave.
+        name: String,
+        /// The first name of the range. Its record was dropped.
+        first: String,
+        /// The last name of the range. Its record was dropped.
+        last: String,
+    },
+    /// A node where a record is kept is no record, or a later version of zklock wrote it. So nobody knows whether the run
+    /// has run.
+    #[error(
+        "the data of {path} is not what this version of zklock writes there; look at it. You may delete the node of one run if \
+         it is no record. Do not delete the directory of the records: all runs could begin again"
+    )]
+    NotARecord {
+        /// The path of the node.
+        path: String,
+    },
+    /// An ACL forbids reading or writing a record.
+    #[error(
+        "no permission to keep records in {path}; authenticate the session, or have ACLs grant CREATE on the parent of that \
+         directory, and READ, WRITE, CREATE and DELETE on the directory"
+    )]
+    RecordNotAuthorized {
+        /// The path of the records' directory.
+        path: String,
+    },
+    /// The record could not be written in several tries: the servers did not answer them, or somebody else changed the
+    /// records each time. Or the lock was lost at the begin and could not be acquired again, because of its timeout or because
+    /// the session is over. The record may say that the run has begun, though nothing ran.
+    #[error(
+        "the record of {path} was not confirmed, because servers did not answer or somebody else changes the records; look at \
+         it, and try again"
+    )]
+    Unconfirmed {
+        /// The path of the record.
+        path: String,
+    },
 }
 
 impl AcquireError {
+    pub(crate) fn other_stock(path: String, found: Stock, stated: Stock) -> Self {
+        match (found, stated) {
+            (Stock::Permits(found), Stock::Permits(stated)) => Self::Capacity { path, stated, found },
+            (Stock::Slots(found), Stock::Slots(stated)) => Self::Count { path, stated, found },
+            (Stock::Permits(_), Stock::Slots(_)) | (Stock::Slots(_), Stock::Permits(_)) => {
+                let other = OtherKind { found: found.into(), at: path.clone() };
+                Self::other_kind(path, stated.into(), other)
+            }
+        }
+    }
+
+    /// A wish is for more than the pool has.
+    pub(crate) fn too_large(path: String, wish: Wish, found: Stock) -> Self {
+        let (Stock::Permits(stock) | Stock::Slots(stock)) = found;
+        match wish {
+            Wish::Permit(weight) => Self::Weight { path, weight, capacity: stock },
+            Wish::Slot(index) => Self::Index { path, index: index.unwrap_or_default(), count: stock },
+        }
+    }
+
     pub(crate) fn refused(path: String, refusal: Refusal) -> Self {
         match refusal {
             Refusal::NotAuthorized => Self::NotAuthorized { path },
@@ -287,6 +453,7 @@ impl AcquireError {
                 | Self::ReadOnly { .. }
                 | Self::ForeignContender { .. }
                 | Self::SessionFull { .. }
+                | Self::Unconfirmed { .. }
         )
     }
 
@@ -346,4 +513,67 @@ pub enum QueryError {
         /// The server's error, as zookeeper-client words it.
         cause: String,
     },
+}
+
+/// Why a value cannot be announced.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnnounceError {
+    /// The value is too long. Nothing was sent.
+    #[error("the value for {path} has {length} bytes; shorten it to {longest} at most")]
+    TooLong {
+        /// The announcement's path.
+        path: String,
+        /// The value's length, in bytes.
+        length: usize,
+        /// The longest that it may be, in bytes.
+        longest: usize,
+    },
+    /// An ACL forbids the announcement. A leader tries again, at intervals that grow to 1 s. If it may not read the
+    /// node either, it tries again once it may.
+    #[error(
+        "the announcement {path} is not authorized; have the ACL of the election's directory grant CREATE and DELETE"
+    )]
+    NotAuthorized {
+        /// The announcement's path.
+        path: String,
+    },
+    /// The server refused the announcement for another reason: mostly, somebody else has put a node there that has
+    /// children. A leader tries again, at intervals that grow to 1 s.
+    #[error(
+        "the server refused the announcement {path}: {cause}; if somebody else made a node there, delete it"
+    )]
+    Refused {
+        /// The announcement's path.
+        path: String,
+        /// The server's error.
+        cause: String,
+    },
+}
+
+/// The longest name of a run, in characters.
+pub(crate) const LONGEST_NAME: usize = 128;
+
+/// Why a run cannot have a name, or why a period cannot have runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameProblem {
+    /// The name is empty.
+    #[error("it is empty; name the run, for example by a date such as 2026-11-22")]
+    Empty,
+    /// The name is too long.
+    #[error("it has {0} characters; shorten it to {LONGEST_NAME} at most")]
+    TooLong(usize),
+    /// The name contains a character other than ASCII letters, digits, `.`, `_`, `:`, `+` and `-`.
+    #[error("it contains {0:?}; use ASCII letters, digits and the characters . _ : + - only")]
+    Character(char),
+    /// The name is `.` or `..`.
+    #[error("ZooKeeper allows no node of that name; use another name")]
+    Dots,
+    /// The name is a contender's name.
+    #[error("it is the name of a contender; use another name")]
+    Contender,
+    /// The period is not a number of whole seconds, or is zero.
+    #[error("it is no period; give whole seconds, one at least")]
+    Period,
 }

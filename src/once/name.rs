@@ -1,11 +1,11 @@
-//! The names of slots: which names are allowed, and the names of periods.
+//! The names of runs: which names are allowed, and the names of periods.
 
 use std::time::Duration;
 
 use zklock_recipe::Place;
 
-/// The longest name, in characters.
-const LONGEST: usize = 128;
+use crate::error::LONGEST_NAME;
+pub use crate::error::NameProblem;
 
 /// The seconds of a day.
 const DAY: i64 = 86_400;
@@ -14,47 +14,23 @@ const DAY: i64 = 86_400;
 /// longer sort by age.
 const YEAR_10000: i64 = 253_402_300_800;
 
-/// The name of a slot that is allowed.
+/// The name of a run that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Slot(String);
+pub(super) struct Name(String);
 
-/// Why a slot cannot have a name, or why a period cannot have slots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SlotProblem {
-    /// The name is empty.
-    #[error("it is empty; name the slot, for example by a date such as 2026-11-22")]
-    Empty,
-    /// The name is too long.
-    #[error("it has {0} characters; shorten it to {LONGEST} at most")]
-    TooLong(usize),
-    /// The name contains a character other than ASCII letters, digits, `.`, `_`, `:`, `+` and `-`.
-    #[error("it contains {0:?}; use ASCII letters, digits and the characters . _ : + - only")]
-    Character(char),
-    /// The name is `.` or `..`.
-    #[error("ZooKeeper allows no node of that name; use another name")]
-    Dots,
-    /// The name is a contender's name.
-    #[error("it is the name of a contender; use another name")]
-    Contender,
-    /// The period is not a number of whole seconds, or is zero.
-    #[error("it is no period; give whole seconds, one at least")]
-    Period,
-}
-
-impl Slot {
-    /// Checks the name of a slot.
-    pub(super) fn parse(name: &str) -> Result<Self, SlotProblem> {
+impl Name {
+    /// Checks the name of a run.
+    pub(super) fn parse(name: &str) -> Result<Self, NameProblem> {
         if let Some(character) = name.chars().find(|character| !is_allowed(*character)) {
-            return Err(SlotProblem::Character(character));
+            return Err(NameProblem::Character(character));
         }
         match name {
-            "" => Err(SlotProblem::Empty),
-            "." | ".." => Err(SlotProblem::Dots),
+            "" => Err(NameProblem::Empty),
+            "." | ".." => Err(NameProblem::Dots),
             // Every character is one byte.
-            _ if name.len() > LONGEST => Err(SlotProblem::TooLong(name.len())),
+            _ if name.len() > LONGEST_NAME => Err(NameProblem::TooLong(name.len())),
             // Nobody should take a record for a contender.
-            _ if Place::parse(name).is_some() => Err(SlotProblem::Contender),
+            _ if Place::parse(name).is_some() => Err(NameProblem::Contender),
             _ => Ok(Self(name.to_owned())),
         }
     }
@@ -69,14 +45,14 @@ fn is_allowed(character: char) -> bool {
 }
 
 /// Returns the period in seconds, if it is a number of whole seconds.
-pub(super) fn whole_seconds(period: Duration) -> Result<i64, SlotProblem> {
+pub(super) fn whole_seconds(period: Duration) -> Result<i64, NameProblem> {
     match (i64::try_from(period.as_secs()), period.subsec_nanos()) {
         (Ok(seconds @ 1..), 0) => Ok(seconds),
-        _ => Err(SlotProblem::Period),
+        _ => Err(NameProblem::Period),
     }
 }
 
-/// Returns the name of the slot in which this instant is: the slot's begin, in UTC. Slots are as long as `period`, and one
+/// Returns the name of the period in which this instant is: its begin, in UTC. Periods are as long as `period`, and one
 /// begins at the Unix epoch. `at` counts from then. `None` from the year 10000 on.
 pub(super) fn slot_at(at: Duration, period: i64) -> Option<String> {
     let second = i64::try_from(at.as_secs()).ok()?;
@@ -114,31 +90,31 @@ mod tests {
 
     #[test]
     fn good_names_pass() {
-        let longest = "x".repeat(LONGEST);
+        let longest = "x".repeat(LONGEST_NAME);
         // None of these is a contender's name, though one ends as the name of some client's contender does.
         for name in
             ["2026-11-22", "2026-11-22T00:00:00+01:00", "a.b_c", "...", "20261122000000", "lock-12", &longest]
         {
-            assert_eq!(Slot::parse(name).map(|slot| slot.0), Ok(name.to_owned()));
+            assert_eq!(Name::parse(name).map(|name| name.0), Ok(name.to_owned()));
         }
     }
 
     #[test]
     fn each_bad_name_is_told_its_problem() {
-        let long = "x".repeat(LONGEST + 1);
+        let long = "x".repeat(LONGEST_NAME + 1);
         for (name, problem) in [
-            ("", SlotProblem::Empty),
-            (".", SlotProblem::Dots),
-            ("..", SlotProblem::Dots),
-            ("a/b", SlotProblem::Character('/')),
-            ("a b", SlotProblem::Character(' ')),
-            ("@now", SlotProblem::Character('@')),
-            ("gr\u{fc}n", SlotProblem::Character('\u{fc}')),
-            ("lock-0000000001", SlotProblem::Contender),
-            ("lock--000000001", SlotProblem::Contender),
-            (&long, SlotProblem::TooLong(LONGEST + 1)),
+            ("", NameProblem::Empty),
+            (".", NameProblem::Dots),
+            ("..", NameProblem::Dots),
+            ("a/b", NameProblem::Character('/')),
+            ("a b", NameProblem::Character(' ')),
+            ("@now", NameProblem::Character('@')),
+            ("gr\u{fc}n", NameProblem::Character('\u{fc}')),
+            ("lock-0000000001", NameProblem::Contender),
+            ("lock--000000001", NameProblem::Contender),
+            (&long, NameProblem::TooLong(LONGEST_NAME + 1)),
         ] {
-            assert_eq!(Slot::parse(name), Err(problem), "{name:?}");
+            assert_eq!(Name::parse(name), Err(problem), "{name:?}");
         }
     }
 
@@ -171,7 +147,7 @@ mod tests {
         for period in
             [Duration::ZERO, Duration::from_millis(1_500), Duration::from_millis(500), Duration::MAX]
         {
-            assert_eq!(whole_seconds(period), Err(SlotProblem::Period), "{period:?}");
+            assert_eq!(whole_seconds(period), Err(NameProblem::Period), "{period:?}");
         }
     }
 
@@ -198,7 +174,7 @@ mod tests {
             let (early, late) = (name(first), name(last));
             let same = first / period == last / period;
             prop_assert_eq!(early.cmp(&late), if same { std::cmp::Ordering::Equal } else { std::cmp::Ordering::Less });
-            prop_assert!(Slot::parse(&early).is_ok());
+            prop_assert!(Name::parse(&early).is_ok());
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The records of slots that run once, as text for people and as JSON.
+//! The records of runs, as text for people and as JSON.
 
 use std::time::SystemTime;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::{QueryError, Record, Session};
+use zklock::{QueryError, Session, once::Record};
 
 use crate::failure::Failure;
 use crate::text;
@@ -14,8 +14,8 @@ const SHOWN: usize = 2;
 
 /// One record. The fields of the JSON have the same names.
 #[derive(Serialize)]
-pub(super) struct Slot {
-    slot: String,
+pub(super) struct Run {
+    name: String,
     /// `begun`, `succeeded` or `failed`.
     state: String,
     /// The path of its node.
@@ -28,10 +28,10 @@ pub(super) struct Slot {
     ended: Option<String>,
 }
 
-impl From<&Record> for Slot {
+impl From<&Record> for Run {
     fn from(record: &Record) -> Self {
         Self {
-            slot: record.slot.clone(),
+            name: record.name.clone(),
             state: record.state.to_string(),
             node: record.path.clone(),
             owner: record.owner.clone(),
@@ -44,23 +44,23 @@ impl From<&Record> for Slot {
 }
 
 /// The records beside a lock, the one that began last first. Without permission to see them there is none.
-pub(super) async fn seen(session: &Session, path: &str) -> Result<Vec<Slot>, Failure> {
+pub(super) async fn seen(session: &Session, path: &str) -> Result<Vec<Run>, Failure> {
     match session.once(path)?.records().await {
-        Ok(records) => Ok(records.iter().map(Slot::from).collect()),
+        Ok(records) => Ok(records.iter().map(Run::from).collect()),
         Err(QueryError::NotAuthorized { .. }) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }
 
 /// The last records, one a line.
-pub(super) fn lines(slots: &[Slot]) -> String {
-    slots.iter().take(SHOWN).map(line).collect()
+pub(super) fn lines(runs: &[Run]) -> String {
+    runs.iter().take(SHOWN).map(line).collect()
 }
 
-fn line(slot: &Slot) -> String {
-    let (name, owner) = (text::harmless(&slot.slot), text::harmless(&slot.owner));
-    let at = slot.ended.as_ref().or(slot.begun.as_ref()).map(|at| format!(" at {at}")).unwrap_or_default();
-    format!("slot {name} {} on {owner}{at}\n", slot.state)
+fn line(run: &Run) -> String {
+    let (name, owner) = (text::harmless(&run.name), text::harmless(&run.owner));
+    let at = run.ended.as_ref().or(run.begun.as_ref()).map(|at| format!(" at {at}")).unwrap_or_default();
+    format!("run {name} {} on {owner}{at}\n", run.state)
 }
 
 /// To the second.
