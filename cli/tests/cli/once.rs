@@ -15,8 +15,8 @@ use crate::support::{delete_holder, ended, ends, finished, output, run, signal, 
 use zklock_test_support::{operator, server, session, until_nothing_is_left};
 
 const PATH: &str = "/lock/report";
-const SLOT: &str = "2026-11-22";
-const ONCE: [&str; 2] = ["--once", SLOT];
+const NAME: &str = "2026-11-22";
+const ONCE: [&str; 2] = ["--once", NAME];
 
 /// The state of the run's record, and how many times it has begun.
 async fn recorded(server: &ZooKeeper) -> (RecordState, u32) {
@@ -41,7 +41,7 @@ async fn of_three_processes_at_once_one_runs_the_command() {
             .await
     };
     let all = tokio::join!(contend("a"), contend("b"), contend("c"));
-    assert_eq!(fs::read_to_string(&file).unwrap(), format!("{SLOT}\n"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), format!("{NAME}\n"));
     let mut told = 0;
     for (code, stderr) in [all.0, all.1, all.2] {
         assert_eq!(code, Some(0), "{stderr}");
@@ -66,13 +66,13 @@ async fn a_failed_command_passes_its_code_on_and_runs_again_only_with_retry() {
     assert_eq!(recorded(&server).await, (RecordState::Failed, 1));
     let (code, stderr) = ends(run(&servers, &ONCE, PATH, "exit 4")).await;
     assert_eq!(code, Some(0));
-    assert!(stderr.contains("has run already: failed on ") && stderr.contains("--retry"), "{stderr}");
+    assert!(stderr.contains("has been done already: failed on ") && stderr.contains("--retry"), "{stderr}");
     assert_eq!(ends(run(&servers, &retry, PATH, "kill -KILL $$")).await, (Some(137), String::new()));
     assert_eq!(recorded(&server).await, (RecordState::Failed, 2));
     assert_eq!(ends(run(&servers, &retry, PATH, "exit 0")).await, (Some(0), String::new()));
     let (code, stderr) = ends(run(&servers, &retry, PATH, "exit 4")).await;
     assert_eq!(code, Some(0));
-    assert!(stderr.contains("has run already: succeeded on "), "{stderr}");
+    assert!(stderr.contains("has been done already: succeeded on "), "{stderr}");
     assert_eq!(recorded(&server).await, (RecordState::Succeeded, 3));
 }
 
@@ -80,7 +80,7 @@ async fn a_failed_command_passes_its_code_on_and_runs_again_only_with_retry() {
 async fn a_command_that_cannot_be_run_has_failed() {
     let server = server().await;
     let mut program = zklock(&server.connect_string());
-    program.args(["run", "--once", SLOT, PATH, "--", "/no/such/command"]);
+    program.args(["run", "--once", NAME, PATH, "--", "/no/such/command"]);
     assert_eq!(ends(program).await.0, Some(127));
     assert_eq!(recorded(&server).await, (RecordState::Failed, 1));
 }
@@ -98,7 +98,7 @@ async fn a_killed_holder_leaves_a_run_that_has_begun() {
     ended(&mut holder).await;
     let (code, stderr) = ends(run(&servers, &ONCE, PATH, "exit 4")).await;
     assert_eq!(code, Some(0));
-    assert!(stderr.contains("has run already: begun on ") && stderr.contains("vanished"), "{stderr}");
+    assert!(stderr.contains("has been done already: begun on ") && stderr.contains("vanished"), "{stderr}");
     assert!(witness.is_gone());
     let retry = [&ONCE[..], &["--retry"]].concat();
     assert_eq!(ends(run(&servers, &retry, PATH, "exit 0")).await.0, Some(0));
@@ -168,7 +168,7 @@ async fn the_record_is_written_once_all_is_gone_and_before_the_lock_is_released(
 }
 
 #[tokio::test]
-async fn usage_errors_and_forgotten_slots_are_64() {
+async fn usage_errors_and_forgotten_runs_are_64() {
     let server = server().await;
     let servers = server.connect_string();
     for options in [
@@ -260,7 +260,7 @@ async fn a_day_of_a_time_zone_is_its_date_by_the_servers_clock() {
     let server = server().await;
     let servers = server.connect_string();
     let once = session(&server).await.once(PATH).unwrap();
-    let mut slots = Vec::new();
+    let mut names = Vec::new();
     for (options, zone) in [
         (["--every", "1d", "--time-zone", "Pacific/Kiritimati"], "Pacific/Kiritimati"),
         (["--every", "1d", "--time-zone", "local"], "Pacific/Pago_Pago"),
@@ -275,12 +275,12 @@ async fn a_day_of_a_time_zone_is_its_date_by_the_servers_clock() {
         let ran = output(program).await;
         let name = ran.stdout.trim().to_owned();
         assert!([before, date().await].contains(&name), "{name:?} {ran:?}");
-        slots.push(name);
+        names.push(name);
     }
-    assert!(slots[0] > slots[1], "{slots:?}");
-    let (code, stderr) = ends(run(&servers, &["--once", &slots[1]], PATH, "exit 5")).await;
+    assert!(names[0] > names[1], "{names:?}");
+    let (code, stderr) = ends(run(&servers, &["--once", &names[1]], PATH, "exit 5")).await;
     assert_eq!(code, Some(0));
-    assert!(stderr.contains("has run already: succeeded on "), "{stderr}");
+    assert!(stderr.contains("has been done already: succeeded on "), "{stderr}");
 }
 
 /// Shifts the wall clock of every program that loads it.
