@@ -12,12 +12,12 @@ demo: servers ## Five processes contend for a lock while its holder and a server
 test: servers redis-server curator nextest ## Run every test, on real ZooKeeper servers
 	cargo test --quiet --workspace --doc
 	cargo build --quiet --examples # some are run by tests, and those with tests of their own are not built with them
-	cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
+	cargo run --quiet -p zklock-test-support -- cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
 
 newest: curator nextest ## Run the library's tests on the newest ZooKeeper, which distributions do not have yet
 	cargo build --quiet --examples
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
-		cargo nextest run -p zklock --test servers --no-fail-fast
+		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast
 
 verify: ## Check format, lints, docs, layers and the minimum Rust version; change nothing
 	cargo fmt --all --check

@@ -1,5 +1,7 @@
 //! Helpers that the tests on real servers share.
 
+mod server;
+
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -9,27 +11,16 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use zklock::{AcquireError, Guard, Lock, QueryError, Session, SessionBuilder, inspect::Contender};
-use zklock_testcontainers::{Link, ZooKeeper};
+use zklock_testcontainers::Link;
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 /// The longest time that any observable fact may take. It is far more than a fact does take, even on a loaded machine.
 pub const BOUND: Duration = Duration::from_secs(60);
 
-/// The tick of [`server`].
-pub const TICK: Duration = Duration::from_millis(100);
-
-/// Starts one server whose session timeouts may be between 0.2 s and 60 s.
-pub async fn server() -> ZooKeeper {
-    ZooKeeper::builder()
-        .tick_time(TICK)
-        .max_session_timeout(Duration::from_secs(60))
-        .start()
-        .await
-        .expect("a ZooKeeper server")
-}
+pub use server::{STANDING, Server, TICK, own_server, server, standing_server};
 
 /// Connects a session with the default options.
-pub async fn session(server: &ZooKeeper) -> Session {
+pub async fn session(server: &Server) -> Session {
     Session::connect(server.connect_string()).await.expect("a session")
 }
 
@@ -40,14 +31,14 @@ pub fn patient(address: impl AsRef<str>, timeout: Duration) -> SessionBuilder {
 }
 
 /// Starts a proxy to the server, and connects a session through it with this timeout.
-pub async fn linked(server: &ZooKeeper, timeout: Duration) -> (Link, Session) {
-    let link = Link::start(server.connect_string()).await.expect("a link");
-    let session = patient(link.address(), timeout).connect().await.expect("a session");
+pub async fn linked(server: &Server, timeout: Duration) -> (Link, Session) {
+    let link = Link::start(server.address()).await.expect("a link");
+    let session = patient(server.at(link.address()), timeout).connect().await.expect("a session");
     (link, session)
 }
 
 /// Connects a plain client that does what an operator would do, however long the server takes.
-pub async fn operator(server: &ZooKeeper) -> Client {
+pub async fn operator(server: &Server) -> Client {
     let connector = Client::connector().with_session_timeout(BOUND);
     connector.connect(&server.connect_string()).await.expect("a client")
 }
@@ -65,7 +56,7 @@ pub async fn make(client: &Client, path: &str) {
 
 /// Makes a lock's directory that has data of another program. So contenders enter by two requests instead of one: a
 /// `Create` and a read, instead of a `Multi`.
-pub async fn make_foreign(server: &ZooKeeper, path: &str) {
+pub async fn make_foreign(server: &Server, path: &str) {
     let client = operator(server).await;
     make(&client, path).await;
     client.set_data(path, b"precious", None).await.expect("the data is set");
@@ -145,9 +136,9 @@ pub async fn granted(task: Waiter) -> Guard {
     within("the grant", task).await.expect("no panic").expect("a guard")
 }
 
-/// Returns a number from the server's answer to `mntr`.
-pub async fn monitored(server: &ZooKeeper, key: &str) -> u64 {
-    number(&server.admin("mntr").await.expect("mntr"), key)
+/// Returns a number of the whole server from its answer to `mntr`.
+pub async fn monitored(server: &Server, key: &str) -> u64 {
+    number(&server.own().admin("mntr").await.expect("mntr"), key)
 }
 
 /// Returns the number with this name from a server's answer.
@@ -157,28 +148,23 @@ pub fn number(text: &str, key: &str) -> u64 {
     line.trim().parse().expect("a number")
 }
 
-/// Waits until these watches stand: one for each holder, on its own node, and two for each waiter, on its predecessor.
-/// The server counts one watch for each session and node, however many contenders of that session ask.
-pub async fn until_watched(server: &ZooKeeper, holders: u64, waiters: u64) {
-    let watches = holders + 2 * waiters;
-    eventually("the watches", async || monitored(server, "zk_watch_count").await == watches).await;
+/// Waits until these watches stand: one for each holder, on its own node, and one for each waiter, on its predecessor.
+pub async fn until_watched(server: &Server, holders: u64, waiters: u64) {
+    eventually("the watches", async || server.watches().await == holders + waiters).await;
 }
 
 /// Returns whether the server's events name their transactions, as they do from 3.9 on. If they do not, a waiter lists
 /// the queue when its predecessor releases the lock.
-pub async fn names_transactions(server: &ZooKeeper) -> bool {
-    let answer = server.admin("srvr").await.expect("srvr");
+pub async fn names_transactions(server: &Server) -> bool {
+    let answer = server.admin("srvr").await;
     let version = answer.strip_prefix("Zookeeper version: 3.").expect("a version");
     let minor = version.split('.').next().and_then(|minor| minor.parse::<u32>().ok());
     minor.expect("a minor version") >= 9
 }
 
-/// Waits until the server has no ephemeral node and no watch any more.
-pub async fn until_nothing_is_left(server: &ZooKeeper) {
-    eventually("no ephemeral node and no watch", async || {
-        monitored(server, "zk_ephemerals_count").await == 0 && monitored(server, "zk_watch_count").await == 0
-    })
-    .await;
+/// Waits until no ephemeral node and no watch is left at this place.
+pub async fn until_nothing_is_left(server: &Server) {
+    eventually("no ephemeral node and no watch", async || server.is_left_clean().await).await;
 }
 
 /// Returns the path of an example's program. Cargo puts it beside the directory of the tests, and builds it with them

@@ -5,7 +5,7 @@ use zklock_test_support as support;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use support::{BOUND, eventually, make, operator, patient, queue, server, within};
+use support::{BOUND, Server, eventually, make, operator, own_server, patient, queue, within};
 use tokio::net::TcpListener;
 use zklock::{
     AcquireError, ConnectError, Guard, Lock, QueryError, ReleaseError, Session,
@@ -13,7 +13,6 @@ use zklock::{
     once::{Claim, RecordError},
     session::{CloseError, SequencerError},
 };
-use zklock_testcontainers::ZooKeeper;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -30,18 +29,18 @@ const SLACK: Duration = Duration::from_secs(3);
 const PATH: &str = "/lock/orders";
 
 /// A session whose leases end well before the server's session does, so that there is time to go on after a lease.
-async fn session(server: &ZooKeeper) -> Session {
+async fn session(server: &Server) -> Session {
     let builder = patient(server.connect_string(), TIMEOUT);
     builder.clock_drift(200_000).connect().await.expect("a session")
 }
 
 /// A held lock, of a server that is paused.
-async fn paused() -> (ZooKeeper, Session, Lock, Guard) {
-    let server = server().await;
+async fn paused() -> (Server, Session, Lock, Guard) {
+    let server = own_server().await;
     let session = session(&server).await;
     let lock = session.lock(PATH).unwrap();
     let guard = lock.acquire().await.unwrap();
-    server.pause().await.unwrap();
+    server.own().pause().await.unwrap();
     (server, session, lock, guard)
 }
 
@@ -63,7 +62,7 @@ async fn release_answers_at_the_end_of_the_lease_and_goes_on_in_the_background()
     let id = session.id();
     let error = answers("release", guard.remaining(), guard.release()).await.unwrap_err();
     assert_eq!(error, ReleaseError::Unconfirmed { path: PATH.into() });
-    server.unpause().await.unwrap();
+    server.own().unpause().await.unwrap();
     eventually("the release", async || lock.contenders().await.is_ok_and(|queue| queue.is_empty())).await;
     assert_eq!(session.id(), id, "the session lives, so its end did not remove the node");
 }
@@ -97,12 +96,12 @@ async fn what_a_guard_asks_is_answered_by_the_end_of_its_lease() {
 
 #[tokio::test]
 async fn the_end_of_a_run_is_answered_by_the_end_of_its_lease() {
-    let server = server().await;
+    let server = own_server().await;
     let session = session(&server).await;
     let Claim::Run(turn) = session.once(PATH).unwrap().claim("slot").await.unwrap() else {
         panic!("it is new")
     };
-    server.pause().await.unwrap();
+    server.own().pause().await.unwrap();
     let remaining = turn.guard().remaining();
     let error = answers("complete", remaining, turn.complete()).await.unwrap_err();
     // What was sent may have reached the server.
@@ -142,14 +141,14 @@ async fn queries_are_answered_within_half_a_session_timeout() {
 
 #[tokio::test]
 async fn try_acquire_answers_within_half_a_session_timeout_and_leaves_nothing_behind() {
-    let server = server().await;
+    let server = own_server().await;
     let session = session(&server).await;
     let lock = session.lock(PATH).unwrap();
     make(&operator(&server).await, PATH).await;
-    server.pause().await.unwrap();
+    server.own().pause().await.unwrap();
     let error = answers("try_acquire", HALF, lock.try_acquire()).await.unwrap_err();
     assert_eq!(error, AcquireError::Unanswered { path: PATH.into(), waited: HALF });
-    server.unpause().await.unwrap();
+    server.own().unpause().await.unwrap();
     // Its create reached the server, or did not; in the end there is no node.
     let guard = within("acquire", lock.acquire()).await.unwrap();
     assert_eq!(queue(&lock).await.len(), 1);
@@ -165,8 +164,8 @@ async fn acquire_timeout_answers_by_its_own() {
 
 #[tokio::test]
 async fn connect_answers_within_its_timeout() {
-    let server = server().await;
-    server.pause().await.unwrap();
+    let server = own_server().await;
+    server.own().pause().await.unwrap();
     // One that takes connections and says nothing.
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let accepting = async {

@@ -4,12 +4,14 @@ use zklock_test_support as support;
 
 use std::time::Duration;
 
-use support::{dropped_before, linked, queue, server, session, until_nothing_is_left, until_queued, within};
+use support::{
+    Server, dropped_before, linked, queue, server, session, until_nothing_is_left, until_queued, within,
+};
 use zklock::Session;
-use zklock_testcontainers::{RequestKind, ZooKeeper};
+use zklock_testcontainers::RequestKind;
 
 /// The queue goes on without the dropped one, and nothing of it stays.
-async fn nothing_remains(server: &ZooKeeper, other: &Session, path: &str) {
+async fn nothing_remains(server: &Server, other: &Session, path: &str) {
     let lock = other.lock(path).unwrap();
     let guard = within("the next contender", lock.acquire()).await.unwrap();
     until_queued(&lock, 1).await;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use support::{
-    Steps, enqueue, enqueue_seen_by, granted, linked, queue, server, session, until_nothing_is_left,
+    Server, Steps, enqueue, enqueue_seen_by, granted, linked, queue, server, session, until_nothing_is_left,
     until_queued, within,
 };
 use zklock::SessionState;
-use zklock_testcontainers::{RequestKind, ZooKeeper};
+use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
 async fn while_waiting_the_place_is_kept() {
@@ -143,7 +143,7 @@ async fn an_outage_of_nearly_a_session_timeout_costs_nobody_the_session() {
 }
 
 /// Twenty outages at once: the state of each session afterwards, and whether it is the one that it was.
-async fn outages(server: &ZooKeeper, timeout: Duration) -> Vec<(SessionState, bool)> {
+async fn outages(server: &Server, timeout: Duration) -> Vec<(SessionState, bool)> {
     futures::future::join_all((0..20).map(async |_| {
         let (link, session) = linked(server, timeout).await;
         let (id, syncs) = (session.id(), link.requests_of(RequestKind::Sync));

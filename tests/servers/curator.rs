@@ -6,11 +6,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{enqueue, eventually, granted, make, operator, queue, server, session, within};
+use support::{Server, enqueue, eventually, granted, make, operator, queue, server, session, within};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use zklock::{AcquireError, Lock, inspect::ForeignClient};
-use zklock_testcontainers::ZooKeeper;
 
 const PATH: &str = "/lock/orders";
 
@@ -23,7 +22,7 @@ struct Curator {
 }
 
 impl Curator {
-    async fn start(server: &ZooKeeper) -> Self {
+    async fn start(server: &Server) -> Self {
         let classes = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/curator");
         assert!(classes.join("Peer.class").exists(), "run scripts/have-curator.sh (or `make curator`) first");
         let jars = ["curator-recipes", "curator-framework", "curator-client", "zookeeper", "slf4j-nop"];

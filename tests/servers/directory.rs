@@ -2,13 +2,15 @@
 
 use zklock_test_support as support;
 
-use support::{enqueue, granted, make, operator, queue, server, session, until_nothing_is_left, within};
+use support::{
+    Server, enqueue, granted, make, operator, queue, server, session, until_nothing_is_left, within,
+};
 use zklock::{Acl, AcquireError, LockOptions, Permissions, QueryError, Session};
 use zklock_testcontainers::ZooKeeper;
 use zookeeper_client::{Acls, CreateMode};
 
 /// A session with an identity of its own.
-async fn owner(server: &ZooKeeper) -> Session {
+async fn owner(server: &Server) -> Session {
     let session = Session::builder(server.connect_string()).auth("digest", "owner:secret");
     session.connect().await.expect("a session")
 }
@@ -20,6 +22,7 @@ async fn reaped_between_acquisitions() {
         .start()
         .await
         .expect("a ZooKeeper server");
+    let server = Server::from(server);
     let session = session(&server).await;
     let operator = operator(&server).await;
     let lock = session.lock("/lock/orders").unwrap();

@@ -5,14 +5,16 @@ use zklock_test_support as support;
 use std::task::Poll;
 use std::time::Duration;
 
-use support::{Steps, eventually, linked, operator, server, session, until_nothing_is_left, within};
+use support::{
+    Server, Steps, eventually, linked, operator, own_server, server, session, until_nothing_is_left, within,
+};
 use zklock::{
     AcquireError, Election, InvalidLock, Leadership, LockOptions, Session,
     election::{AnnounceError, Leader, ProclaimError},
     guard::TransactionError,
     inspect::{Latest, Observer},
 };
-use zklock_testcontainers::{RequestKind, ZooKeeper};
+use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 pub(crate) const PATH: &str = "/service";
@@ -87,7 +89,7 @@ pub(crate) async fn until_candidates(election: &Election, count: usize) {
 }
 
 /// No announcement, no candidate, and no watch is left.
-pub(crate) async fn until_all_is_gone(server: &ZooKeeper, client: &Client) {
+pub(crate) async fn until_all_is_gone(server: &Server, client: &Client) {
     eventually("no announcement", async || client.check_stat(LEADER).await.unwrap().is_none()).await;
     until_nothing_is_left(server).await;
 }
@@ -202,7 +204,7 @@ async fn a_campaign_for_a_free_election_takes_two_requests() {
 
 #[tokio::test]
 async fn paths_and_options_are_checked() {
-    let server = server().await;
+    let server = own_server().await;
     let session = session(&server).await;
     for path in ["", "service", "/", "/zookeeper", "/a/lock-0000000001"] {
         let error = session.election(path).unwrap_err();

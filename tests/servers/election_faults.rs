@@ -5,11 +5,11 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    Steps, dropped_after, eventually, linked, monitored, operator, patient, server, session,
+    Server, Steps, dropped_after, eventually, linked, operator, patient, server, session,
     until_nothing_is_left, within,
 };
 use zklock::{LostReason, Session, SessionState, election::ProclaimError};
-use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+use zklock_testcontainers::{Link, RequestKind};
 
 use super::election::{
     LEADER, campaign, candidate, candidate_seen_by, elected, election, told, until_all_is_gone,
@@ -17,9 +17,9 @@ use super::election::{
 };
 
 /// A session whose leases end some three seconds before it.
-async fn linked_with_a_wide_margin(server: &ZooKeeper) -> (Link, Session) {
-    let link = Link::start(server.connect_string()).await.unwrap();
-    let session = patient(link.address(), Duration::from_secs(12)).clock_drift(240_000);
+async fn linked_with_a_wide_margin(server: &Server) -> (Link, Session) {
+    let link = Link::start(server.address()).await.unwrap();
+    let session = patient(server.at(link.address()), Duration::from_secs(12)).clock_drift(240_000);
     (link, session.connect().await.unwrap())
 }
 
@@ -262,7 +262,7 @@ async fn a_leader_whose_node_was_hidden_and_is_deleted_takes_its_announcement_ba
     let leading = session(&server).await;
     let client = operator(&server).await;
     let leadership = election(&leading).campaign("one").await.unwrap();
-    eventually("the watches", async || monitored(&server, "zk_watch_count").await == 3).await;
+    eventually("the watches", async || server.watches().await == 2).await;
     support::hide(&client, &leadership.node()).await;
     client.delete(&leadership.node(), None).await.unwrap();
     assert_eq!(within("the loss", leadership.lost()).await, LostReason::NodeDeleted);
@@ -298,8 +298,8 @@ async fn an_operator_who_writes_to_the_leaders_node_ends_its_leadership() {
     let leading = session(&server).await;
     let client = operator(&server).await;
     let leadership = election(&leading).campaign("one").await.unwrap();
-    // One on its own node, and one on its announcement, which the server counts for data and for children.
-    eventually("the watches", async || monitored(&server, "zk_watch_count").await == 3).await;
+    // One on its own node, and one on its announcement.
+    eventually("the watches", async || server.watches().await == 2).await;
     client.set_data(&leadership.node(), b"", None).await.unwrap();
     assert_eq!(within("the loss", leadership.lost()).await, LostReason::NodeDeleted);
     eventually("no announcement", async || who_leads(&election(&leading)).await.is_none()).await;
@@ -383,7 +383,7 @@ async fn an_announcement_that_was_hidden_and_is_deleted_is_made_again() {
     // A lease this short is lost if the machine halts for a second. Then it is another leadership's turn.
     loop {
         let leadership = election(&leading).campaign("one").await.unwrap();
-        eventually("the watches", async || monitored(&server, "zk_watch_count").await == 3).await;
+        eventually("the watches", async || server.watches().await == 2).await;
         support::hide(&client, LEADER).await;
         client.delete(LEADER, None).await.unwrap();
         // It looks again after ten to twelve session timeouts.

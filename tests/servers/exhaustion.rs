@@ -2,7 +2,7 @@
 
 use zklock_test_support as support;
 
-use support::{queue, until_nothing_is_left, within};
+use support::{Server, queue, until_nothing_is_left, within};
 use zklock::{AcquireError, Lock, Session};
 use zklock_testcontainers::{Snapshot, ZooKeeper};
 
@@ -10,10 +10,11 @@ use zklock_testcontainers::{Snapshot, ZooKeeper};
 const LAST: i32 = i32::MAX - 1_000_000;
 
 /// A server on which the next contender at `/lock/orders` gets the number `next`.
-async fn at(next: i32) -> (ZooKeeper, Session, Lock) {
+async fn at(next: i32) -> (Server, Session, Lock) {
     let snapshot = Snapshot::new().node("/lock", b"", 1).node("/lock/orders", b"", next);
     let server =
         ZooKeeper::builder().data_file(Snapshot::FILE, snapshot.encode()).start().await.expect("a server");
+    let server = Server::from(server);
     let session = support::session(&server).await;
     let lock = session.lock("/lock/orders").unwrap();
     (server, session, lock)

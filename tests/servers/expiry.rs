@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use support::{
-    Steps, enqueue, granted, linked, patient, queue, server, session, until_nothing_is_left, until_queued,
-    within,
+    Steps, enqueue, granted, linked, own_server, patient, queue, session, until_nothing_is_left,
+    until_queued, within,
 };
 use zklock::{AcquireError, LostReason, SessionState};
 use zklock_testcontainers::{Link, ZooKeeper};
@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 
 #[tokio::test]
 async fn while_waiting_the_acquisition_queues_again_at_the_end() {
-    let server = server().await;
+    let server = own_server().await;
     let (link, unlucky) = linked(&server, TIMEOUT).await;
     let other = session(&server).await;
     let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
@@ -43,7 +43,7 @@ async fn while_waiting_the_acquisition_queues_again_at_the_end() {
 
 #[tokio::test]
 async fn every_event_of_it_is_told() {
-    let server = server().await;
+    let server = own_server().await;
     let (link, session) = linked(&server, TIMEOUT).await;
     let first = session.id();
     let mut events = session.events();
@@ -77,7 +77,7 @@ async fn every_event_of_it_is_told() {
 
 #[tokio::test]
 async fn again_and_again_the_lock_can_be_acquired_afterwards() {
-    let server = server().await;
+    let server = own_server().await;
     let (link, session) = linked(&server, TIMEOUT).await;
     let lock = session.lock("/lock/orders").unwrap();
     let mut token = None;
@@ -100,7 +100,7 @@ async fn again_and_again_the_lock_can_be_acquired_afterwards() {
 
 #[tokio::test]
 async fn events_do_not_keep_a_session_open() {
-    let server = server().await;
+    let server = own_server().await;
     let session = session(&server).await;
     let mut events = session.events();
     assert_eq!(events.next().await.unwrap().state, SessionState::Connected);
@@ -114,7 +114,7 @@ async fn events_do_not_keep_a_session_open() {
 
 #[tokio::test]
 async fn closing_is_final_while_the_next_session_is_being_opened() {
-    let server = server().await;
+    let server = own_server().await;
     let (link, session) = linked(&server, TIMEOUT).await;
     let lock = session.lock("/lock/orders").unwrap();
     let mut events = session.events();
@@ -145,7 +145,7 @@ async fn rejected_credentials_are_final() {
         .start()
         .await
         .unwrap();
-    let rejects = server().await;
+    let rejects = own_server().await;
     let link = Link::start(knows.connect_string()).await.unwrap();
     let session = patient(link.address(), TIMEOUT).auth("ensemble", "").connect().await.unwrap();
     let lock = session.lock("/lock/orders").unwrap();
@@ -164,7 +164,7 @@ async fn rejected_credentials_are_final() {
 
 #[tokio::test]
 async fn while_holding_the_guard_is_lost_first() {
-    let server = server().await;
+    let server = own_server().await;
     let (link, unlucky) = linked(&server, TIMEOUT).await;
     let other = session(&server).await;
     let (lock, next) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
@@ -184,7 +184,7 @@ async fn while_holding_the_guard_is_lost_first() {
 
 #[tokio::test]
 async fn a_deadline_holds_across_sessions() {
-    let server = server().await;
+    let server = own_server().await;
     let (link, session) = linked(&server, TIMEOUT).await;
     let lock = session.lock("/lock/orders").unwrap();
     link.black_hole();

@@ -4,7 +4,10 @@ use zklock_test_support as support;
 
 use std::time::{Duration, Instant};
 
-use support::{enqueue, granted, linked, make, operator, server, session, until_nothing_is_left, within};
+use support::{
+    Server, enqueue, granted, linked, make, operator, own_server, server, session, until_nothing_is_left,
+    within,
+};
 use zklock::{
     Acl, Guard, LockOptions, LostReason, Permissions, Sequencer, Session,
     guard::{Applied, ConditionProblem, NodeOptions, Transaction, TransactionError},
@@ -311,6 +314,7 @@ async fn transactions_and_verifications_extend_the_lease() {
 async fn a_transaction_that_is_too_large_is_unknown_and_leaves_the_guard() {
     let server =
         ZooKeeper::builder().java_property("jute.maxbuffer", "8192").start().await.expect("a server");
+    let server = Server::from(server);
     let session = session(&server).await;
     let operator = operator(&server).await;
     make(&operator, "/data").await;
@@ -462,7 +466,7 @@ async fn is_outdated(session: &Session, sequencer: &Sequencer) -> bool {
 
 #[tokio::test]
 async fn a_sequencer_stands_until_its_holder_is_another() {
-    let server = server().await;
+    let server = own_server().await;
     let (first, second) = (session(&server).await, session(&server).await);
     let verifier = session(&server).await;
     let guard = guard(&first).await;
@@ -514,7 +518,7 @@ async fn a_sequencer_that_was_tampered_with() {
 
 #[tokio::test]
 async fn a_sequencer_from_another_chroot() {
-    let server = server().await;
+    let server = own_server().await;
     let chrooted = async |chroot: &str| {
         Session::connect(format!("{}{chroot}", server.connect_string())).await.expect("a session")
     };

@@ -5,7 +5,7 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    acquire, enqueue, granted, linked, make, make_foreign, operator, queue, server, session,
+    Server, acquire, enqueue, granted, linked, make, make_foreign, operator, queue, server, session,
     until_nothing_is_left, until_queued, within,
 };
 use zklock::{AcquireError, Lock, inspect::ForeignClient};
@@ -96,8 +96,8 @@ async fn a_higher_one_ends_the_wait_of_all_who_look() {
     }
 }
 
-async fn server_with_ttls() -> ZooKeeper {
-    ZooKeeper::builder().java_property("zookeeper.extendedTypesEnabled", "true").start().await.unwrap()
+async fn server_with_ttls() -> Server {
+    ZooKeeper::builder().java_property("zookeeper.extendedTypesEnabled", "true").start().await.unwrap().into()
 }
 
 /// Nodes that outlive their sessions.

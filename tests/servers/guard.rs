@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::{
-    granted, linked, patient, queue, server, session, until_nothing_is_left, until_queued, within,
+    Server, granted, linked, patient, queue, server, session, until_nothing_is_left, until_queued, within,
 };
 use tokio::sync::oneshot;
 use zklock::{Guard, Lock, LockOptions, LostReason, ReleaseError, Session};
-use zklock_testcontainers::ZooKeeper;
 
 fn is_shareable<T: Send + Sync + 'static>(value: T) -> T {
     value
@@ -205,7 +204,7 @@ fn a_guard_is_lost_though_its_runtime_does_not_run() {
 }
 
 /// A session on a runtime of one thread, which a task can block.
-async fn brief(server: &ZooKeeper, timeout: Duration) -> Session {
+async fn brief(server: &Server, timeout: Duration) -> Session {
     patient(server.connect_string(), timeout).connect().await.expect("a session")
 }
 

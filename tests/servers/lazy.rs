@@ -10,9 +10,9 @@ use zklock_testcontainers::{Link, ZooKeeper};
 #[tokio::test]
 async fn it_begins_while_zookeeper_is_away() {
     let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
     link.refuse();
-    let session = Session::builder(link.address()).connect_lazy().unwrap();
+    let session = Session::builder(server.at(link.address())).connect_lazy().unwrap();
     let mut events = session.events();
     assert_eq!(within("an event", events.next()).await.unwrap().state, SessionState::Connecting);
     assert_eq!((session.id(), session.state()), (0, SessionState::Connecting));

@@ -6,12 +6,11 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{example, server, session, until_nothing_is_left, within};
+use support::{Server, example, server, session, until_nothing_is_left, within};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdout, Command};
 use zklock::{Election, election::Leader, inspect::Observer};
-use zklock_testcontainers::ZooKeeper;
 
 /// The session timeout that the example has by default: so long would a crashed leader be waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,7 +25,7 @@ struct Service {
 }
 
 impl Service {
-    async fn start(server: &ZooKeeper) -> Self {
+    async fn start(server: &Server) -> Self {
         let mut process = Command::new(example("leader"))
             .args([&server.connect_string(), PATH])
             .stdout(Stdio::piped())

@@ -4,7 +4,7 @@ use zklock_test_support as support;
 
 use std::time::Duration;
 
-use support::{enqueue, server, within};
+use support::{enqueue, own_server, server, within};
 use zklock::{AcquireError, ConnectError, QueryError, Session, SessionState};
 use zklock_testcontainers::{Ensemble, ZooKeeper, ZooKeeperBuilder};
 
@@ -97,11 +97,11 @@ async fn a_session_has_no_more_nodes_than_servers_can_end_at_once() {
 
 #[tokio::test]
 async fn one_session_after_the_other_is_opened_with_a_pause() {
-    let server = server().await;
+    let server = own_server().await;
     let began = std::time::Instant::now();
     let session = support::session(&server).await;
     let id = session.id();
-    server.close_session(id).await.unwrap();
+    server.own().close_session(id).await.unwrap();
     support::eventually("the next session", async || session.id() != id && session.id() != 0).await;
     assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
     session.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
@@ -111,17 +111,17 @@ async fn one_session_after_the_other_is_opened_with_a_pause() {
 async fn a_session_that_no_server_grants_any_more_has_failed() {
     // Longer than a restart, after which the client must still have its session. A refusal counts after that time, too.
     let (asked, granted) = (Duration::from_secs(20), Duration::from_secs(8));
-    let server = server().await;
+    let server = own_server().await;
     let session = Session::builder(server.connect_string()).session_timeout(asked).connect().await.unwrap();
     let lock = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
     let waiting = enqueue(&lock).await;
-    server.reconfigure("maxSessionTimeout", granted.as_millis().to_string()).await.unwrap();
-    server.restart().await.unwrap();
+    server.own().reconfigure("maxSessionTimeout", granted.as_millis().to_string()).await.unwrap();
+    server.own().restart().await.unwrap();
     // The server has clipped the session, and an operator ends it.
     support::eventually("the shorter timeout", async || session.timeout() == granted).await;
     assert_eq!(session.failure(), None);
-    server.close_session(session.id()).await.unwrap();
+    server.own().close_session(session.id()).await.unwrap();
 
     let error = within("the error", waiting).await.unwrap().unwrap_err();
     let cause = ConnectError::TimeoutNotGranted { asked, granted };
@@ -133,8 +133,8 @@ async fn a_session_that_no_server_grants_any_more_has_failed() {
     assert_eq!(session.failure(), Some(cause));
     assert!(!guard.is_held());
     // For good, though the servers grant it again.
-    server.reconfigure("maxSessionTimeout", asked.as_millis().to_string()).await.unwrap();
-    server.restart().await.unwrap();
+    server.own().reconfigure("maxSessionTimeout", asked.as_millis().to_string()).await.unwrap();
+    server.own().restart().await.unwrap();
     assert_eq!(lock.acquire().await.unwrap_err(), failed);
     assert_eq!(lock.try_acquire().await.unwrap_err(), failed);
     assert_eq!(lock.contenders().await.unwrap_err(), QueryError::SessionOver { path: "/lock/orders".into() });

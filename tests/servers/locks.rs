@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use support::{
-    Steps, dropped_after, enqueue, eventually, granted, linked, patient, queue, server, session,
+    Server, Steps, dropped_after, enqueue, eventually, granted, linked, patient, queue, server, session,
     until_nothing_is_left, until_queued, within,
 };
 use zklock::{
     AcquireError, FenceGate, FencingToken, Guard, Locks, LocksOptions, LostReason, ReleaseError, Session,
     guard::TransactionError, session::SequencerError,
 };
-use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+use zklock_testcontainers::{Link, RequestKind};
 
 pub(crate) const ROOT: &str = "/lock/orders";
 
@@ -40,14 +40,14 @@ pub(crate) fn turns(turns: u32) -> LocksOptions {
     LocksOptions::new().turns(turns).time(Duration::MAX)
 }
 
-pub(crate) async fn locks(server: &ZooKeeper, options: LocksOptions) -> (Session, Locks) {
+pub(crate) async fn locks(server: &Server, options: LocksOptions) -> (Session, Locks) {
     // A hold is passed on while half of a lease is left.
     let session = patient(server.connect_string(), LONG).connect().await.unwrap();
     let locks = session.locks(ROOT).unwrap().with_options(options).unwrap();
     (session, locks)
 }
 
-pub(crate) async fn linked_locks(server: &ZooKeeper, options: LocksOptions) -> (Link, Session, Locks) {
+pub(crate) async fn linked_locks(server: &Server, options: LocksOptions) -> (Link, Session, Locks) {
     let (link, session) = linked(server, LONG).await;
     let locks = session.locks(ROOT).unwrap().with_options(options).unwrap();
     (link, session, locks)

@@ -9,7 +9,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use support::{
-    Steps, enqueue, eventually, granted, make_foreign, operator, patient, queue, server, session,
+    Steps, enqueue, eventually, granted, make_foreign, operator, own_server, patient, queue, server, session,
     until_nothing_is_left, until_queued, within,
 };
 use zklock::{AcquireError, Guard, LockOptions, Locks, LocksOptions, LostReason, ReleaseError};
@@ -194,8 +194,8 @@ async fn a_try_that_is_not_polled_blocks_nobody() {
 #[tokio::test]
 async fn a_hold_that_is_about_to_end_is_not_passed_on() {
     let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
-    let session = patient(link.address(), Duration::from_secs(12)).connect().await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
+    let session = patient(server.at(link.address()), Duration::from_secs(12)).connect().await.unwrap();
     let margin = Duration::from_millis(3_300);
     let options = turns(10).lock(LockOptions::new().stop_margin(margin));
     let locks = session.locks(ROOT).unwrap().with_options(options).unwrap();
@@ -240,12 +240,12 @@ async fn all_shares_are_lost_together() {
 
 #[tokio::test]
 async fn the_end_of_the_zookeeper_session_takes_the_lock_and_spares_the_line() {
-    let server = server().await;
+    let server = own_server().await;
     let (session, locks) = locks(&server, turns(10)).await;
     let guard = locks.lock(KEY).await.unwrap();
     let (first, second) = (in_line(&locks), in_line(&locks));
     let id = session.id();
-    server.close_session(id).await.unwrap();
+    server.own().close_session(id).await.unwrap();
     let reason = within("the news", guard.lost()).await;
     assert!(matches!(reason, LostReason::SessionExpired | LostReason::SessionClosed), "{reason:?}");
     let next = turn_of(first).await;
@@ -262,7 +262,7 @@ async fn the_end_of_the_zookeeper_session_takes_the_lock_and_spares_the_line() {
     let waits = in_line(&locks);
     until_queued(&lock, 2).await;
     let id = session.id();
-    server.close_session(id).await.unwrap();
+    server.own().close_session(id).await.unwrap();
     eventually("another node", async || queue(&lock).await.get(1).is_some_and(|it| it.session != Some(id)))
         .await;
     remote.release().await.unwrap();

@@ -5,7 +5,7 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    enqueue, enqueue_seen_by, eventually, granted, hide, linked, monitored, operator, queue, server, session,
+    Server, enqueue, enqueue_seen_by, eventually, granted, hide, linked, operator, queue, server, session,
     until_nothing_is_left, until_queued, until_watched, within,
 };
 use zklock::{AcquireError, LockOptions, SessionState};
@@ -149,6 +149,7 @@ async fn every_other_reply_may_be_lost_too() {
 async fn a_server_that_hangs_up_on_every_create_is_not_hammered() {
     let server =
         ZooKeeper::builder().java_property("jute.maxbuffer", "8192").start().await.expect("a server");
+    let server = Server::from(server);
     let (link, session) = linked(&server, Duration::from_secs(20)).await;
     let options = LockOptions::new().data("x".repeat(16 * 1024));
     let lock = session.lock("/lock/orders").unwrap().with_options(options).unwrap();
@@ -172,7 +173,7 @@ async fn a_create_is_adopted_though_another_node_of_its_session_is_hidden() {
     let error = within("the refusal", lock.acquire()).await.unwrap_err();
     assert_eq!(error, AcquireError::NotAuthorized { path: "/lock/orders".into() });
     assert!(lost.has_happened());
-    assert_eq!(monitored(&server, "zk_ephemerals_count").await, 1, "the node that was created is left");
+    assert_eq!(server.ephemerals().await, 1, "the node that was created is left");
     assert!(guard.is_held());
     assert_eq!(session.requeued(), 0);
 }
@@ -194,7 +195,7 @@ async fn a_create_that_its_session_cannot_find_goes_with_the_session() {
     let guard = granted(acquiring).await;
     assert_ne!(session.id(), id, "the session was given up");
     assert_eq!(session.requeued(), 1);
-    assert_eq!(monitored(&server, "zk_ephemerals_count").await, 1, "the lost node is gone");
+    assert_eq!(server.ephemerals().await, 1, "the lost node is gone");
     guard.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
@@ -224,7 +225,7 @@ async fn a_create_whose_node_was_written_to_goes_with_the_session() {
             assert_eq!(session.requeued(), 1);
         }
         eventually("another session", async || session.id() != id).await;
-        eventually("no node", async || monitored(&server, "zk_ephemerals_count").await == 0).await;
+        eventually("no node", async || server.ephemerals().await == 0).await;
     }
     until_nothing_is_left(&server).await;
 }
@@ -267,7 +268,7 @@ async fn a_hidden_node_is_deleted_on_another_connection() {
     eventually("the connection", async || session.state() == SessionState::Disconnected).await;
     waiter.abort();
     link.accept();
-    eventually("its end", async || monitored(&server, "zk_ephemerals_count").await == 1).await;
+    eventually("its end", async || server.ephemerals().await == 1).await;
     assert_eq!(session.requeued(), 0);
     guard.release().await.unwrap();
     until_nothing_is_left(&server).await;
@@ -307,7 +308,7 @@ async fn creates_that_were_lost_together_are_searched_for_together() {
     lock.acquire().await.unwrap().release().await.unwrap();
     let held = link.hold_reply(RequestKind::Multi);
     let waiters = (0..CONTENDERS).map(|_| support::acquire(&lock)).collect::<Vec<_>>();
-    eventually("the nodes", async || monitored(&server, "zk_ephemerals_count").await == CONTENDERS).await;
+    eventually("the nodes", async || server.ephemerals().await == CONTENDERS).await;
     let read = link.requests_of(RequestKind::MultiRead);
     link.cut();
     drop(held);
@@ -315,7 +316,7 @@ async fn creates_that_were_lost_together_are_searched_for_together() {
     until_watched(&server, 0, CONTENDERS - 1).await;
     // Each of these reads up to 128 nodes.
     assert!(link.requests_of(RequestKind::MultiRead) - read <= 6, "each searched on its own");
-    assert_eq!(monitored(&server, "zk_ephemerals_count").await, CONTENDERS, "one node an acquisition");
+    assert_eq!(server.ephemerals().await, CONTENDERS, "one node an acquisition");
     session.close().await.unwrap();
     for waiter in waiters {
         assert!(!within("the end", waiter).await.unwrap().is_ok_and(|guard| guard.is_held()));

@@ -4,13 +4,13 @@ use zklock_test_support as support;
 
 use std::time::{Duration, Instant};
 
-use support::{server, session, within};
+use support::{own_server, server, session, within};
 use zklock::{ConnectError, InvalidLock, LockOptions, PathProblem, Session};
 use zklock_testcontainers::{Ensemble, Link};
 
 #[tokio::test]
 async fn bad_paths() {
-    let server = server().await;
+    let server = own_server().await;
     let session = session(&server).await;
     for (path, problem) in [
         ("", PathProblem::Empty),
@@ -87,7 +87,7 @@ async fn session_timeouts_out_of_range() {
 
 #[tokio::test]
 async fn a_session_timeout_the_server_does_not_grant() {
-    let server = server().await;
+    let server = own_server().await;
     let asked = Duration::from_secs(61);
     let error = Session::builder(server.connect_string()).session_timeout(asked).connect().await.unwrap_err();
     assert_eq!(error, ConnectError::TimeoutNotGranted { asked, granted: Duration::from_secs(60) });
@@ -116,18 +116,22 @@ async fn nobody_listens() {
 
 #[tokio::test]
 async fn somebody_listens_but_never_answers() {
-    let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
+    let server = own_server().await;
+    let link = Link::start(server.address()).await.unwrap();
     link.black_hole();
     // The connect timeout is the session timeout unless told otherwise.
     let timeout = Duration::from_millis(500);
-    let error = within("the error", Session::builder(link.address()).session_timeout(timeout).connect())
-        .await
-        .unwrap_err();
+    let error =
+        within("the error", Session::builder(server.at(link.address())).session_timeout(timeout).connect())
+            .await
+            .unwrap_err();
     assert_unreachable(error, &link, timeout * 4 / 5);
     // A longer connect timeout outlasts the silence.
     let connect = tokio::spawn(
-        Session::builder(link.address()).session_timeout(timeout).connect_timeout(support::BOUND).connect(),
+        Session::builder(server.at(link.address()))
+            .session_timeout(timeout)
+            .connect_timeout(support::BOUND)
+            .connect(),
     );
     support::eventually("an attempt", async || link.connections() > 0).await;
     link.cut();

@@ -5,14 +5,14 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    dropped_after, dropped_before, eventually, linked, make_foreign, operator, queue, server, session,
-    until_nothing_is_left, until_queued, within,
+    Server, dropped_after, dropped_before, eventually, linked, make_foreign, operator, queue, server,
+    session, until_nothing_is_left, until_queued, within,
 };
 use tokio::task::JoinHandle;
 use zklock::{
     Access, AcquireError, InvalidLock, LockOptions, LostReason, MultiGuard, MultiLock, ReleaseError, Session,
 };
-use zklock_testcontainers::{RequestKind, ZooKeeper};
+use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 const PATHS: [&str; 3] = ["/lock/a", "/lock/b", "/lock/deep/c"];
@@ -40,7 +40,7 @@ async fn until_all_queued(session: &Session, contenders: usize) {
 }
 
 /// The locks are free for everybody, and nothing of an earlier acquisition is left.
-async fn nothing_remains(server: &ZooKeeper, session: &Session) {
+async fn nothing_remains(server: &Server, session: &Session) {
     granted(acquire(&all(session))).await.release().await.unwrap();
     until_nothing_is_left(server).await;
 }
@@ -178,7 +178,7 @@ async fn a_lost_guard_leaves_nodes_alone_that_have_got_the_names_of_its_own() {
     let (link, loser) = linked(&server, Duration::from_secs(60)).await;
     let (next, operator) = (session(&server).await, operator(&server).await);
     let guard = all(&loser).acquire().await.unwrap();
-    eventually("the watches", async || support::monitored(&server, "zk_watch_count").await == 3).await;
+    eventually("the watches", async || server.watches().await == 3).await;
     let nodes = guard.nodes().collect::<Vec<_>>();
     for (path, node) in PATHS.iter().zip(&nodes) {
         operator.delete(node, None).await.unwrap();
@@ -208,11 +208,11 @@ async fn a_write_to_a_node_of_a_waiter_changes_nothing() {
     until_queued(&held, 2).await;
     let first = session.lock(PATHS[0]).unwrap();
     let node = queue(&first).await[0].path.clone();
-    // It is first there, and watches its own node: one watch for the holder, one or two for the first nodes, two for
-    // the predecessor.
-    eventually("the watches", async || support::monitored(&server, "zk_watch_count").await == 5).await;
+    // It is first there, and watches its own node: one watch for the holder, two for its own nodes, one for the
+    // predecessor.
+    eventually("the watches", async || server.watches().await == 4).await;
     operator(&server).await.set_data(&node, b"forged", None).await.unwrap();
-    eventually("the watches", async || support::monitored(&server, "zk_watch_count").await == 5).await;
+    eventually("the watches", async || server.watches().await == 4).await;
     assert!(!waiting.is_finished());
     guard.release().await.unwrap();
     // It is granted in its turn. A look at the node then shows that somebody wrote to it.

@@ -5,8 +5,8 @@ use zklock_test_support as support;
 use std::time::{Duration, Instant};
 
 use support::{
-    enqueue, eventually, granted, hide, linked, operator, patient, server, session, until_nothing_is_left,
-    within,
+    enqueue, eventually, granted, hide, linked, operator, own_server, patient, server, session,
+    until_nothing_is_left, within,
 };
 use zklock::{
     Acl, LockOptions, QueryError, Session, SessionState,
@@ -193,7 +193,7 @@ async fn an_observer_survives_its_session() {
 
 #[tokio::test]
 async fn what_is_known_is_answered_at_once_while_zookeeper_is_paused() {
-    let server = server().await;
+    let server = own_server().await;
     let (leading, looking) = (session(&server).await, session(&server).await);
     let leadership = leading.election(PATH).unwrap().campaign("one").await.unwrap();
     let watched = looking.lock("/service/queue").unwrap();
@@ -204,7 +204,7 @@ async fn what_is_known_is_answered_at_once_while_zookeeper_is_paused() {
     let heartbeat = looking.heartbeat();
     eventually("an older answer", async || holders.latest().age.unwrap() > heartbeat * 3 / 4).await;
     eventually("a younger one", async || holders.latest().age.unwrap() < heartbeat / 2).await;
-    server.pause().await.unwrap();
+    server.own().pause().await.unwrap();
     eventually("an old answer", async || leaders.latest().age.unwrap() > heartbeat * 3 / 2).await;
     let began = Instant::now();
     let (leader, holder) = (leaders.latest(), holders.latest());
@@ -212,13 +212,13 @@ async fn what_is_known_is_answered_at_once_while_zookeeper_is_paused() {
     assert_eq!(leader.who.unwrap().token, leadership.token());
     assert_eq!(holder.who.unwrap().token, Some(leadership.token()));
     assert!(holder.age.unwrap() > heartbeat);
-    server.unpause().await.unwrap();
+    server.own().unpause().await.unwrap();
     eventually("a young answer", async || holders.latest().age.unwrap() < heartbeat / 2).await;
 }
 
 #[tokio::test]
 async fn observers_do_not_keep_a_session_open() {
-    let server = server().await;
+    let server = own_server().await;
     let session = session(&server).await;
     let mut leaders = session.election(PATH).unwrap().observe();
     let mut holders = session.lock("/lock/orders").unwrap().holders();
@@ -237,7 +237,7 @@ async fn an_observer_of_a_lazy_session_waits_for_it() {
     let server = server().await;
     let (link, _session) = linked(&server, Duration::from_secs(20)).await;
     link.refuse();
-    let lazy = patient(link.address(), Duration::from_secs(20)).connect_lazy().unwrap();
+    let lazy = patient(server.at(link.address()), Duration::from_secs(20)).connect_lazy().unwrap();
     let mut leaders = lazy.election(PATH).unwrap().observe();
     let latest = leaders.latest();
     assert!(latest.who.is_none() && latest.age.is_none() && !latest.connected);

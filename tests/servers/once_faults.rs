@@ -5,12 +5,15 @@ use zklock_test_support as support;
 use std::task::Poll;
 use std::time::Duration;
 
-use support::{Steps, linked, make, make_foreign, operator, server, session, until_nothing_is_left, within};
+use support::{
+    Server, Steps, linked, make, make_foreign, operator, own_server, server, session, until_nothing_is_left,
+    within,
+};
 use zklock::{
     Acl, AcquireError, LockOptions, LostReason, Once, Session,
     once::{Claim, OnceOptions, RecordError, RecordState, Run},
 };
-use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::Permission;
 
 const PATH: &str = "/lock/report";
@@ -33,7 +36,7 @@ async fn recorded(once: &Once) -> (RecordState, u32) {
 }
 
 /// A session whose contenders enter the queue by a `Create`, so that the next `Multi` is about a record.
-async fn unlucky(server: &ZooKeeper) -> (Link, Session, Once) {
+async fn unlucky(server: &Server) -> (Link, Session, Once) {
     make_foreign(server, PATH).await;
     make(&operator(server).await, DIRECTORY).await;
     let (link, session) = linked(server, Duration::from_secs(20)).await;
@@ -78,7 +81,7 @@ async fn a_begin_that_never_arrived_is_sent_again() {
 /// Nothing has run, though the record says that the slot has begun. Nobody but this claim can know that.
 #[tokio::test]
 async fn a_begin_whose_reply_was_lost_with_its_session_is_made_good() {
-    let server = server().await;
+    let server = own_server().await;
     let (link, session, once) = unlucky(&server).await;
     let held = link.hold_reply(RequestKind::Multi);
     let claim = tokio::spawn({
@@ -87,7 +90,7 @@ async fn a_begin_whose_reply_was_lost_with_its_session_is_made_good() {
     });
     within("the begin", held.reached()).await;
     let id = session.id();
-    server.close_session(id).await.unwrap();
+    server.own().close_session(id).await.unwrap();
     link.cut();
     drop(held);
     let Claim::Run(turn) = within("the claim", claim).await.unwrap().unwrap() else {
@@ -130,13 +133,13 @@ async fn an_end_that_never_arrived_is_sent_again() {
 /// The record was written, or was not; its writer cannot know.
 #[tokio::test]
 async fn an_end_whose_reply_was_lost_with_its_session_is_not_reported_as_a_success() {
-    let server = server().await;
+    let server = own_server().await;
     let (link, session, once) = unlucky(&server).await;
     let turn = turn(&once, SLOT).await;
     let held = link.hold_reply(RequestKind::Multi);
     let end = tokio::spawn(turn.complete());
     within("the end", held.reached()).await;
-    server.close_session(session.id()).await.unwrap();
+    server.own().close_session(session.id()).await.unwrap();
     link.cut();
     drop(held);
     let error = within("the end", end).await.unwrap().unwrap_err();
@@ -204,7 +207,7 @@ async fn every_other_reply_may_be_lost_too() {
 
 #[tokio::test]
 async fn the_present_slot_may_be_asked_for_again() {
-    let server = server().await;
+    let server = own_server().await;
     let (link, session) = linked(&server, Duration::from_secs(20)).await;
     let once = session.once(PATH).unwrap();
     for kind in [RequestKind::CreateContainer, RequestKind::Create, RequestKind::Multi] {
@@ -215,10 +218,10 @@ async fn the_present_slot_may_be_asked_for_again() {
     }
     let operator = operator(&server).await;
     assert!(operator.list_children(DIRECTORY).await.unwrap().is_empty(), "a node is left");
-    server.pause().await.unwrap();
+    server.own().pause().await.unwrap();
     let error = within("the error", once.period_name(Duration::from_secs(1))).await.unwrap_err();
     assert_eq!(error, AcquireError::Unanswered { path: PATH.into(), waited: Duration::from_secs(10) });
-    server.unpause().await.unwrap();
+    server.own().unpause().await.unwrap();
 }
 
 #[tokio::test]

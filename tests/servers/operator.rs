@@ -5,11 +5,11 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    Waiter, enqueue, enqueue_seen_by, eventually, granted, hide, linked, names_transactions, operator, queue,
-    server, session, until_nothing_is_left, until_queued, until_watched, within,
+    Server, Waiter, enqueue, enqueue_seen_by, eventually, granted, hide, linked, names_transactions,
+    operator, queue, server, session, until_nothing_is_left, until_queued, until_watched, within,
 };
 use zklock::{AcquireError, Guard, Lock, LostReason, ReleaseError};
-use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn the_holders_data_which_takes_the_lock_from_it() {
 
 /// A holder and two waiters. An operator is about to write to the first waiter's node.
 struct Forgery {
-    server: ZooKeeper,
+    server: Server,
     guard: Guard,
     first: Waiter,
     second: Waiter,
@@ -182,7 +182,7 @@ async fn a_waiters_node_whose_predecessor_releases() {
 }
 
 /// An operator deletes the whole queue and its directory.
-async fn wipe(server: &ZooKeeper, contenders: usize) {
+async fn wipe(server: &Server, contenders: usize) {
     let operator = operator(server).await;
     for number in 0..contenders {
         operator.delete(&format!("/lock/orders/lock-{number:010}"), None).await.unwrap();

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use support::{
-    enqueue, enqueue_seen_by, granted, linked, names_transactions, queue, server, session,
+    enqueue, enqueue_seen_by, granted, linked, names_transactions, own_server, queue, server, session,
     until_nothing_is_left, until_queued, until_watched, within,
 };
 use zklock::inspect::Kind;
@@ -96,7 +96,7 @@ async fn a_long_queue_is_not_listed() {
 
 #[tokio::test]
 async fn the_locks_below_a_node_are_those_that_are_held() {
-    let server = server().await;
+    let server = own_server().await;
     let session = session(&server).await;
     let [held, queued, free] = ["/lock/a", "/lock/b/c", "/lock/free"].map(|path| session.lock(path).unwrap());
     let first = held.acquire().await.unwrap();

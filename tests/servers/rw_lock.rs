@@ -390,10 +390,7 @@ async fn a_thousand_readers_wait_behind_one_writer() {
         tokio::spawn(async move { lock.read().await })
     });
     let readers = readers.collect::<Vec<_>>();
-    eventually("all of them in the queue", async || {
-        support::monitored(&server, "zk_ephemerals_count").await == 1001
-    })
-    .await;
+    eventually("all of them in the queue", async || server.ephemerals().await == 1001).await;
     writing.release().await.unwrap();
     let mut guards = Vec::new();
     for reader in readers {

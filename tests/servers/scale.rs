@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use support::{
-    BOUND, Steps, eventually, granted, linked, make, monitored, operator, patient, queue, server,
+    BOUND, Steps, eventually, granted, linked, make, operator, own_server, patient, queue,
     until_nothing_is_left, until_watched, within,
 };
 use tokio::time::timeout;
@@ -33,7 +33,7 @@ async fn until_watched_again(link: &Link, kind: RequestKind, watches: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_thousand_waiters_survive_a_reconnection() {
     const WAITERS: u64 = 20_000;
-    let server = server().await;
+    let server = own_server().await;
     let (link, unlucky) = linked(&server, TIMEOUT).await;
     // The server is busy with the others when the holder's heartbeats come.
     let other = patient(server.connect_string(), TIMEOUT).connect().await.unwrap();
@@ -56,7 +56,7 @@ async fn twenty_thousand_waiters_survive_a_reconnection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_guards_survive_a_reconnection() {
     const GUARDS: usize = 10_000;
-    let server = server().await;
+    let server = own_server().await;
     let (link, session) = linked(&server, TIMEOUT).await;
     let guards = futures::stream::iter(0..GUARDS).map(|number| {
         let lock = session.lock(&format!("/lock/{number}")).unwrap();
@@ -74,7 +74,7 @@ async fn ten_thousand_guards_survive_a_reconnection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn guards_that_somebody_awaits_are_not_woken_by_acquisitions() {
     const GUARDS: usize = 500;
-    let server = server().await;
+    let server = own_server().await;
     let session = patient(server.connect_string(), TIMEOUT).connect().await.unwrap();
     let polls = Arc::new(AtomicUsize::new(0));
     for number in 0..GUARDS {
@@ -104,7 +104,7 @@ const UNDER_WAY: u64 = 256;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_connection_loses_few_of_many_entries_and_one_search_finds_them() {
     const KEYS: usize = 1_000;
-    let server = server().await;
+    let server = own_server().await;
     let (link, session) = linked(&server, TIMEOUT).await;
     let operator = operator(&server).await;
     for key in 0..KEYS {
@@ -136,8 +136,7 @@ async fn a_broken_connection_loses_few_of_many_entries_and_one_search_finds_them
     eventually("a later request", async || link.requests_of(RequestKind::GetChildren) >= 1).await;
     assert_eq!(link.requests_of(RequestKind::Create) - before, UNDER_WAY);
     // All of these have taken effect, and nobody knows.
-    eventually("their nodes", async || monitored(&server, "zk_ephemerals_count").await == UNDER_WAY + 1)
-        .await;
+    eventually("their nodes", async || server.ephemerals().await == UNDER_WAY + 1).await;
     drop(asked);
     link.cut();
     drop(held);
@@ -145,11 +144,7 @@ async fn a_broken_connection_loses_few_of_many_entries_and_one_search_finds_them
     for key in keys {
         guards.push(granted(key).await);
     }
-    assert_eq!(
-        monitored(&server, "zk_ephemerals_count").await,
-        guards.len() as u64,
-        "no create was sent twice"
-    );
+    assert_eq!(server.ephemerals().await, guards.len() as u64, "no create was sent twice");
     // A task that comes late may begin another one.
     let searches = link.requests_of(RequestKind::GetEphemerals);
     assert!((1..=10).contains(&searches), "{searches} searches");
@@ -161,7 +156,7 @@ async fn a_broken_connection_loses_few_of_many_entries_and_one_search_finds_them
 
 #[tokio::test]
 async fn entries_that_nobody_polls_keep_nobody_out() {
-    let server = server().await;
+    let server = own_server().await;
     let session = patient(server.connect_string(), BOUND).connect().await.unwrap();
     let mut forgotten = (0..2 * UNDER_WAY)
         .map(|key| {
@@ -184,7 +179,7 @@ async fn entries_that_nobody_polls_keep_nobody_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_its_runtime_has_not_reached_keeps_its_place_and_one_that_does_not_poll_loses_it() {
     const WAITERS: u64 = 500;
-    let server = server().await;
+    let server = own_server().await;
     let (link, session) = linked(&server, WORK * WAITERS as u32).await;
     let other = patient(server.connect_string(), TIMEOUT).connect().await.unwrap();
     let guard = other.lock("/lock/orders").unwrap().acquire().await.unwrap();
@@ -192,7 +187,7 @@ async fn a_task_that_its_runtime_has_not_reached_keeps_its_place_and_one_that_do
     let mut forgotten = Steps::new(lock.acquire());
     eventually("its watches", async || {
         assert!(forgotten.poll().is_pending());
-        monitored(&server, "zk_watch_count").await == 3
+        server.watches().await == 2
     })
     .await;
     let place = queue(&lock).await[1].path.clone();

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use support::{eventually, linked, make, operator, server, session, until_nothing_is_left, within};
+use support::{
+    Server, eventually, linked, make, operator, own_server, server, session, until_nothing_is_left, within,
+};
 use zklock::{
     AcquireError, InvalidLock, LockOptions, LostReason, Permit, Semaphore, Session,
     guard::{NodeOptions, TransactionError},
     inspect::{Kind, PathKind},
 };
-use zklock_testcontainers::{RequestKind, ZooKeeper};
+use zklock_testcontainers::RequestKind;
 
 const PATH: &str = "/pool";
 
@@ -53,15 +55,15 @@ pub(crate) async fn held(semaphore: &Semaphore) -> Vec<u32> {
 }
 
 /// Waits until the first in the turnstile watches the pool: its data and its children.
-pub(crate) async fn until_it_waits_for_room(server: &ZooKeeper, path: &str) {
+pub(crate) async fn until_it_waits_for_room(server: &Server, path: &str) {
     until_watched(server, &format!("{path}/permits")).await;
 }
 
 /// Waits until somebody watches this node.
-pub(crate) async fn until_watched(server: &ZooKeeper, path: &str) {
+pub(crate) async fn until_watched(server: &Server, path: &str) {
     eventually("its watch", async || {
-        let watches = server.admin("wchp").await.expect("wchp");
-        watches.lines().any(|line| line == path)
+        let watches = server.admin("wchp").await;
+        watches.lines().any(|line| line == server.full(path))
     })
     .await;
 }
@@ -213,14 +215,14 @@ async fn two_that_need_all_of_it_take_turns() {
 
 #[tokio::test]
 async fn a_crash_frees_its_permits() {
-    let server = server().await;
+    let server = own_server().await;
     let (crashing, other) = (session(&server).await, session(&server).await);
     let theirs = crashing.semaphore(PATH, 2).unwrap();
     let ours = other.semaphore(PATH, 2).unwrap();
     let lost = [theirs.acquire().await.unwrap(), theirs.acquire().await.unwrap()];
     let waiter = enqueue(&other, &ours, 2).await;
     until_it_waits_for_room(&server, PATH).await;
-    server.close_session(crashing.id()).await.unwrap();
+    server.own().close_session(crashing.id()).await.unwrap();
     let permit = granted(waiter).await;
     for lost in &lost {
         let reason = within("the loss", lost.lost()).await;
@@ -256,7 +258,7 @@ async fn another_capacity_is_refused_with_both_numbers() {
 
 #[tokio::test]
 async fn what_can_never_be_had_is_refused_at_the_call() {
-    let server = server().await;
+    let server = own_server().await;
     let (link, session) = linked(&server, Duration::from_secs(20)).await;
     assert_eq!(session.semaphore(PATH, 0).unwrap_err(), InvalidLock::Nothing { path: PATH.into() });
     let error = session.semaphore("/zookeeper/pool", 1).unwrap_err();

@@ -6,11 +6,11 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use support::{
-    Steps, eventually, hide, linked, monitored, operator, patient, server, session, until_nothing_is_left,
-    within,
+    Server, Steps, eventually, hide, linked, operator, own_server, patient, server, session,
+    until_nothing_is_left, within,
 };
 use zklock::{AcquireError, LockOptions, LostReason, Permit, Semaphore, Session};
-use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+use zklock_testcontainers::{Link, RequestKind};
 
 use super::semaphore::{
     Waiter, enqueue, granted, held, in_turnstile, until_it_waits_for_room, until_watched,
@@ -27,7 +27,7 @@ fn acquire(semaphore: &Semaphore) -> Waiter {
 }
 
 /// The whole capacity of two is free, and nothing is left of anybody.
-async fn all_is_free(server: &ZooKeeper, other: &Session, path: &str) {
+async fn all_is_free(server: &Server, other: &Session, path: &str) {
     let semaphore = other.semaphore(path, 2).unwrap();
     let permit = within("the whole capacity", semaphore.acquire_many(2)).await.unwrap();
     permit.release().await.unwrap();
@@ -332,7 +332,7 @@ async fn dropped_with_a_reply_on_its_way_it_leaves_nothing() {
 
 #[tokio::test]
 async fn one_that_waits_queues_again_in_the_next_session() {
-    let server = server().await;
+    let server = own_server().await;
     let (ours, other) = (session(&server).await, session(&server).await);
     let (semaphore, theirs) = (used(&ours, PATH).await, other.semaphore(PATH, 2).unwrap());
     let all = theirs.acquire_many(2).await.unwrap();
@@ -340,7 +340,7 @@ async fn one_that_waits_queues_again_in_the_next_session() {
     until_it_waits_for_room(&server, PATH).await;
     let second = enqueue(&other, &semaphore, 1).await;
     let id = ours.id();
-    server.close_session(id).await.unwrap();
+    server.own().close_session(id).await.unwrap();
     eventually("both again", async || ours.id() != id && in_turnstile(&other, PATH).await == 2).await;
     assert_eq!(ours.requeued(), 2);
     all.release().await.unwrap();
@@ -473,7 +473,7 @@ async fn a_try_does_not_wait_while_zookeeper_is_away() {
     assert!(error.is_retryable());
     link.restore();
     within("the permit", semaphore.acquire()).await.unwrap().release().await.unwrap();
-    eventually("no node", async || monitored(&server, "zk_ephemerals_count").await == 0).await;
+    eventually("no node", async || server.ephemerals().await == 0).await;
 }
 
 #[tokio::test]
@@ -496,9 +496,9 @@ async fn a_permit_is_lost_with_its_lease() {
 #[tokio::test]
 async fn one_that_waits_keeps_its_place_though_its_lease_ends() {
     let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
     // A wide margin: the lease ends long before the session.
-    let builder = patient(link.address(), Duration::from_secs(20)).clock_drift(240_000);
+    let builder = patient(server.at(link.address()), Duration::from_secs(20)).clock_drift(240_000);
     let (unlucky, other) = (builder.connect().await.unwrap(), session(&server).await);
     let (semaphore, theirs) = (used(&unlucky, PATH).await, other.semaphore(PATH, 2).unwrap());
     let marker = unlucky.lock("/marker").unwrap().acquire().await.unwrap();

@@ -5,8 +5,8 @@ use zklock_test_support as support;
 use std::time::{Duration, Instant};
 
 use support::{
-    enqueue, eventually, granted, patient, queue, server, session, until_nothing_is_left, until_watched,
-    within,
+    enqueue, eventually, granted, own_server, patient, queue, server, session, until_nothing_is_left,
+    until_watched, within,
 };
 use zklock_testcontainers::{Link, RequestKind};
 
@@ -55,7 +55,7 @@ async fn a_lock_and_a_guard_outlive_their_session_handle() {
 
 #[tokio::test]
 async fn the_last_handle_closes_the_session() {
-    let server = server().await;
+    let server = own_server().await;
     let session = session(&server).await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let sessions = async || support::monitored(&server, "zk_global_sessions").await;
@@ -70,8 +70,8 @@ async fn the_last_handle_closes_the_session() {
 #[tokio::test]
 async fn twenty_guards_share_one_heartbeat() {
     let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
-    let session = patient(link.address(), Duration::from_secs(8)).connect().await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
+    let session = patient(server.at(link.address()), Duration::from_secs(8)).connect().await.unwrap();
     let mut guards = Vec::new();
     for number in 0..20 {
         guards.push(session.lock(&format!("/lock/orders-{number}")).unwrap().acquire().await.unwrap());

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use support::{Steps, enqueue, patient, server, session, until_nothing_is_left, until_watched, within};
+use support::{
+    Server, Steps, enqueue, patient, server, session, until_nothing_is_left, until_watched, within,
+};
 use tokio::runtime::{Builder, Runtime};
 use zklock::{
     Access, LockOptions, Session,
     once::{Claim, RunEnd},
 };
-use zklock_testcontainers::ZooKeeper;
 
 use super::public;
 
@@ -27,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Everything there is, in all stages, on a runtime that is dropped in the middle of it. `other` is a session of a runtime
 /// that goes on.
-fn shut_down(runtime: Runtime, server: &ZooKeeper, other: &Session) {
+fn shut_down(runtime: Runtime, server: &Server, other: &Session) {
     let remains = runtime.block_on(async {
         let connect = || patient(server.connect_string(), TIMEOUT).connect();
         let session = connect().await.unwrap();
@@ -61,11 +62,11 @@ fn shut_down(runtime: Runtime, server: &ZooKeeper, other: &Session) {
         });
         let closing = connect().await.unwrap();
         let mut close = Steps::new(async move { closing.close().await });
-        // On a busy machine the server may answer within this poll.
+        // On a busy machine the server may answer within one poll.
         let _answered = close.poll();
         let last = session.lock("/lock/last").unwrap().acquire().await.unwrap();
         let mut release = Steps::new(last.release());
-        assert!(release.poll().is_pending());
+        let _answered = release.poll();
         (session, orders, guard, close, release, [delayed, waiter, elsewhere])
     });
     drop(runtime);
@@ -126,7 +127,7 @@ macro_rules! call {
 }
 
 /// Each call that a user can make, for a session of the present runtime. A call that waits for others waits for 50 ms.
-async fn calls(server: &ZooKeeper, root: &str) -> Vec<Call> {
+async fn calls(server: &Server, root: &str) -> Vec<Call> {
     const SOON: Duration = Duration::from_millis(50);
     let address = server.connect_string().to_owned();
     let session = patient(&address, TIMEOUT).connect().await.unwrap();

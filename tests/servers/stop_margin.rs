@@ -4,7 +4,9 @@ use zklock_test_support as support;
 
 use std::time::Duration;
 
-use support::{enqueue, granted, patient, server, session, until_nothing_is_left, within};
+use support::{
+    Server, enqueue, granted, own_server, patient, server, session, until_nothing_is_left, within,
+};
 use zklock::{Guard, InvalidLock, LockOptions, LostReason, Session, guard::Applied};
 use zklock_testcontainers::{HeldReply, Link, RequestKind, ZooKeeper};
 
@@ -15,9 +17,9 @@ const TIMEOUT: Duration = Duration::from_secs(12);
 const LONGEST: Duration = Duration::from_nanos(3_390_020_606);
 
 /// A session through a link, and its guard with the longest stop margin.
-async fn held(server: &ZooKeeper) -> (Link, Session, Guard) {
-    let link = Link::start(server.connect_string()).await.expect("a link");
-    let session = patient(link.address(), TIMEOUT).connect().await.expect("a session");
+async fn held(server: &Server) -> (Link, Session, Guard) {
+    let link = Link::start(server.address()).await.expect("a link");
+    let session = patient(server.at(link.address()), TIMEOUT).connect().await.expect("a session");
     let lock =
         session.lock("/lock/orders").unwrap().with_options(LockOptions::new().stop_margin(LONGEST)).unwrap();
     let guard = lock.acquire().await.unwrap();
@@ -156,7 +158,7 @@ async fn the_margins_that_the_documentation_names() {
 async fn a_margin_is_cut_to_what_the_next_session_allows() {
     const WORK: u64 = 4;
     let granted = Duration::from_secs(4);
-    let generous = server().await;
+    let generous = own_server().await;
     let short = ZooKeeper::builder().tick_time(support::TICK).max_session_timeout(granted);
     let short = short.start().await.unwrap();
     let link = Link::start(generous.connect_string()).await.unwrap();

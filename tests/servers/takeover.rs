@@ -6,11 +6,12 @@ use zklock_test_support as support;
 use std::time::{Duration, Instant};
 
 use support::{
-    Steps, Waiter, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, names_transactions,
-    operator, queue, server, session, until_nothing_is_left, until_queued, until_watched, within,
+    Server, Steps, Waiter, acquire, enqueue, enqueue_seen_by, eventually, granted, linked,
+    names_transactions, operator, queue, server, session, until_nothing_is_left, until_queued, until_watched,
+    within,
 };
 use zklock::{AcquireError, Guard, Lock, LockOptions, LostReason, Session, SessionState};
-use zklock_testcontainers::{RequestKind, ZooKeeper};
+use zklock_testcontainers::RequestKind;
 
 const DELAY: Duration = Duration::from_secs(1);
 
@@ -23,12 +24,12 @@ fn delayed(session: &Session, delay: Duration) -> Lock {
 
 /// A delay that a release spares the waiter, and how long a handover takes with it at least. Servers before 3.9 do not tell a
 /// release from a holder that vanished, so there the waiter waits.
-async fn spared(server: &ZooKeeper) -> (Duration, Duration) {
+async fn spared(server: &Server) -> (Duration, Duration) {
     if names_transactions(server).await { (FOR_EVER, Duration::ZERO) } else { (DELAY, DELAY) }
 }
 
 /// A holder, and a waiter behind it with this delay.
-async fn contest(server: &ZooKeeper, first: &Session, second: &Session, delay: Duration) -> (Guard, Waiter) {
+async fn contest(server: &Server, first: &Session, second: &Session, delay: Duration) -> (Guard, Waiter) {
     let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let waiter = enqueue(&delayed(second, delay)).await;
     until_watched(server, 1, 1).await;
@@ -339,7 +340,7 @@ async fn an_operators_deletion_while_the_holder_is_away_leaves_no_overlap() {
 }
 
 /// False if the holder came back too late.
-async fn holder_comes_back_after_a_deletion(server: &ZooKeeper) -> bool {
+async fn holder_comes_back_after_a_deletion(server: &Server) -> bool {
     const TIMEOUT: Duration = Duration::from_secs(4);
     let (link, holding) = linked(server, TIMEOUT).await;
     let waiting = session(server).await;

@@ -11,7 +11,7 @@ use zklock_testcontainers::{Link, ZooKeeper};
 
 use crate::support;
 use crate::support::program::{Run, zklock};
-use zklock_test_support::server;
+use zklock_test_support::{own_server, server};
 
 const SECRET: &str = "alice:wonder:land";
 
@@ -92,9 +92,9 @@ async fn an_empty_variable_is_none() {
 #[tokio::test]
 async fn connecting_takes_no_longer_than_it_may() {
     let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
     link.black_hole();
-    let address = link.address();
+    let address = server.at(link.address());
     let run = doctor(&[("ZKLOCK_CONNECT_TIMEOUT", "500ms")], &["-s", &address]);
     assert_eq!(run.code, Some(69), "{run:?}");
     assert!(run.stderr.contains(" of --connect-timeout 500ms;"), "{run:?}");
@@ -213,7 +213,7 @@ fn what_cannot_be_used_is_a_matter_of_usage() {
 
 #[tokio::test]
 async fn blanks_between_servers_are_no_part_of_them() {
-    let server = server().await;
+    let server = own_server().await;
     let servers = format!("{0} , {0}", server.connect_string());
     let report = report(&[], &["--servers", &servers]);
     assert_eq!(report["servers"][1]["address"], server.connect_string().as_str());

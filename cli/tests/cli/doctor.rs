@@ -10,7 +10,7 @@ use zookeeper_client::{Acls, CreateMode};
 use crate::support;
 use crate::support::looker::contend_as_kazoo;
 use crate::support::program::{Run, codes, run};
-use zklock_test_support::{eventually, make, monitored, operator, server};
+use zklock_test_support::{Server, eventually, make, monitored, operator, own_server, server};
 
 async fn ensemble() -> Ensemble {
     Ensemble::start(3).await.expect("an ensemble")
@@ -79,7 +79,7 @@ async fn json_has_the_same() {
 
 #[tokio::test]
 async fn contenders_of_other_clients_are_warned_of() {
-    let server = ZooKeeper::start().await.unwrap();
+    let server = Server::from(ZooKeeper::start().await.unwrap());
     let stranger = operator(&server).await;
     make(&stranger, "/lock/orders").await;
     let session = Session::connect(server.connect_string()).await.unwrap();
@@ -139,6 +139,7 @@ async fn a_healthy_ensemble_has_notes_at_most() {
 async fn no_session_is_left() {
     // A session that is not closed would stay for as long as the server allows.
     let server = ZooKeeper::builder().max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
+    let server = Server::from(server);
     let run = doctor(&server.connect_string(), &[]);
     assert_eq!(run.json()["servers"][0]["longest_timeout_ms"], 600_000.0);
     eventually("no session", async || monitored(&server, "zk_global_sessions").await == 0).await;
@@ -303,8 +304,8 @@ async fn a_tick_that_the_limits_do_not_tell_has_to_be_given() {
 
 #[tokio::test]
 async fn a_server_that_hangs_is_told_from_one_that_is_gone() {
-    let server = server().await;
-    server.pause().await.unwrap();
+    let server = own_server().await;
+    server.own().pause().await.unwrap();
     let run = doctor(&server.connect_string(), &["--connect-timeout", "1s"]);
     assert_eq!(run.code, Some(69), "{run:?}");
     let report = run.json();
@@ -313,7 +314,7 @@ async fn a_server_that_hangs_is_told_from_one_that_is_gone() {
 
 #[tokio::test]
 async fn two_servers_that_do_not_know_each_other_are_dangerous() {
-    let (one, other) = (server().await, server().await);
+    let (one, other) = (own_server().await, own_server().await);
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
     let run = support::program::run(&["doctor", "--tick", "100ms", "-s", &servers]);
     assert_eq!(run.code, Some(1), "{run:?}");
@@ -324,9 +325,9 @@ async fn two_servers_that_do_not_know_each_other_are_dangerous() {
 #[tokio::test]
 async fn a_long_way_to_the_servers_is_told() {
     let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
     link.set_round_trip(Duration::from_millis(150));
-    let address = link.address();
+    let address = server.at(link.address());
     // The heartbeat is 0.48 s.
     let arguments = ["doctor", "--json", "--session-timeout", "2s", "--tick", "100ms", "-s", &address];
     let report = run(&arguments).json();

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use zklock::Session;
-use zklock_testcontainers::{Link, ZooKeeper};
+use zklock_testcontainers::Link;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::support::looker::contend_as_kazoo;
 use crate::support::{ended, ends, output, run, signal, zklock};
-use zklock_test_support::{operator, server};
+use zklock_test_support::{Server, operator, own_server, server};
 
 const PATH: &str = "/lock/codes";
 
@@ -92,19 +92,20 @@ async fn unreachable_is_69() {
     assert!(began.elapsed() < Duration::from_secs(15), "it took {:?}", began.elapsed());
 
     // If the server falls silent after the connection, the attempt ends after half a session timeout.
-    let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
+    let server = own_server().await;
+    let link = Link::start(server.address()).await.unwrap();
     let held = link.hold_reply(zklock_testcontainers::RequestKind::Multi);
     let options = ["--timeout", "0", "--session-timeout", "12s"];
     let vanish = async {
         held.reached().await;
         link.black_hole();
     };
-    let ((code, message), ()) = tokio::join!(ends(run(&link.address(), &options, PATH, "echo in")), vanish);
+    let ((code, message), ()) =
+        tokio::join!(ends(run(&server.at(link.address()), &options, PATH, "echo in")), vanish);
     assert_eq!(code, Some(69), "{message}");
     assert!(message.contains("did not answer within 6s"), "{message}");
     // The server is paused.
-    server.pause().await.unwrap();
+    server.own().pause().await.unwrap();
     let options = ["--timeout", "0", "--connect-timeout", "1s"];
     let (code, message) = ends(run(&server.connect_string(), &options, PATH, "echo in")).await;
     assert_eq!(code, Some(69), "{message}");
@@ -198,7 +199,7 @@ async fn not_authorized_is_77() {
 }
 
 /// A node that only `owner:secret` may touch.
-async fn private(server: &ZooKeeper, path: &str) {
+async fn private(server: &Server, path: &str) {
     let client = Client::connector()
         .with_auth("digest", b"owner:secret")
         .connect(&server.connect_string())

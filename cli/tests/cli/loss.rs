@@ -21,7 +21,7 @@ use crate::support::witness::{EARLY, Witness};
 use crate::support::{
     SHORTLY, child_of, delete_holder, ended, finished, pid, queue, report, run, signal, until_queued,
 };
-use zklock_test_support::{self, operator, within};
+use zklock_test_support::{self, Server, operator, within};
 
 const PATH: &str = "/lock/payout";
 
@@ -71,7 +71,7 @@ impl Contest {
     }
 
     /// On one server.
-    async fn on(server: &ZooKeeper, options: &[&str], script: &str) -> Self {
+    async fn on(server: &Server, options: &[&str], script: &str) -> Self {
         let servers = server.connect_string();
         Self::start(&servers, &servers, options, script).await
     }
@@ -91,13 +91,13 @@ impl Contest {
 }
 
 /// Ticks of a second, so that sessions last from 2 s to 40 s.
-async fn server() -> ZooKeeper {
+async fn server() -> Server {
     started(ZooKeeper::builder()).await
 }
 
-async fn started(builder: ZooKeeperBuilder) -> ZooKeeper {
+async fn started(builder: ZooKeeperBuilder) -> Server {
     let builder = builder.tick_time(Duration::from_secs(1));
-    builder.max_session_timeout(Duration::from_secs(40)).start().await.expect("a ZooKeeper server")
+    builder.max_session_timeout(Duration::from_secs(40)).start().await.expect("a ZooKeeper server").into()
 }
 
 async fn ensemble() -> Ensemble {
@@ -116,8 +116,9 @@ async fn the_link_is_a_black_hole() {
     for (script, scenario) in
         [(POLITE, "black hole, CMD ends on SIGTERM"), (STUBBORN, "black hole, CMD ignores SIGTERM")]
     {
-        let link = Link::start(server.connect_string()).await.unwrap();
-        let mut contest = Contest::start(&link.address(), &server.connect_string(), &[], script).await;
+        let link = Link::start(server.address()).await.unwrap();
+        let mut contest =
+            Contest::start(&server.at(link.address()), &server.connect_string(), &[], script).await;
         link.black_hole();
         contest.outcome(scenario).await;
         contest.holder_is_told().await;
@@ -130,9 +131,10 @@ async fn the_link_is_a_black_hole_for_tls() {
     let ca = files.write("ca.pem", &authority.pem());
     let identity = authority.certify("server", &["127.0.0.1"]).pem();
     let server = started(ZooKeeper::builder().tls(identity)).await;
-    let link = Link::start(server.connect_string()).await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
     let mut contest =
-        Contest::start(&link.address(), &server.connect_string(), &["--tls-ca", &ca], STUBBORN).await;
+        Contest::start(&server.at(link.address()), &server.connect_string(), &["--tls-ca", &ca], STUBBORN)
+            .await;
     link.black_hole();
     contest.outcome("black hole, TLS").await;
     contest.holder_is_told().await;
@@ -173,14 +175,14 @@ async fn an_operator_deletes_the_holders_node() {
 #[tokio::test]
 async fn an_operator_closes_the_holders_session() {
     after_a_surprise("an operator closes the session", async |server, holder| {
-        server.close_session(holder.session.unwrap()).await.unwrap();
+        server.own().close_session(holder.session.unwrap()).await.unwrap();
     })
     .await;
 }
 
 /// After a loss that no lease foresees, every process is gone within the time to kill. It is gone before the next command
 /// begins if that one waits for it.
-async fn after_a_surprise(what: &str, surprise: impl AsyncFn(&ZooKeeper, &Contender)) {
+async fn after_a_surprise(what: &str, surprise: impl AsyncFn(&Server, &Contender)) {
     let server = server().await;
     for (options, delay) in [(&DELAYED[..], "takeover delay 8 s"), (&[], "no takeover delay")] {
         let scenario = format!("{what}, {delay}");
@@ -286,8 +288,9 @@ async fn what_outlives_sigkill_is_waited_for_and_told_of() {
 #[tokio::test]
 async fn the_warden_is_stopped_when_the_link_becomes_a_black_hole() {
     let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
-    let mut contest = Contest::start(&link.address(), &server.connect_string(), &[], STUBBORN).await;
+    let link = Link::start(server.address()).await.unwrap();
+    let mut contest =
+        Contest::start(&server.at(link.address()), &server.connect_string(), &[], STUBBORN).await;
     let warden = child_of(pid(&contest.holder), "zklock-warden").await;
     rustix::process::kill_process(warden, Signal::STOP).unwrap();
     link.black_hole();
@@ -307,12 +310,13 @@ async fn zklock_is_told_to_end() {
 #[tokio::test]
 async fn with_kill_nobody_is_asked() {
     let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
     let asked = tempfile::tempdir().unwrap();
     let script =
         format!("trap \"touch '{}/yes'\" TERM; while :; do sleep 0.02; done", asked.path().display());
     let mut contest =
-        Contest::start(&link.address(), &server.connect_string(), &["--on-lost", "kill"], &script).await;
+        Contest::start(&server.at(link.address()), &server.connect_string(), &["--on-lost", "kill"], &script)
+            .await;
     link.black_hole();
     contest.outcome("black hole, --on-lost kill").await;
     contest.holder_is_told().await;

@@ -11,7 +11,7 @@ use zookeeper_client::{Acls, CreateMode};
 use crate::support::looker::{
     DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, set_acl, zklock, zklock_as,
 };
-use zklock_test_support::{enqueue, make, operator, queue, server, within};
+use zklock_test_support::{enqueue, make, operator, own_server, queue, server, within};
 
 /// The paths of a listing.
 fn paths(listing: &Value) -> Vec<&str> {
@@ -20,7 +20,7 @@ fn paths(listing: &Value) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_locks_of_a_tree() {
-    let server = server().await;
+    let server = own_server().await;
     let session = session_of(&server).await;
     let operator = operator(&server).await;
     let lock = |path, text| session.lock(path).unwrap().with_options(owner(text)).unwrap();
@@ -107,17 +107,17 @@ async fn a_tree_that_is_wider_than_what_is_asked_at_once() {
     let locks = directories.iter().step_by(5).map(|path| session.lock(path).unwrap()).collect::<Vec<_>>();
     let _guards = join_all(locks.iter().map(zklock::Lock::acquire)).await;
     // One request after the other would take 24 s at least.
-    let link = Link::start(server.connect_string()).await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
     link.set_round_trip(Duration::from_millis(40));
     let began = Instant::now();
-    let listed = zklock(&link.address(), &["ls", "--json", "/wide"]).await.json();
+    let listed = zklock(&server.at(link.address()), &["ls", "--json", "/wide"]).await.json();
     assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
     assert_eq!(paths(&listed), directories.iter().step_by(5).map(String::as_str).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chroot_is_the_root() {
-    let server = server().await;
+    let server = own_server().await;
     let inside = format!("{}/app", server.connect_string());
     let missing = zklock(&inside, &["ls"]).await;
     missing.is(66, "", "the chroot /app does not exist");
@@ -181,8 +181,8 @@ async fn what_goes_meanwhile_is_left_out() {
     make(&operator, "/lock/gone").await;
 
     // The nodes exist when their names are listed, and are gone when they are read.
-    let link = Link::start(server.connect_string()).await.unwrap();
-    let servers = link.address();
+    let link = Link::start(server.address()).await.unwrap();
+    let servers = server.at(link.address());
     let listing = link.hold_reply(RequestKind::GetChildren);
     let meanwhile = async {
         within("the listing", listing.reached()).await;
@@ -210,7 +210,7 @@ async fn what_goes_meanwhile_is_left_out() {
 async fn what_cannot_be_listed() {
     let unreachable = zklock(NOBODY, &["ls", "--connect-timeout", "300ms"]).await;
     assert_eq!((unreachable.code, unreachable.stdout.as_str()), (69, ""), "{unreachable:?}");
-    let server = server().await;
+    let server = own_server().await;
     let servers = server.connect_string();
     for root in ["lock", "/lock/", "/zookeeper", "/zookeeper/quota", ""] {
         let refused = zklock(&servers, &["ls", root]).await;
@@ -221,8 +221,8 @@ async fn what_cannot_be_listed() {
     let missing = zklock(&servers, &["ls", "--json", "--quiet", "/lock"]).await;
     assert_eq!((missing.code, missing.stdout.as_str(), missing.stderr.as_str()), (66, "[]\n", ""));
     // The connection breaks during the walk.
-    let link = Link::start(&servers).await.unwrap();
-    let servers = link.address();
+    let link = Link::start(server.address()).await.unwrap();
+    let servers = server.at(link.address());
     let _lost = link.lose_reply(RequestKind::GetChildren);
     let lost = zklock(&servers, &["ls"]).await;
     assert_eq!((lost.code, lost.stdout.as_str()), (69, ""), "{lost:?}");

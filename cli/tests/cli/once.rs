@@ -8,18 +8,17 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 use tempfile::TempDir;
 use zklock::{Session, once::RecordState};
-use zklock_testcontainers::ZooKeeper;
 
 use crate::support::witness::Witness;
 use crate::support::{delete_holder, ended, ends, finished, output, run, signal, until_queued, zklock};
-use zklock_test_support::{operator, server, session, until_nothing_is_left};
+use zklock_test_support::{Server, operator, server, session, until_nothing_is_left};
 
 const PATH: &str = "/lock/report";
 const NAME: &str = "2026-11-22";
 const ONCE: [&str; 2] = ["--once", NAME];
 
 /// The state of the run's record, and how many times it has begun.
-async fn recorded(server: &ZooKeeper) -> (RecordState, u32) {
+async fn recorded(server: &Server) -> (RecordState, u32) {
     let records = session(server).await.once(PATH).unwrap().records().await.unwrap();
     let [record] = &records[..] else { panic!("{records:?}") };
     (record.state, record.attempt)

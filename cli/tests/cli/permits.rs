@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use zklock::{LostReason, Session};
-use zklock_test_support::{eventually, make, operator, server, until_nothing_is_left, within};
+use zklock_test_support::{eventually, make, operator, own_server, server, until_nothing_is_left, within};
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::{NOBODY, contend_as_kazoo, owner, session_of, zklock};
@@ -234,7 +234,7 @@ async fn node(session: &Session, path: &str) -> String {
 
 #[tokio::test]
 async fn the_command_is_gone_when_the_slot_is_lost() {
-    let server = server().await;
+    let server = own_server().await;
     let servers = server.connect_string();
     let (session, operator) = (session_of(&server).await, operator(&server).await);
     let mut witness = Witness::new();
@@ -255,7 +255,7 @@ async fn the_command_is_gone_when_the_slot_is_lost() {
     let holder = { holder }.stderr(Stdio::piped()).spawn().unwrap();
     witness.began().await;
     let permits = session.semaphore("/convert", 4).unwrap().permits().await.unwrap().permits;
-    server.close_session(permits[0].session.unwrap()).await.unwrap();
+    server.own().close_session(permits[0].session.unwrap()).await.unwrap();
     let lost = finished(holder).await;
     lost.is(76, "", "3 permits of /convert are lost: ");
     witness.gone().await;

@@ -5,11 +5,11 @@ use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
 use crate::support::looker::{DIGEST, authorized, owner, session_of, set_acl, zklock, zklock_as};
 use crate::support::{output, run};
-use zklock_test_support::{enqueue, make, operator, server};
+use zklock_test_support::{enqueue, make, operator, own_server, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_does_not_exist_is_not_free() {
-    let server = server().await;
+    let server = own_server().await;
     let servers = server.connect_string();
     for command in [&["show", "/nope"] as &[_], &["ls", "/nope"], &["release", "--force", "--yes", "/nope"]] {
         let ran = zklock(&servers, command).await;

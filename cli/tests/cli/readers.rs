@@ -6,13 +6,12 @@ use rustix::process::Signal;
 use serde_json::json;
 use tokio::process::Child;
 use zklock::{LostReason, RwLock, Session};
-use zklock_testcontainers::ZooKeeper;
 
 use crate::support::looker::{owner, session_of, zklock};
 use crate::support::terminal::Terminal;
 use crate::support::witness::Witness;
 use crate::support::{ended, output, pid, run, signal, until_queued};
-use zklock_test_support::{operator, server, until_nothing_is_left, within};
+use zklock_test_support::{Server, operator, own_server, server, until_nothing_is_left, within};
 
 const PATH: &str = "/lock/prices";
 
@@ -69,7 +68,7 @@ async fn readers_run_beside_each_other_and_beside_no_writer() {
 
 #[tokio::test]
 async fn the_command_of_a_reader_finds_that_it_is_one() {
-    let server = server().await;
+    let server = own_server().await;
     let servers = server.connect_string();
     let program = env!("CARGO_BIN_EXE_zklock");
     // The claim stands while the command runs.
@@ -161,7 +160,7 @@ async fn the_warden_ends_a_reader_as_it_ends_a_writer() {
 }
 
 /// Two readers hold the lock. A writer and a reader wait.
-async fn crowd(server: &ZooKeeper) -> (Vec<zklock::ReadGuard>, Vec<tokio::task::JoinHandle<()>>) {
+async fn crowd(server: &Server) -> (Vec<zklock::ReadGuard>, Vec<tokio::task::JoinHandle<()>>) {
     let session = session_of(server).await;
     let mut readers = Vec::new();
     for name in ["alpha", "beta"] {

@@ -7,7 +7,7 @@ use zookeeper_client::{Acl as Entry, Acls, AuthId, Permission};
 use crate::support;
 use crate::support::looker::{DIGEST, NOBODY, authorized, owner, session_of, set_acl, zklock, zklock_as};
 use crate::support::terminal::Terminal;
-use zklock_test_support::{enqueue, eventually, granted, make, operator, queue, server, within};
+use zklock_test_support::{enqueue, eventually, granted, make, operator, own_server, queue, server, within};
 
 const RELEASE: [&str; 3] = ["release", "--force", "/lock/orders"];
 const RELEASE_UNASKED: [&str; 4] = ["release", "--force", "--yes", "/lock/orders"];
@@ -94,8 +94,8 @@ async fn what_changes_at_the_last_moment_stays() {
     // This holder does not react. zklock itself would delete its node.
     let node = "/lock/orders/lock-0000000000";
     make(&operator, node).await;
-    let link = Link::start(server.connect_string()).await.unwrap();
-    let servers = link.address();
+    let link = Link::start(server.address()).await.unwrap();
+    let servers = server.at(link.address());
     let deletion = link.hold_request(RequestKind::Delete);
     let meanwhile = async {
         within("the deletion", deletion.reached()).await;
@@ -115,8 +115,8 @@ async fn an_answer_that_is_lost_is_not_made_up() {
     let server = server().await;
     let session = session_of(&server).await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let link = Link::start(server.connect_string()).await.unwrap();
-    let servers = link.address();
+    let link = Link::start(server.address()).await.unwrap();
+    let servers = server.at(link.address());
     let lost = link.lose_reply(RequestKind::Delete);
     let released = zklock(&servers, &RELEASE_UNASKED).await;
     assert!(lost.has_happened());
@@ -176,7 +176,7 @@ async fn what_cannot_be_released() {
     let unreachable = zklock(NOBODY, &[&RELEASE_UNASKED[..], &["--connect-timeout", "300ms"]].concat()).await;
     assert_eq!(unreachable.code, 69, "{unreachable:?}");
 
-    let server = server().await;
+    let server = own_server().await;
     let servers = server.connect_string();
     let missing = zklock(&servers, &RELEASE_UNASKED).await;
     missing.is(66, "", "/lock/orders does not exist");

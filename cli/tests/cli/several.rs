@@ -10,13 +10,13 @@ use zookeeper_client::Acls;
 use crate::support::looker::{authorized, contend_as_kazoo, owner, session_of, set_acl};
 use crate::support::witness::Witness;
 use crate::support::{ended, finished, lose_no_count, output, pid, run_on, until_queued, zklock};
-use zklock_test_support::{make, server, until_nothing_is_left, within};
+use zklock_test_support::{make, own_server, server, until_nothing_is_left, within};
 
 const BOTH: [&str; 4] = ["--lock", "/lock/a", "--lock", "/lock/b"];
 
 #[tokio::test]
 async fn the_command_finds_a_line_for_each_lock() {
-    let server = server().await;
+    let server = own_server().await;
     let servers = server.connect_string();
     let program = env!("CARGO_BIN_EXE_zklock");
     let options = ["--shared-lock", "/lock/c", "--lock", "/lock/b", "--lock", "/lock/a"];
@@ -133,11 +133,11 @@ async fn all_are_lost_with_one_and_nothing_is_left() {
 #[tokio::test]
 async fn the_warden_ends_the_command_with_the_lease() {
     let server = server().await;
-    let link = Link::start(server.connect_string()).await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
     let options = [&BOTH[..], &["--session-timeout", "10s", "--kill-after", "1500ms"]].concat();
     let (mut running, mut next) = (Witness::new(), Witness::new());
     let mut program =
-        run_on(&link.address(), &options, &running.of(r#"trap "" TERM; sleep 1000 & sleep 1000"#));
+        run_on(&server.at(link.address()), &options, &running.of(r#"trap "" TERM; sleep 1000 & sleep 1000"#));
     let holder = program.stderr(Stdio::piped()).spawn().unwrap();
     running.began().await;
     let session = Session::connect(server.connect_string()).await.unwrap();

@@ -10,7 +10,7 @@ use zookeeper_client::Acls;
 use crate::support::looker::{
     DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, sessions, set_acl, zklock, zklock_as,
 };
-use zklock_test_support::{enqueue, eventually, make, operator, queue, server};
+use zklock_test_support::{enqueue, eventually, make, operator, own_server, queue, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_holder_and_those_who_wait() {
@@ -170,7 +170,7 @@ async fn contenders_of_other_clients() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chroot_is_looked_at_from_inside() {
-    let server = server().await;
+    let server = own_server().await;
     let inside = format!("{}/app", server.connect_string());
     let shown = zklock(&inside, &["show", "/orders"]).await;
     shown.is(66, "", "the chroot /app does not exist");
@@ -234,7 +234,7 @@ async fn what_cannot_be_shown() {
     let no_terminal = zklock(NOBODY, &["show", "--watch", "/lock"]).await;
     no_terminal.is(64, "", "terminal");
     assert_eq!(zklock(NOBODY, &["show", "--watch", "--json", "/lock"]).await.code, 64);
-    let server = server().await;
+    let server = own_server().await;
     for path in ["lock", "/", "/lock/", "/zookeeper/quota", "/a//b", ""] {
         let refused = zklock(&server.connect_string(), &["show", path]).await;
         assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{path:?}: {refused:?}");
@@ -243,7 +243,7 @@ async fn what_cannot_be_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_session_lingers() {
-    let server = server().await;
+    let server = own_server().await;
     let operator = operator(&server).await;
     make(&operator, "/lock/orders").await;
     let before = sessions(&server).await;

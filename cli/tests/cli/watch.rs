@@ -9,7 +9,7 @@ use zookeeper_client::Acls;
 use crate::support;
 use crate::support::looker::{NOBODY, authorized, owner, session_of, sessions, set_acl};
 use crate::support::terminal::Terminal;
-use zklock_test_support::{enqueue, eventually, granted, make, server, until_queued};
+use zklock_test_support::{enqueue, eventually, granted, make, own_server, server, until_queued};
 
 const WATCH: [&str; 3] = ["show", "--watch", "/lock/orders"];
 
@@ -78,7 +78,7 @@ async fn handoffs_are_seen_as_they_happen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_ends_it_restores_the_terminal() {
-    let server = server().await;
+    let server = own_server().await;
     let guard = session_of(&server)
         .await
         .lock("/lock/orders")
@@ -152,8 +152,8 @@ async fn without_zookeeper_the_last_queue_stays() {
     let guard =
         session.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap().acquire().await.unwrap();
     let waiter = enqueue(&session.lock("/lock/orders").unwrap().with_options(owner("beta")).unwrap()).await;
-    let link = Link::start(server.connect_string()).await.unwrap();
-    let mut terminal = watch(&link.address()).await;
+    let link = Link::start(server.address()).await.unwrap();
+    let mut terminal = watch(&server.at(link.address())).await;
     terminal.becomes("a fresh queue", |screen| screen.contains("beta") && !screen.contains("stale")).await;
 
     // No answer comes.

@@ -2,9 +2,9 @@
 
 use super::Ran;
 use zklock::{LockOptions, Session};
-use zklock_testcontainers::ZooKeeper;
 use zookeeper_client::{Acl, Acls, Client, CreateMode};
 
+use zklock_test_support::Server;
 use zklock_test_support::monitored;
 
 /// Credentials in the form of ZKLOCK_DIGEST.
@@ -30,7 +30,7 @@ async fn run(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
 pub(crate) const NOBODY: &str = "127.0.0.1:1";
 
 /// A session of its own, for an owner.
-pub(crate) async fn session_of(server: &ZooKeeper) -> Session {
+pub(crate) async fn session_of(server: &Server) -> Session {
     Session::connect(server.connect_string()).await.expect("a session")
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn owner(text: &str) -> LockOptions {
 }
 
 /// A plain client with credentials.
-pub(crate) async fn authorized(server: &ZooKeeper) -> Client {
+pub(crate) async fn authorized(server: &Server) -> Client {
     let connector = Client::connector().with_auth("digest", DIGEST.as_bytes());
     connector.connect(&server.connect_string()).await.expect("a client")
 }
@@ -58,6 +58,6 @@ pub(crate) async fn set_acl(client: &Client, path: &str, acls: &[Acl]) {
 }
 
 /// How many sessions the servers keep.
-pub(crate) async fn sessions(server: &ZooKeeper) -> u64 {
+pub(crate) async fn sessions(server: &Server) -> u64 {
     monitored(server, "zk_global_sessions").await
 }

@@ -16,8 +16,7 @@ use serde_json::Value;
 use tokio::process::{Child, Command};
 use zklock::{Session, inspect::Contender};
 
-use zklock_test_support::{eventually, operator, within};
-use zklock_testcontainers::ZooKeeper;
+use zklock_test_support::{Server, eventually, operator, within};
 
 /// The program, for these servers, and with nothing else in its environment.
 pub(crate) fn zklock(servers: &str) -> Command {
@@ -154,7 +153,7 @@ pub(crate) async fn queue(session: &Session, path: &str) -> Vec<Contender> {
 }
 
 /// Deletes the holder's node, as an operator may do.
-pub(crate) async fn delete_holder(server: &ZooKeeper, path: &str) {
+pub(crate) async fn delete_holder(server: &Server, path: &str) {
     let session = looker::session_of(server).await;
     let node = queue(&session, path).await.remove(0).path;
     operator(server).await.delete(&node, None).await.expect("the node was there");
