@@ -12,15 +12,18 @@ home="$PWD/target/zookeeper-$zookeeper"
 
 say() { echo "newest: $*" >&2; }
 
-if ! command -v java >/dev/null; then
-    say "there is no java; as root: apt-get install default-jre-headless"
-    exit 1
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+if ! command -v java >/dev/null || ! python3 -m pip --version >/dev/null 2>&1; then
+    say "installing Java and pip"
+    as_root apt-get update -qq >&2
+    as_root apt-get install -y -qq --no-install-recommends default-jre-headless python3-pip >&2
 fi
 if [ ! -e "$home/lib/zookeeper-$zookeeper.jar" ]; then
     scratch="$(mktemp -d)"
     trap 'rm -rf "$scratch"' EXIT
     say "downloading pyspark $pyspark, for ZooKeeper $zookeeper"
-    pip download --quiet --no-deps --no-binary pyspark --dest "$scratch" "pyspark==$pyspark" >&2
+    python3 -m pip download --quiet --no-deps --no-binary pyspark --dest "$scratch" "pyspark==$pyspark" >&2
     # The server, what it logs by, and Netty, by which it speaks TLS. Its admin server needs Jetty, which is not there.
     set -- zookeeper slf4j-api log4j-api log4j-core log4j-slf4j2-impl metrics-core snappy-java commons-cli commons-io \
         jackson-annotations jackson-core jackson-databind audience-annotations netty-buffer netty-codec netty-codec-base \

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zklock_recipe::{ForeignClient, OtherKind, PathKind, Refusal, Stock, Wish};
 
+use crate::fence::Sequencer;
 use crate::path::PathProblem;
 use crate::zk::{ConnectError, Over};
 
@@ -463,7 +464,7 @@ impl AcquireError {
     }
 }
 
-/// Why a queue, or a tree of locks, could not be read.
+/// Why a queue, a record or a tree of locks could not be read, or why a sequencer was not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
@@ -505,6 +506,15 @@ pub enum QueryError {
         /// How long zklock waited for the answer: half a session timeout.
         waited: Duration,
     },
+    /// The holder that made a sequencer does not hold the lock any more. Only
+    /// [`Session::verify_sequencer`](crate::Session::verify_sequencer) says so.
+    #[error(
+        "the sequencer {sequencer} is outdated: its holder has lost or released the lock; refuse its request"
+    )]
+    Outdated {
+        /// The sequencer that the caller gave.
+        sequencer: Sequencer,
+    },
     /// The server refused for another reason.
     #[error("the server refused to read {path}: {cause}")]
     Refused {
@@ -513,6 +523,18 @@ pub enum QueryError {
         /// The server's error, as zookeeper-client words it.
         cause: String,
     },
+}
+
+impl QueryError {
+    /// Returns true if the same call may succeed later with nothing changed by hand: ZooKeeper did not answer.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Disconnected { .. } | Self::Unanswered { .. })
+    }
+
+    /// Returns true if the session is over, so that only a new session can help.
+    pub fn is_session_over(&self) -> bool {
+        matches!(self, Self::SessionOver { .. })
+    }
 }
 
 /// Why a value cannot be announced.

@@ -138,7 +138,7 @@
 //! A claim of a [`Once`] is both: its begin takes until the end of the guard's lease at most. Without an answer it acquires the
 //! lock again, within what is left of its `timeout`. [`Session::connect`] returns [`ConnectError::Unreachable`] or
 //! [`ReadOnly`](ConnectError::ReadOnly) after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the session
-//! timeout. [`Session::close`] returns [`CloseError::Unconfirmed`](session::CloseError::Unconfirmed) at the end of the lease or after two fifths of the session
+//! timeout. [`Session::close`] returns [`ReleaseError::SessionUnconfirmed`] at the end of the lease or after two fifths of the session
 //! timeout, whichever is later, and goes on in the background.
 //!
 //! The `next` of an [`Observer`](inspect::Observer) and of [`SessionEvents`] waits for a change, for as long as that takes; [`Observer::latest`](inspect::Observer::latest) sends nothing.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zklock::{
     AcquireError, ConnectError, InvalidLock, QueryError, election::AnnounceError, fence::InvalidSequencer,
-    once::RecordError, session::SequencerError,
+    once::RecordError,
 };
 
 use crate::console::Console;
@@ -242,19 +242,7 @@ impl Cause for QueryError {
         match self {
             Self::NotAuthorized { path } => Failure::forbidden(path, self),
             Self::Path { .. } => Failure::usage(self),
-            Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
-                Failure::new(Code::Unreachable, self)
-            }
-            _ => Failure::internal(self),
-        }
-    }
-}
-
-impl Cause for SequencerError {
-    fn failure(&self) -> Failure {
-        match self {
             Self::Outdated { .. } => Failure::new(Code::No, self),
-            Self::NotAuthorized { .. } => Failure::new(Code::NotAuthorized, self),
             Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
                 Failure::new(Code::Unreachable, self)
             }
@@ -296,8 +284,6 @@ mod tests {
         let (path, waited) = ("/lock".to_owned(), Duration::from_secs(5));
         assert_eq!(AcquireError::Unanswered { path: path.clone(), waited }.failure().code, Code::Unreachable);
         assert_eq!(QueryError::Unanswered { path, waited }.failure().code, Code::Unreachable);
-        let sequencer = "7:a:1:/lock".parse().expect("a sequencer");
-        assert_eq!(SequencerError::Unanswered { sequencer, waited }.failure().code, Code::Unreachable);
     }
 
     #[test]

@@ -14,3 +14,15 @@ pub enum ProclaimError {
     #[error(transparent)]
     Announce(#[from] AnnounceError),
 }
+
+impl ProclaimError {
+    /// Returns false: a lost leadership proclaims nothing more, and a value that cannot be announced needs somebody who acts.
+    pub fn is_retryable(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the session is over, so that only a new session can help.
+    pub fn is_session_over(&self) -> bool {
+        matches!(self, Self::Lost(lost) if lost.is_session_over())
+    }
+}

@@ -71,8 +71,8 @@ impl Sequencer {
         self.session
     }
 
-    /// The absolute path of the holder's node.
-    pub(crate) fn node(&self) -> String {
+    /// Returns the absolute path of the holder's node.
+    pub fn node(&self) -> String {
         self.path.contender(self.own.place)
     }
 }

@@ -29,6 +29,18 @@ impl Lost {
     }
 }
 
+impl Lost {
+    /// Returns true if the lock may be acquired again with nothing changed by hand: unless the session is over.
+    pub fn is_retryable(&self) -> bool {
+        !self.is_session_over()
+    }
+
+    /// Returns true if the session is over, so that only a new session can help.
+    pub fn is_session_over(&self) -> bool {
+        matches!(self.reason, LostReason::SessionClosed | LostReason::AuthFailed)
+    }
+}
+
 /// Why a guard was lost, or is about to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -91,7 +103,7 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// Why ZooKeeper did not confirm a release.
+/// Why ZooKeeper did not confirm a release, or the end of a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
@@ -109,6 +121,18 @@ pub enum ReleaseError {
         /// The lock's path.
         path: String,
     },
+    /// No server confirmed the end of the session that [`Session::close`](crate::Session::close) closes. It goes on in the
+    /// background.
+    #[error(
+        "no server confirmed the end of session {session:#x}; its nodes stay until it expires, {timeout:?} after the ensemble \
+         last heard from it"
+    )]
+    SessionUnconfirmed {
+        /// The id of the ZooKeeper session.
+        session: i64,
+        /// The session timeout.
+        timeout: Duration,
+    },
     /// The server refuses to delete the node. The node stays until the session ends.
     #[error(
         "the server refused to delete the holder's node at {path} ({cause}); have the directory's ACL grant DELETE, and \
@@ -120,4 +144,18 @@ pub enum ReleaseError {
         /// The server's error, as zookeeper-client words it.
         cause: String,
     },
+}
+
+impl ReleaseError {
+    /// Returns false: no release has to be called again. It took effect, or it goes on in the background, or somebody has to
+    /// act first.
+    pub fn is_retryable(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the session is over, so that the lock is free, or will be with its end.
+    pub fn is_session_over(&self) -> bool {
+        matches!(self, Self::Lost(lost) if lost.is_session_over())
+            || matches!(self, Self::SessionUnconfirmed { .. })
+    }
 }

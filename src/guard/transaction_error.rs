@@ -67,6 +67,19 @@ pub enum TransactionError {
     },
 }
 
+impl TransactionError {
+    /// Returns true if the same transaction may succeed later with nothing changed by hand, and was certainly not written. Look
+    /// before you repeat one whose outcome is [`Unknown`](Self::Unknown).
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Throttled { .. })
+    }
+
+    /// Returns true if the session is over, so that only a new session can help.
+    pub fn is_session_over(&self) -> bool {
+        matches!(self, Self::Lost(lost) if lost.is_session_over())
+    }
+}
+
 /// What keeps one operation of a transaction from being done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

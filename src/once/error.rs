@@ -50,6 +50,18 @@ pub enum RecordError {
     },
 }
 
+impl RecordError {
+    /// Returns false: an end is recorded while the lock is held, or never. Look at the record.
+    pub fn is_retryable(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the session is over, so that only a new session can help.
+    pub fn is_session_over(&self) -> bool {
+        matches!(self, Self::Lost { lost, .. } if lost.is_session_over())
+    }
+}
+
 /// Why [`Once::run`](crate::Once::run) did not run its work to a recorded success.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -69,4 +81,21 @@ pub enum RunError<E> {
     /// run again.
     #[error(transparent)]
     Record(RecordError),
+}
+
+impl<E> RunError<E> {
+    /// Returns true if the run may be claimed later with nothing changed by hand, and nothing ran.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Claim(error) if error.is_retryable())
+    }
+
+    /// Returns true if the session is over, so that only a new session can help.
+    pub fn is_session_over(&self) -> bool {
+        match self {
+            Self::Claim(error) => error.is_session_over(),
+            Self::Lost(lost) => lost.is_session_over(),
+            Self::Work(_) => false,
+            Self::Record(error) => error.is_session_over(),
+        }
+    }
 }

@@ -48,7 +48,7 @@ use crate::zk::Succession;
 /// # Limits
 ///
 /// If an operator deletes a permit, its weight is free at once, and its holder learns of that as the holder of a lock does:
-/// within a round trip, but for its first 40 ms. Until then more may be held than the capacity. A
+/// within a round trip, or later in its first 40 ms. Until then more may be held than the capacity. A
 /// [`LockOptions::takeover_delay`] closes that gap for acquisitions that have to wait. A child's end looks the same whether
 /// it was released or its holder crashed. So with a delay every acquisition that has to wait waits for it, after it has
 /// seen that there is room. Without waiting, an acquisition is admitted at once.

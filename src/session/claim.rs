@@ -7,7 +7,7 @@ use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Refusal};
 use zookeeper_client::{Client, Error};
 
-use super::error::SequencerError;
+use crate::error::QueryError;
 use crate::fence::Sequencer;
 use crate::requests::{check, failure};
 use crate::zk::{Answer, Succession};
@@ -16,26 +16,24 @@ use crate::zk::{Answer, Succession};
 pub(super) async fn verify_sequencer(
     succession: &Succession,
     sequencer: &Sequencer,
-) -> Result<(), SequencerError> {
+) -> Result<(), QueryError> {
     let claim = sequencer.clone();
     let answer =
         succession.patiently(succession.present().requester().request(|wire| look(wire.client, claim))).await;
-    let sequencer = sequencer.clone();
+    let path = sequencer.node();
     let answer = match answer {
         Ok(answer) => answer,
-        Err(waited) => return Err(SequencerError::Unanswered { sequencer, waited }),
+        Err(waited) => return Err(QueryError::Unanswered { path, waited }),
     };
     Err(match answer {
         Answer::Given(Ok(()), _) => return Ok(()),
-        Answer::Given(Err(Event::OwnTouched), _) => SequencerError::Outdated { sequencer },
-        Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _) => {
-            SequencerError::NotAuthorized { sequencer }
-        }
+        Answer::Given(Err(Event::OwnTouched), _) => QueryError::Outdated { sequencer: sequencer.clone() },
+        Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _) => QueryError::NotAuthorized { path },
         Answer::Given(Err(Event::Refused(refusal)), _) => {
-            SequencerError::Refused { sequencer, cause: refusal.to_string() }
+            QueryError::Refused { path, cause: refusal.to_string() }
         }
-        _ if succession.event().state.is_final() => SequencerError::SessionOver { sequencer },
-        _ => SequencerError::Disconnected { sequencer },
+        _ if succession.event().state.is_final() => QueryError::SessionOver { path },
+        _ => QueryError::Disconnected { path },
     })
 }
 

@@ -2,7 +2,6 @@
 
 pub(crate) mod builder;
 mod claim;
-pub(crate) mod error;
 pub(crate) mod locks;
 
 use std::fmt;
@@ -12,12 +11,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub use builder::SessionBuilder;
-pub use error::{CloseError, SequencerError};
 use locks::LocksBelow;
 
 use crate::election::Election;
 use crate::error::{InvalidLock, QueryError};
 use crate::fence::Sequencer;
+use crate::guard::lost::ReleaseError;
 use crate::lock::Lock;
 use crate::lock::multi_lock::{Access, MultiLock};
 use crate::lock::options::LockOptions;
@@ -186,7 +185,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`SequencerError::Outdated`] if the claim is not current. After any other [`SequencerError`], zklock does not
+    /// [`QueryError::Outdated`] if the claim is not current. After any other [`QueryError`], zklock does not
     /// know whether it is. The function waits for the answer for half a session timeout at most.
     ///
     /// # Cancel safety
@@ -200,7 +199,7 @@ impl Session {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn verify_sequencer(&self, sequencer: &Sequencer) -> Result<(), SequencerError> {
+    pub async fn verify_sequencer(&self, sequencer: &Sequencer) -> Result<(), QueryError> {
         claim::verify_sequencer(&self.succession, sequencer).await
     }
 
@@ -312,14 +311,14 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`CloseError::Unconfirmed`] if no server could be reached. The guards are lost all the same. Nodes that still
+    /// [`ReleaseError::SessionUnconfirmed`] if no server could be reached. The guards are lost all the same. Nodes that still
     /// exist stay until ZooKeeper expires the session. `close` does not wait for an earlier ZooKeeper session that the
     /// ensemble has not expired yet.
     ///
     /// # Cancel safety
     ///
     /// Safe. Once the future was polled, zklock closes the session in the background, even if you drop the future.
-    pub async fn close(&self) -> Result<(), CloseError> {
+    pub async fn close(&self) -> Result<(), ReleaseError> {
         let last = self.succession.present();
         // While the lease lasts, the session certainly exists. After that, a server has as long to answer as any server
         // has.
@@ -328,7 +327,7 @@ impl Session {
         match self.succession.timeout_at(Instant::now() + bound, last.over()).await {
             Ok(Some(Closing::Confirmed)) => Ok(()),
             Ok(Some(Closing::Unconfirmed) | None) | Err(_) => {
-                Err(CloseError::Unconfirmed { session: last.id(), timeout: last.lengths().timeout })
+                Err(ReleaseError::SessionUnconfirmed { session: last.id(), timeout: last.lengths().timeout })
             }
         }
     }

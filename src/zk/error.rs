@@ -101,6 +101,19 @@ pub enum ConnectError {
     },
 }
 
+impl ConnectError {
+    /// Returns true if the same call may succeed later with nothing changed by the caller: no server answered, or only servers
+    /// without a quorum.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::ReadOnly { .. })
+    }
+
+    /// Returns true: there is no session.
+    pub fn is_session_over(&self) -> bool {
+        true
+    }
+}
+
 /// Why one server gave no session; see [`ConnectError::Unreachable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

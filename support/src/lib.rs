@@ -1,6 +1,7 @@
 //! Helpers that the tests on real servers share.
 
 mod server;
+mod wait;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -14,17 +15,15 @@ use zklock::{AcquireError, Guard, Lock, QueryError, Session, SessionBuilder, ins
 use zklock_testcontainers::Link;
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
-/// The longest time that any observable fact may take. It is far more than a fact does take, even on a loaded machine.
-pub const BOUND: Duration = Duration::from_secs(60);
-
-pub use server::{STANDING, Server, TICK, own_server, server, standing_server};
+pub use server::{STANDING, Server, TICK, number, own_server, server, standing_server};
+pub use wait::{BOUND, eventually, within};
 
 /// Connects a session with the default options.
 pub async fn session(server: &Server) -> Session {
     Session::connect(server.connect_string()).await.expect("a session")
 }
 
-/// Prepares a session with this timeout at [`server`], or at a proxy to it. A server's first session may take longer than
+/// Prepares a session with this timeout at [`server()`], or at a proxy to it. A server's first session may take longer than
 /// a short timeout if the machine is busy, and a server that is busy may not tell its tick in time.
 pub fn patient(address: impl AsRef<str>, timeout: Duration) -> SessionBuilder {
     Session::builder(address.as_ref()).session_timeout(timeout).connect_timeout(BOUND).tick(TICK)
@@ -60,25 +59,6 @@ pub async fn make_foreign(server: &Server, path: &str) {
     let client = operator(server).await;
     make(&client, path).await;
     client.set_data(path, b"precious", None).await.expect("the data is set");
-}
-
-/// Waits for a future that must resolve within [`BOUND`].
-pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(BOUND, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("{what}: not within {BOUND:?}"),
-    }
-}
-
-/// Looks again and again until a condition holds.
-pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let mut looks = tokio::time::interval(Duration::from_millis(10));
-    within(what, async {
-        while !holds().await {
-            looks.tick().await;
-        }
-    })
-    .await;
 }
 
 /// Returns the present queue, as soon as a server tells it.
@@ -139,13 +119,6 @@ pub async fn granted(task: Waiter) -> Guard {
 /// Returns a number of the whole server from its answer to `mntr`.
 pub async fn monitored(server: &Server, key: &str) -> u64 {
     number(&server.own().admin("mntr").await.expect("mntr"), key)
-}
-
-/// Returns the number with this name from a server's answer.
-pub fn number(text: &str, key: &str) -> u64 {
-    let line =
-        text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("{key} in {text}"));
-    line.trim().parse().expect("a number")
 }
 
 /// Waits until these watches stand: one for each holder, on its own node, and one for each waiter, on its predecessor.

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use zklock_testcontainers::ZooKeeper;
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
-use crate::{eventually, make, number, operator, within};
+use crate::wait::{eventually, within};
 
 /// The tick of [`server`] and [`own_server`].
 pub const TICK: Duration = Duration::from_millis(100);
@@ -49,8 +49,9 @@ pub async fn server() -> Server {
 /// Starts the server that tests share. They can make nothing but directories of their own there, so no two of them meet.
 pub async fn standing_server() -> Server {
     let server = own_server().await;
-    let client = operator(&server).await;
-    make(&client, PLACE).await;
+    let client = Client::connect(&server.address).await.expect("a client");
+    let everybody = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.create(PLACE, b"", &everybody).await.expect("a directory");
     let reader = [Acl::new(Permission::READ, AuthId::anyone())];
     client.set_acl("/", &reader, None).await.expect("the root is closed");
     server
@@ -139,4 +140,11 @@ impl Server {
             None => self.ephemerals().await == 0 && self.watches().await == 0,
         }
     }
+}
+
+/// Returns the number with this name from a server's answer.
+pub fn number(text: &str, key: &str) -> u64 {
+    let line =
+        text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("{key} in {text}"));
+    line.trim().parse().expect("a number")
 }

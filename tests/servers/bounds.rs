@@ -11,7 +11,6 @@ use zklock::{
     AcquireError, ConnectError, Guard, Lock, QueryError, ReleaseError, Session,
     guard::TransactionError,
     once::{Claim, RecordError},
-    session::{CloseError, SequencerError},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -71,7 +70,7 @@ async fn release_answers_at_the_end_of_the_lease_and_goes_on_in_the_background()
 async fn close_answers_at_the_end_of_the_lease() {
     let (_server, session, _lock, guard) = paused().await;
     let error = answers("close", guard.remaining(), session.close()).await.unwrap_err();
-    assert_eq!(error, CloseError::Unconfirmed { session: session.id(), timeout: TIMEOUT });
+    assert_eq!(error, ReleaseError::SessionUnconfirmed { session: session.id(), timeout: TIMEOUT });
 }
 
 #[tokio::test]
@@ -79,7 +78,7 @@ async fn close_without_a_lease_answers_as_soon_as_a_server_would() {
     let (_server, session, _lock, guard) = paused().await;
     within("the loss", guard.lost()).await;
     let error = answers("close", SILENCE, session.close()).await.unwrap_err();
-    assert_eq!(error, CloseError::Unconfirmed { session: session.id(), timeout: TIMEOUT });
+    assert_eq!(error, ReleaseError::SessionUnconfirmed { session: session.id(), timeout: TIMEOUT });
 }
 
 #[tokio::test]
@@ -131,12 +130,12 @@ async fn queries_are_answered_within_half_a_session_timeout() {
     let (contenders, foreign, verified) = ask().await;
     assert_eq!(contenders.unwrap_err(), QueryError::Disconnected { path: PATH.into() });
     assert_eq!(foreign.unwrap_err(), QueryError::Disconnected { path: PATH.into() });
-    assert!(matches!(verified.unwrap_err(), SequencerError::Disconnected { .. }));
+    assert!(matches!(verified.unwrap_err(), QueryError::Disconnected { .. }));
     // And while there is none.
     let (contenders, foreign, verified) = ask().await;
     assert_eq!(contenders.unwrap_err(), QueryError::Unanswered { path: PATH.into(), waited: HALF });
     assert_eq!(foreign.unwrap_err(), QueryError::Unanswered { path: PATH.into(), waited: HALF });
-    assert!(matches!(verified.unwrap_err(), SequencerError::Unanswered { waited: HALF, .. }));
+    assert!(matches!(verified.unwrap_err(), QueryError::Unanswered { waited: HALF, .. }));
 }
 
 #[tokio::test]

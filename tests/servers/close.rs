@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use support::{
     Steps, enqueue, granted, linked, server, session, until_nothing_is_left, until_queued, within,
 };
-use zklock::{AcquireError, LostReason, QueryError, Session, SessionState, session::CloseError};
+use zklock::{AcquireError, LostReason, QueryError, ReleaseError, Session, SessionState};
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
@@ -91,7 +91,10 @@ async fn without_a_server_is_not_confirmed() {
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     link.black_hole();
     let error = within("the error", session.close()).await.unwrap_err();
-    assert_eq!(error, CloseError::Unconfirmed { session: session.id(), timeout: Duration::from_secs(1) });
+    assert_eq!(
+        error,
+        ReleaseError::SessionUnconfirmed { session: session.id(), timeout: Duration::from_secs(1) }
+    );
     assert!(!guard.is_held());
     // The server ends it all the same, a session timeout later.
     until_nothing_is_left(&server).await;

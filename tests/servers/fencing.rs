@@ -9,9 +9,8 @@ use support::{
     within,
 };
 use zklock::{
-    Acl, Guard, LockOptions, LostReason, Permissions, Sequencer, Session,
+    Acl, Guard, LockOptions, LostReason, Permissions, QueryError, Sequencer, Session,
     guard::{Applied, ConditionProblem, NodeOptions, Transaction, TransactionError},
-    session::SequencerError,
 };
 use zklock_testcontainers::{Ensemble, RequestKind, ZooKeeper};
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -417,7 +416,7 @@ async fn the_holders_name_in_a_directory_that_was_made_anew_is_not_taken_for_its
     let outdated = away.sequencer().unwrap();
     assert_eq!(
         other.verify_sequencer(&outdated).await,
-        Err(SequencerError::Outdated { sequencer: outdated.clone() })
+        Err(QueryError::Outdated { sequencer: outdated.clone() })
     );
     link.accept();
     let error = within("the loss", verify.finished()).await.unwrap_err();
@@ -459,7 +458,7 @@ async fn a_loser_spares_the_contender_that_has_its_name() {
 async fn is_outdated(session: &Session, sequencer: &Sequencer) -> bool {
     match session.verify_sequencer(sequencer).await {
         Ok(()) => false,
-        Err(SequencerError::Outdated { sequencer: told }) => told == *sequencer,
+        Err(QueryError::Outdated { sequencer: told }) => told == *sequencer,
         Err(error) => panic!("{error}"),
     }
 }
@@ -484,10 +483,7 @@ async fn a_sequencer_stands_until_its_holder_is_another() {
     assert!(is_outdated(&verifier, &claim).await);
     assert_eq!(verifier.verify_sequencer(&guard.sequencer().unwrap()).await, Ok(()));
     verifier.close().await.unwrap();
-    assert_eq!(
-        verifier.verify_sequencer(&claim).await,
-        Err(SequencerError::SessionOver { sequencer: claim.clone() })
-    );
+    assert_eq!(verifier.verify_sequencer(&claim).await, Err(QueryError::SessionOver { path: claim.node() }));
     guard.release().await.unwrap();
     assert!(is_outdated(&first, &claim).await, "its directory may be gone, too");
 }
@@ -545,7 +541,7 @@ async fn a_sequencer_that_the_verifier_may_not_read() {
         (claim, verdict)
     };
     let (sequencer, verdict) = claim(Acl::creator_only()).await;
-    assert_eq!(verdict, Err(SequencerError::NotAuthorized { sequencer }));
+    assert_eq!(verdict, Err(QueryError::NotAuthorized { path: sequencer.node() }));
     let readable = Acl::creator_only().and("world", "anyone", Permissions::READ);
     assert_eq!(claim(readable).await.1, Ok(()));
 }
@@ -567,14 +563,13 @@ async fn a_server_that_is_cut_off_vouches_for_nothing() {
     let stale = onlooker.get_data(&node).await.map(|(_, stat)| stat.czxid);
     assert_eq!(stale, Ok(claim.token().zxid()), "it still shows the node");
     let verdict = within("the verdict", verifier.verify_sequencer(&claim)).await;
-    let open =
-        matches!(verdict, Err(SequencerError::Disconnected { .. } | SequencerError::Unanswered { .. }));
+    let open = matches!(verdict, Err(QueryError::Disconnected { .. } | QueryError::Unanswered { .. }));
     assert!(open, "{verdict:?}");
     ensemble.heal().await.unwrap();
     support::eventually("the truth", async || {
         let verdict = verifier.verify_sequencer(&claim).await;
         assert_ne!(verdict, Ok(()));
-        verdict == Err(SequencerError::Outdated { sequencer: claim.clone() })
+        verdict == Err(QueryError::Outdated { sequencer: claim.clone() })
     })
     .await;
 }

@@ -11,8 +11,8 @@ use support::{
     until_nothing_is_left, until_queued, within,
 };
 use zklock::{
-    AcquireError, FenceGate, FencingToken, Guard, Locks, LocksOptions, LostReason, ReleaseError, Session,
-    guard::TransactionError, session::SequencerError,
+    AcquireError, FenceGate, FencingToken, Guard, Locks, LocksOptions, LostReason, QueryError, ReleaseError,
+    Session, guard::TransactionError,
 };
 use zklock_testcontainers::{Link, RequestKind};
 
@@ -328,7 +328,7 @@ async fn a_claim_or_an_open_transaction_is_not_passed_on() {
     guard.release().await.unwrap();
     let guard = turn_of(next).await;
     assert!(guard.token().zxid() > last.zxid());
-    let outdated = SequencerError::Outdated { sequencer: claim.clone() };
+    let outdated = QueryError::Outdated { sequencer: claim.clone() };
     assert_eq!(session.verify_sequencer(&claim).await, Err(outdated));
     // The answer comes, so the transaction is not open any more.
     guard.transaction().create("/proof", "").commit().await.unwrap();

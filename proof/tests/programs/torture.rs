@@ -59,7 +59,7 @@ fn a_minute_of_torture_breaks_no_promise() {
 /// Readers must overlap in such a run, and locks be handed over between readers and writers, or it fails.
 #[test]
 fn torture_of_readers_and_writers_breaks_no_promise() {
-    breaks_no_promise("rw", 30, |report| {
+    breaks_no_promise("rw", 20, |report| {
         let kinds = ["reader", "one lock"].map(|kind| number(&report["kinds"][kind]));
         kinds.iter().all(|count| *count > 0) && number(&report["looks"]) > 0 && number(&report["writes"]) > 0
     });
@@ -68,7 +68,7 @@ fn torture_of_readers_and_writers_breaks_no_promise() {
 /// Guards of several locks must be waited for in such a run, and held side by side, or it fails.
 #[test]
 fn torture_of_several_locks_at_once_breaks_no_promise() {
-    breaks_no_promise("multi", 30, |report| {
+    breaks_no_promise("multi", 20, |report| {
         ["2 locks", "3 locks"].iter().all(|kind| number(&report["kinds"][kind]) > 0)
     });
 }
@@ -76,7 +76,7 @@ fn torture_of_several_locks_at_once_breaks_no_promise() {
 /// Observers must be told of leaders, of what these proclaim, and of their ends in such a run, or it fails.
 #[test]
 fn torture_of_an_election_breaks_no_promise() {
-    breaks_no_promise("election", 30, |report| {
+    breaks_no_promise("election", 20, |report| {
         let told = ["told_leaders", "told_nobody"].iter().all(|kind| number(&report[kind]) > 25);
         told && number(&report["proclamations"]) > 0
     });
@@ -86,7 +86,7 @@ fn torture_of_an_election_breaks_no_promise() {
 /// while tasks stand in line, or it fails.
 #[test]
 fn torture_of_locks_by_key_breaks_no_promise() {
-    breaks_no_promise("registry", 45, |report| {
+    breaks_no_promise("registry", 30, |report| {
         number(&report["passed_on"]) > 0 && number(&report["entries"]) > 0
     });
 }
@@ -95,7 +95,7 @@ fn torture_of_locks_by_key_breaks_no_promise() {
 /// fails.
 #[test]
 fn torture_of_a_semaphore_breaks_no_promise() {
-    breaks_no_promise("semaphore", 30, |report| {
+    breaks_no_promise("semaphore", 20, |report| {
         ["permit of 1", "permit of 5"].iter().all(|kind| number(&report["kinds"][kind]) > 0)
     });
 }
@@ -103,7 +103,7 @@ fn torture_of_a_semaphore_breaks_no_promise() {
 /// All slots must be held at the same time in such a run, one must be waited for, and lost ones must come back, or it fails.
 #[test]
 fn torture_of_slots_breaks_no_promise() {
-    breaks_no_promise("slots", 30, |report| {
+    breaks_no_promise("slots", 20, |report| {
         (0..3).all(|slot| number(&report["kinds"][format!("slot {slot}")]) > 0)
     });
 }
@@ -112,7 +112,7 @@ fn torture_of_slots_breaks_no_promise() {
 /// fails.
 #[test]
 fn torture_of_slots_that_run_once_breaks_no_promise() {
-    breaks_no_promise("once", 45, |report| {
+    breaks_no_promise("once", 30, |report| {
         number(&report["acquisitions"]["done"]) > 10 && number(&report["writes"]) > 0
     });
 }
