@@ -6,8 +6,8 @@
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: servers ## Five processes contend for a lock while its holder and a server are killed
-	cargo run --release --example contend
+demo: servers ## Five processes contend for half a minute while servers and clients fail; a verdict, and a picture
+	cargo run --release -p zklock-proof -- torture --clients 5 --seconds 30 --report target/demo.svg
 
 test: servers redis-server curator nextest ## Run every test, on real ZooKeeper servers
 	cargo test --quiet --workspace --doc

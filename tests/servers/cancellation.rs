@@ -20,25 +20,6 @@ async fn nothing_remains(server: &Server, other: &Session, path: &str) {
 }
 
 #[tokio::test]
-async fn of_a_free_lock_at_every_await() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
-    let mut steps = 0;
-    loop {
-        // A new directory each time, so that its creation is among the steps.
-        let path = format!("/lock/free-{steps}");
-        let lock = session.lock(&path).unwrap();
-        let done = dropped_before(steps, lock.acquire(), async || {}).await;
-        nothing_remains(&server, &other, &path).await;
-        if done {
-            break;
-        }
-        steps += 1;
-    }
-    assert!(steps >= 3, "create, create the directory, create: {steps} steps");
-}
-
-#[tokio::test]
 async fn of_a_held_lock_at_every_await() {
     let server = server().await;
     let (session, other) = (session(&server).await, session(&server).await);
@@ -133,19 +114,4 @@ async fn of_a_waiter_does_not_block_those_behind() {
     guard.release().await.unwrap();
     let guard = support::granted(last).await;
     assert_eq!(queue(&lock).await[0].path, guard.node());
-}
-
-#[tokio::test]
-async fn of_a_release_lets_it_go_on() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
-    let other = support::session(&server).await;
-    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let held = link.hold_request(RequestKind::Multi);
-    let release = tokio::spawn(guard.release());
-    within("the release", held.reached()).await;
-    release.abort();
-    drop(release.await);
-    held.release();
-    nothing_remains(&server, &other, "/lock/orders").await;
 }

@@ -12,8 +12,7 @@ use zklock::{LostReason, Session, SessionState, election::ProclaimError};
 use zklock_testcontainers::{Link, RequestKind};
 
 use super::election::{
-    LEADER, campaign, candidate, candidate_seen_by, elected, election, told, until_all_is_gone,
-    until_candidates, until_told, who_leads,
+    LEADER, campaign, candidate, elected, election, told, until_all_is_gone, until_told, who_leads,
 };
 
 /// A session whose leases end some three seconds before it.
@@ -43,27 +42,6 @@ async fn observers_are_told_of_a_crash_when_the_session_ends() {
     drop((one, leaders));
     two.resign().await.unwrap();
     link.restore();
-    until_all_is_gone(&server, &operator(&server).await).await;
-}
-
-#[tokio::test]
-async fn an_expired_candidate_campaigns_again() {
-    let server = server().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(6)).await;
-    let other = session(&server).await;
-    let one = election(&other).campaign("one").await.unwrap();
-    let two = candidate_seen_by(&election(&other), &election(&unlucky), "two").await;
-    let id = unlucky.id();
-    link.black_hole();
-    // With the end of the session.
-    until_candidates(&election(&other), 1).await;
-    link.restore();
-    until_candidates(&election(&other), 2).await;
-    one.resign().await.unwrap();
-    let two = elected(two).await;
-    assert_ne!(unlucky.id(), id);
-    assert_eq!(who_leads(&election(&other)).await.as_deref(), Some("two"));
-    two.resign().await.unwrap();
     until_all_is_gone(&server, &operator(&server).await).await;
 }
 
@@ -114,50 +92,6 @@ async fn an_announcement_that_never_arrived_is_sent_again() {
     drop(held);
     leadership.resign().await.unwrap();
     until_all_is_gone(&server, &operator(&server).await).await;
-}
-
-#[tokio::test]
-async fn a_campaign_may_be_dropped_at_every_await() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
-    let client = operator(&server).await;
-    for waits in [false, true] {
-        let mut steps = 0;
-        loop {
-            let before = match waits {
-                true => Some(election(&other).campaign("before").await.unwrap()),
-                false => None,
-            };
-            let mut resign = before.map(|before| async || before.resign().await.unwrap());
-            let campaigning = election(&session);
-            let mut campaign = Steps::new(campaigning.campaign("dropped"));
-            let mut done = false;
-            for _ in 0..steps {
-                if campaign.poll().is_ready() {
-                    done = true;
-                    break;
-                }
-                campaign.woken_by(&mut resign).await;
-            }
-            drop(campaign);
-            let before = resign.is_some();
-            drop(resign);
-            // The next one leads, and nothing of the dropped one is left.
-            let next = within("the next leader", election(&other).campaign("next")).await.unwrap();
-            assert_eq!(
-                who_leads(&election(&other)).await.as_deref(),
-                Some("next"),
-                "after {steps} steps, {before}"
-            );
-            next.resign().await.unwrap();
-            until_all_is_gone(&server, &client).await;
-            if done {
-                break;
-            }
-            steps += 1;
-        }
-        assert!(steps >= 3, "enter, announce: {steps} steps");
-    }
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use support::{
-    Steps, enqueue, granted, linked, own_server, patient, queue, session, until_nothing_is_left,
-    until_queued, within,
+    Steps, enqueue, granted, linked, own_server, patient, session, until_nothing_is_left, until_queued,
+    within,
 };
 use zklock::{AcquireError, LostReason, SessionState};
 use zklock_testcontainers::{Link, ZooKeeper};
@@ -160,26 +160,6 @@ async fn rejected_credentials_are_final() {
     let mut events = session.events();
     assert_eq!(events.next().await.unwrap().state, SessionState::AuthFailed);
     assert_eq!(events.next().await, None);
-}
-
-#[tokio::test]
-async fn while_holding_the_guard_is_lost_first() {
-    let server = own_server().await;
-    let (link, unlucky) = linked(&server, TIMEOUT).await;
-    let other = session(&server).await;
-    let (lock, next) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
-    let guard = lock.acquire().await.unwrap();
-    let waiter = enqueue(&next).await;
-    link.black_hole();
-    let second = granted(waiter).await;
-    assert!(!guard.is_held(), "two guards at once");
-    assert!(second.token() > guard.token());
-    assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
-    assert!(guard.release().await.is_err());
-    assert_eq!(queue(&next).await.len(), 1);
-    second.release().await.unwrap();
-    link.restore();
-    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]

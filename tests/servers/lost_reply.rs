@@ -79,35 +79,6 @@ async fn a_create_that_never_arrived_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_release_whose_reply_was_lost_is_confirmed() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
-    let other = support::session(&server).await;
-    let (lock, next) = (session.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
-    let guard = lock.acquire().await.unwrap();
-    let waiter = enqueue(&next).await;
-    let lost = link.lose_reply(RequestKind::Multi);
-    within("the release", guard.release()).await.unwrap();
-    assert!(lost.has_happened());
-    granted(waiter).await.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_release_that_never_arrived_is_sent_again() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    let held = link.hold_request(RequestKind::Multi);
-    let release = tokio::spawn(guard.release());
-    within("the release", held.reached()).await;
-    link.cut();
-    within("the release", release).await.unwrap().unwrap();
-    assert!(queue(&lock).await.is_empty());
-}
-
-#[tokio::test]
 async fn every_other_reply_may_be_lost_too() {
     let server = server().await;
     for kind in

@@ -5,8 +5,8 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    Server, dropped_after, dropped_before, eventually, linked, make_foreign, operator, queue, server,
-    session, until_nothing_is_left, until_queued, within,
+    Server, eventually, linked, make_foreign, operator, queue, server, session, until_nothing_is_left,
+    until_queued, within,
 };
 use tokio::task::JoinHandle;
 use zklock::{
@@ -325,58 +325,6 @@ async fn directories_with_data_of_others_are_left_alone() {
         assert_eq!(data, b"precious");
     }
     until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn an_acquisition_may_be_dropped_at_every_await() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
-    let mut steps = 0;
-    loop {
-        let guard = other.lock(PATHS[1]).unwrap().acquire().await.unwrap();
-        let all = all(&session);
-        let done = dropped_before(steps, all.acquire(), async || guard.release().await.unwrap()).await;
-        nothing_remains(&server, &other).await;
-        if done {
-            break;
-        }
-        steps += 1;
-    }
-    assert!(steps >= 4, "{steps} steps");
-}
-
-#[tokio::test]
-async fn a_release_may_be_dropped_at_every_await() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
-    let mut steps = 0;
-    loop {
-        let guard = all(&session).acquire().await.unwrap();
-        let done = dropped_after(steps, guard.release()).await;
-        nothing_remains(&server, &other).await;
-        if done {
-            break;
-        }
-        steps += 1;
-    }
-    assert!(steps >= 2, "{steps} steps");
-}
-
-#[tokio::test]
-async fn a_session_that_expires_loses_all_and_queues_again_everywhere() {
-    let server = server().await;
-    let other = session(&server).await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(6)).await;
-    let guard = all(&unlucky).acquire().await.unwrap();
-    let waiting = acquire(&all(&unlucky));
-    until_all_queued(&other, 2).await;
-    link.black_hole();
-    within("the loss", guard.lost()).await;
-    granted(acquire(&all(&other))).await.release().await.unwrap();
-    link.restore();
-    granted(waiting).await.release().await.unwrap();
-    drop(guard);
-    nothing_remains(&server, &other).await;
 }
 
 #[tokio::test]

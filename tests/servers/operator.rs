@@ -8,23 +8,9 @@ use support::{
     Server, Waiter, enqueue, enqueue_seen_by, eventually, granted, hide, linked, names_transactions,
     operator, queue, server, session, until_nothing_is_left, until_queued, until_watched, within,
 };
-use zklock::{AcquireError, Guard, Lock, LostReason, ReleaseError};
+use zklock::{AcquireError, Guard, Lock, LostReason};
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acls, Client, CreateMode};
-
-#[tokio::test]
-async fn the_holders_node() {
-    let server = server().await;
-    let session = session(&server).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    operator(&server).await.delete(&guard.node(), None).await.unwrap();
-    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
-    assert!(!guard.is_held());
-    let error = guard.release().await.unwrap_err();
-    assert!(matches!(error, ReleaseError::Lost(lost) if lost.reason == LostReason::NodeDeleted));
-    until_nothing_is_left(&server).await;
-}
 
 #[tokio::test]
 async fn the_holders_node_just_before_the_release() {

@@ -4,12 +4,9 @@ use zklock_test_support as support;
 
 use std::time::Duration;
 
-use support::{
-    dropped_before, eventually, linked, make_foreign, operator, patient, server, session,
-    until_nothing_is_left, within,
-};
+use support::{eventually, linked, operator, patient, server, session, until_nothing_is_left, within};
 use tokio::task::JoinHandle;
-use zklock::{AcquireError, FenceGate, Guard, LockOptions, LostReason, ReadGuard, RwLock, inspect::Kind};
+use zklock::{AcquireError, FenceGate, Guard, LockOptions, LostReason, ReadGuard, RwLock};
 use zklock_testcontainers::RequestKind;
 
 const PATH: &str = "/lock/prices";
@@ -189,56 +186,6 @@ async fn a_writer_that_gives_up_causes_no_listing() {
     }
     assert_eq!(link.requests_of(RequestKind::GetChildren), 15, "no listing");
     until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_read_may_be_dropped_at_every_await() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
-    let mut steps = 0;
-    loop {
-        let path = format!("/lock/read-{steps}");
-        let (lock, holder) = (session.rw_lock(&path).unwrap(), other.rw_lock(&path).unwrap());
-        let writing = holder.write().await.unwrap();
-        let done = dropped_before(steps, lock.read(), async || writing.release().await.unwrap()).await;
-        within("the next writer", holder.write()).await.unwrap().release().await.unwrap();
-        until_nothing_is_left(&server).await;
-        if done {
-            break;
-        }
-        steps += 1;
-    }
-    assert!(steps >= 3, "create, list, watch, wait: {steps} steps");
-}
-
-#[tokio::test]
-async fn each_reply_of_a_reader_may_be_lost() {
-    let server = server().await;
-    for kind in [RequestKind::Create, RequestKind::Multi, RequestKind::GetChildren, RequestKind::GetData] {
-        let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-        let other = session(&server).await;
-        let path = format!("/lock/{kind:?}");
-        if matches!(kind, RequestKind::Create) {
-            make_foreign(&server, &path).await;
-        }
-        let (lock, holder) = (unlucky.rw_lock(&path).unwrap(), other.rw_lock(&path).unwrap());
-        lock.read().await.unwrap().release().await.unwrap();
-        let writing = holder.write().await.unwrap();
-        let lost = link.lose_reply(kind);
-        let waiting = reader_seen_by(&holder, &lock).await;
-        within("the lost reply", lost.happened()).await;
-        until_queued(&holder, 2).await;
-        let queue = holder.contenders().await.unwrap();
-        assert_eq!(queue[1].kind, Kind::Shared);
-        writing.release().await.unwrap();
-        granted(waiting).await.release().await.unwrap();
-        // And the reply to the release of a reader.
-        let reading = lock.read().await.unwrap();
-        let lost = link.lose_reply(RequestKind::Multi);
-        within("the release", reading.release()).await.unwrap();
-        assert!(lost.has_happened(), "{kind:?}");
-        until_nothing_is_left(&server).await;
-    }
 }
 
 #[tokio::test]

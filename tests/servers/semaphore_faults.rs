@@ -52,28 +52,6 @@ async fn about_to_be_admitted(link: &Link, semaphore: &Semaphore, next: impl FnO
 }
 
 #[tokio::test]
-async fn each_reply_before_the_admission_may_be_lost() {
-    let server = server().await;
-    let other = session(&server).await;
-    for kind in
-        [RequestKind::CreateContainer, RequestKind::Create, RequestKind::Multi, RequestKind::MultiRead]
-    {
-        let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-        let path = format!("/pools/{kind:?}");
-        let is_first = matches!(kind, RequestKind::CreateContainer | RequestKind::Create);
-        let semaphore =
-            if is_first { unlucky.semaphore(&path, 2).unwrap() } else { used(&unlucky, &path).await };
-        let lost = link.lose_reply(kind);
-        let permit = within("the permit", semaphore.acquire()).await.unwrap();
-        assert!(lost.has_happened(), "{kind:?}");
-        assert_eq!(held(&semaphore).await, [1]);
-        permit.release().await.unwrap();
-        all_is_free(&server, &other, &path).await;
-        unlucky.close().await.unwrap();
-    }
-}
-
-#[tokio::test]
 async fn an_admission_whose_reply_was_lost_is_adopted() {
     let server = server().await;
     let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
@@ -186,27 +164,6 @@ async fn an_admission_is_adopted_though_another_permit_of_its_session_is_hidden(
     assert_eq!(unlucky.requeued(), 0);
 }
 
-#[tokio::test]
-async fn each_reply_of_one_that_waits_may_be_lost() {
-    let server = server().await;
-    let other = session(&server).await;
-    for kind in [RequestKind::GetData, RequestKind::GetChildren, RequestKind::MultiRead] {
-        let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-        let path = format!("/pools/{kind:?}");
-        let (semaphore, theirs) = (used(&unlucky, &path).await, other.semaphore(&path, 2).unwrap());
-        let all = theirs.acquire_many(2).await.unwrap();
-        let lost = link.lose_reply(kind);
-        let waiter = enqueue(&other, &semaphore, 1).await;
-        within("the lost reply", lost.happened()).await;
-        until_it_waits_for_room(&server, &path).await;
-        all.release().await.unwrap();
-        granted(waiter).await.release().await.unwrap();
-        assert_eq!(unlucky.requeued(), 0);
-        all_is_free(&server, &other, &path).await;
-        unlucky.close().await.unwrap();
-    }
-}
-
 /// The watches go with the connection, and what happens meanwhile is not missed.
 #[tokio::test]
 async fn one_that_waits_survives_the_loss_of_its_connection() {
@@ -252,56 +209,6 @@ async fn an_answer_from_before_a_change_refuses_nobody() {
         steps += 1;
     }
     assert!(steps >= 3, "the turnstile, a look, the admission: {steps} steps");
-}
-
-#[tokio::test]
-async fn dropped_at_every_await_a_free_one_leaves_nothing() {
-    let server = server().await;
-    let (ours, other) = (session(&server).await, session(&server).await);
-    let mut steps = 0;
-    loop {
-        // New directories each time, so that their creation is among the steps.
-        let path = format!("/pools/free-{steps}");
-        let semaphore = ours.semaphore(&path, 2).unwrap();
-        let done = support::dropped_after(steps, semaphore.acquire()).await;
-        all_is_free(&server, &other, &path).await;
-        if done {
-            break;
-        }
-        steps += 1;
-    }
-    assert!(steps >= 5, "the turnstile, a look, the pool, a look, the admission: {steps} steps");
-}
-
-#[tokio::test]
-async fn dropped_at_every_await_one_that_waits_leaves_nothing() {
-    let server = server().await;
-    let (ours, other) = (session(&server).await, session(&server).await);
-    let mut steps = 0;
-    loop {
-        let path = format!("/pools/held-{steps}");
-        let (semaphore, theirs) = (used(&ours, &path).await, other.semaphore(&path, 2).unwrap());
-        // It waits for room: let it have it, and drop it before it knows.
-        let all = theirs.acquire_many(2).await.unwrap();
-        let mut release = Some(async || all.release().await.unwrap());
-        let mut acquiring = Steps::new(semaphore.acquire());
-        let mut done = false;
-        for _ in 0..steps {
-            done = acquiring.poll().is_ready();
-            if done {
-                break;
-            }
-            acquiring.woken_by(&mut release).await;
-        }
-        drop(acquiring);
-        drop(release);
-        all_is_free(&server, &other, &path).await;
-        if done {
-            break;
-        }
-        steps += 1;
-    }
-    assert!(steps >= 6, "the turnstile, a look, the watches, room, a look, the admission: {steps} steps");
 }
 
 #[tokio::test]

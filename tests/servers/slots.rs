@@ -6,9 +6,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use support::{eventually, linked, operator, server, session, until_nothing_is_left, within};
+use support::{operator, server, session, until_nothing_is_left, within};
 use zklock::{AcquireError, InvalidLock, LostReason, Slots, inspect::Kind};
-use zklock_testcontainers::RequestKind;
 
 use super::semaphore::until_it_waits_for_room;
 
@@ -127,26 +126,4 @@ async fn their_number_can_be_changed() {
     assert_eq!((zero.index(), slots.count()), (0, 1));
     slots.set_count(3).await.unwrap();
     assert_eq!(slots.acquire().await.unwrap().index(), 1);
-}
-
-#[tokio::test]
-async fn a_claim_whose_reply_was_lost_is_adopted() {
-    let server = server().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-    let slots = unlucky.slots(PATH, 2).unwrap();
-    let zero = slots.acquire().await.unwrap();
-    let look = link.hold_reply(RequestKind::MultiRead);
-    let claiming = tokio::spawn({
-        let slots = slots.clone();
-        async move { slots.acquire().await }
-    });
-    within("the look", look.reached()).await;
-    let lost = link.lose_reply(RequestKind::Multi);
-    look.release();
-    let one = within("the claim", claiming).await.unwrap().unwrap();
-    assert!(lost.has_happened());
-    assert_eq!((zero.index(), one.index(), held(&slots).await), (0, 1, vec![0, 1]));
-    drop((zero, one));
-    eventually("nothing is held", async || held(&slots).await.is_empty()).await;
-    until_nothing_is_left(&server).await;
 }

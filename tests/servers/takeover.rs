@@ -37,33 +37,6 @@ async fn contest(server: &Server, first: &Session, second: &Session, delay: Dura
 }
 
 #[tokio::test]
-async fn a_holder_that_dies_is_survived_by_the_delay() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let (guard, waiter) = contest(&server, &first, &second, DELAY).await;
-    let started = Instant::now();
-    first.close().await.unwrap();
-    let next = granted(waiter).await;
-    assert!(started.elapsed() >= DELAY);
-    assert!(next.token() > guard.token());
-    next.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_release_hands_over_at_once() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let (delay, least) = spared(&server).await;
-    let (guard, waiter) = contest(&server, &first, &second, delay).await;
-    let started = Instant::now();
-    guard.release().await.unwrap();
-    let next = granted(waiter).await;
-    assert!(started.elapsed() >= least);
-    next.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn a_dropped_guard_hands_over_at_once() {
     let server = server().await;
     let (first, second) = (session(&server).await, session(&server).await);
