@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// highest token it has seen, and refuses a lower one. [`FenceGate`](crate::FenceGate) does that in memory, and the
 /// example `fenced_store` does it inside SQL.
 ///
-/// A token is two numbers, of which the first counts more. The first one is the `czxid` of the holder's node: the number of
+/// A token is two numbers. The first counts more. The first one is the `czxid` of the holder's node: the number of
 /// the ZooKeeper transaction that created the node. Unlike sequence numbers, these numbers keep increasing when the lock's
 /// directory is deleted and created again. If the ensemble is rebuilt from nothing, they start over. A store that remembers
 /// a highest token then refuses every holder until an operator resets it.

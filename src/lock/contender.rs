@@ -32,7 +32,7 @@ pub struct Contender {
     pub since: Option<SystemTime>,
     /// The id of the contender's ZooKeeper session; `None` if this session may not read the node.
     pub session: Option<i64>,
-    /// The fencing token that the contender has, or will have, as the holder, but for its turn: a process that passes the lock
+    /// The fencing token that the contender has, or will have, as the holder, except for its turn: a process that passes the lock
     /// on between its tasks has later turns. `None` if this session may not read the node.
     pub token: Option<FencingToken>,
 }

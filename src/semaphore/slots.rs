@@ -15,7 +15,7 @@ use crate::lock::contender::Contender;
 use crate::lock::options::LockOptions;
 use crate::zk::Succession;
 
-/// Slots of one session: a number of places, each of which one guard holds, among all machines. Use them for worker ids,
+/// Slots of one session: a number of places, each held by one guard, among all machines. Use them for worker ids,
 /// shards and partitions. Cloning it is cheap. Its clones contend with each other, and with slots at the same path in other
 /// sessions and processes.
 ///

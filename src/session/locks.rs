@@ -23,7 +23,7 @@ pub struct LocksBelow {
     pub exists: bool,
     /// The locks that somebody holds, sorted by path.
     pub locks: Vec<HeldLock>,
-    /// The semaphores and slots of which somebody holds some, sorted by path. Their turnstiles are not among the locks.
+    /// The semaphores and slots that somebody holds permits or slots of, sorted by path. Their turnstiles are not among the locks.
     pub pools: Vec<HeldPool>,
     /// How many nodes this session may not list. Locks below those nodes are missing from `locks`.
     pub hidden: usize,
@@ -46,7 +46,7 @@ pub struct HeldLock {
     pub foreign: usize,
 }
 
-/// A [`Semaphore`](crate::Semaphore), or [`Slots`](crate::Slots), of which somebody holds some.
+/// A [`Semaphore`](crate::Semaphore), or [`Slots`](crate::Slots), that somebody holds permits or slots of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldPool {

@@ -203,7 +203,7 @@ impl Session {
         claim::verify_sequencer(&self.succession, sequencer).await
     }
 
-    /// Finds the locks at `root` and below it that somebody holds, and the semaphores and slots of which somebody holds some.
+    /// Finds the locks at `root` and below it that somebody holds, and the semaphores and slots that are held in part or in full.
     /// It is meant for operators: the answer may be outdated by the time you read it. It reads each node of the tree once,
     /// 64 at a time.
     ///
