@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test older verify fix package image servers redis-server curator nextest bench model margins redis gaps torture
+.PHONY: help demo test containers older verify fix package image servers redis-server curator nextest bench model margins redis gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -12,9 +12,11 @@ demo: servers ## Five processes contend for half a minute while servers and clie
 test: servers redis-server curator nextest ## Run every test, on real ZooKeeper servers
 	cargo test --quiet --workspace --doc
 	cargo build --quiet --examples # some are run by tests, and those with tests of their own are not built with them
-	cargo nextest run -p zklock-testcontainers --no-fail-fast $(if $(CI),--profile ci) # in containers, if it can be
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
 		cargo run --quiet -p zklock-test-support -- cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
+
+containers: servers nextest ## Run the tests of zklock-testcontainers in containers, if an engine answers
+	cargo nextest run -p zklock-testcontainers --no-fail-fast $(if $(CI),--profile ci)
 
 older: servers curator nextest ## Run the library's tests on the container image, which has an older ZooKeeper
 	cargo build --quiet --examples

@@ -32,8 +32,8 @@ const LONGEST_KEY: usize = 4 * 1024;
 ///
 /// The lock of the key `42` below the root `/lock/orders` is at `/lock/orders/42`, and every contender at that path
 /// contends for it, in this process and elsewhere. A key is any text of up to 4 KiB; the lock's path shows it, with `%2F` for a
-/// slash, as in a URL. A registry keeps nothing of a key that no task of the process waits for, and that nobody keeps a
-/// guard, held or not.
+/// slash, as in a URL. A registry keeps nothing of a key once no task of the process waits for it and
+/// nobody keeps a guard of it, held or not.
 ///
 /// # In line
 ///
