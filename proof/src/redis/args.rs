@@ -22,21 +22,14 @@ pub(crate) struct Redis {
     /// How many runs go on at the same time. They mostly wait.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) parallel: u16,
-    /// How often the undisturbed lock is acquired and released; a tenth as often it is handed to a waiter. 0 leaves the
-    /// speed out.
-    #[arg(long, default_value_t = 500)]
-    pub(crate) cycles: u32,
     /// Only these locks.
     #[arg(long = "lock", value_name = "LOCK", value_enum, default_values_t = Kind::ALL)]
     pub(crate) locks: Vec<Kind>,
     /// Only these scenarios.
     #[arg(long = "scenario", value_name = "SCENARIO", value_enum, default_values_t = Scenario::ALL)]
     pub(crate) scenarios: Vec<Scenario>,
-    /// Print the tables in Markdown, for docs/STRICTNESS.md.
-    #[arg(long)]
-    pub(crate) markdown: bool,
     /// Print every cell, for programs.
-    #[arg(long, conflicts_with = "markdown")]
+    #[arg(long)]
     pub(crate) json: bool,
     /// Print everything that every process said, on standard error.
     #[arg(long)]

@@ -8,7 +8,6 @@ use zklock::FencingToken;
 
 use crate::harness::register::{Answer, Desk, Request};
 use crate::harness::{self, Instant};
-use crate::redis::clock::WallClock;
 use crate::redis::kind::Kind;
 use crate::redis::lock::{Lock, Redis, Redisson, SetNxPx, SetnxExpire, SetnxGetset, Spring, Zklock};
 use crate::redis::part::Part;
@@ -27,9 +26,7 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     match part.lock {
         Kind::SetNxPx => play(SetNxPx::new(redis().await?), &part).await,
         Kind::SetnxExpire => play(SetnxExpire::new(redis().await?), &part).await,
-        Kind::SetnxGetset => {
-            play(SetnxGetset::new(redis().await?, WallClock { ahead: part.ahead }), &part).await
-        }
+        Kind::SetnxGetset => play(SetnxGetset::new(redis().await?), &part).await,
         Kind::Spring => play(Spring::new(redis().await?), &part).await,
         Kind::Redisson => play(Redisson::new(redis().await?), &part).await,
         Kind::ZklockUnfenced | Kind::Zklock => {
@@ -96,7 +93,6 @@ impl<L: Lock> Contender<'_, L> {
                     Err(error) => say(Word::NotReleased { error: error.to_string() }),
                 }
             }
-            Command::Cycle(times) => self.cycle(times).await,
         }
     }
 
@@ -110,17 +106,6 @@ impl<L: Lock> Contender<'_, L> {
             }
             Err(error) => say(Word::Failed { error: error.to_string() }),
         }
-    }
-
-    async fn cycle(&mut self, times: u32) -> anyhow::Result<()> {
-        let mut took = Vec::new();
-        for _ in 0..times {
-            let begun = Instant::now();
-            self.lock.acquire().await?;
-            self.lock.release().await?;
-            took.push(Instant::now().0 - begun.0);
-        }
-        say(Word::Cycled { took })
     }
 
     /// Begins to follow what the lock tells of a new hold.

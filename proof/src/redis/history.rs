@@ -30,7 +30,6 @@ pub(crate) enum Fact {
     Said(Word),
     Stopped,
     Continued,
-    Killed,
     /// The server has granted it the lock that it acquires next, and it does not know yet.
     Granted,
 }
@@ -117,7 +116,7 @@ fn holds_of<'a>(contender: usize, entries: impl Iterator<Item = &'a Entry>, end:
                 close(&mut holds, since.take(), at);
                 holding = false;
             }
-            Fact::Said(Word::Releasing) | Fact::Killed => {
+            Fact::Said(Word::Releasing) => {
                 close(&mut holds, since.take(), at);
                 holding = false;
             }
@@ -218,12 +217,6 @@ mod tests {
         assert_eq!(findings(facts(2), &[(8, 0)]), (0, 0, 1));
         // It said "held" after it had continued.
         assert_eq!(findings(facts(8), &[]), (1, 2, 0));
-    }
-
-    #[test]
-    fn a_killed_process_believes_nothing_more() {
-        let facts = [(1, 0, ACQUIRED), (4, 0, Fact::Killed), (5, 1, ACQUIRED), (9, 1, RELEASING)];
-        assert_eq!(findings(facts, &[]), (0, 0, 0));
     }
 
     #[test]

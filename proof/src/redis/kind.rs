@@ -30,12 +30,8 @@ pub(crate) enum Kind {
 pub(crate) enum Step {
     /// The request that takes a free lock.
     Win,
-    /// The request that takes a lock which has expired.
-    Seize,
     /// What follows the winning request before the lock is acquired.
     Complete,
-    /// The request that releases it.
-    Release,
 }
 
 impl Kind {
@@ -71,21 +67,13 @@ impl Kind {
         self == Self::Zklock
     }
 
-    /// Whether a client compares its wall clock with another's.
-    pub(crate) fn reads_wall_clock(self) -> bool {
-        self == Self::SetnxGetset
-    }
-
     /// The Redis command of a step; `None` where the protocol has no such step.
     pub(crate) fn command(self, step: Step) -> Option<&'static str> {
         match (self, step) {
-            (Self::SetNxPx, Step::Win | Step::Seize) => Some("SET"),
-            (Self::SetnxExpire, Step::Win | Step::Seize) | (Self::SetnxGetset, Step::Win) => Some("SETNX"),
+            (Self::SetNxPx, Step::Win) => Some("SET"),
+            (Self::SetnxExpire | Self::SetnxGetset, Step::Win) => Some("SETNX"),
             (Self::SetnxExpire, Step::Complete) => Some("PEXPIRE"),
-            (Self::SetnxGetset, Step::Seize) => Some("GETSET"),
-            (Self::SetnxExpire | Self::SetnxGetset, Step::Release) => Some("DEL"),
-            (Self::SetNxPx, Step::Release) => Some("EVAL"),
-            (Self::Spring | Self::Redisson, Step::Win | Step::Seize | Step::Release) => Some("EVAL"),
+            (Self::Spring | Self::Redisson, Step::Win) => Some("EVAL"),
             (_, Step::Complete) | (Self::ZklockUnfenced | Self::Zklock, _) => None,
         }
     }

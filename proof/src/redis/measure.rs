@@ -24,7 +24,7 @@ const ATTEMPTS: usize = 5;
 pub(crate) struct Cell {
     pub(crate) lock: Kind,
     pub(crate) scenario: Scenario,
-    /// How often it was measured; 0 if the scenario does not apply.
+    /// How often it was measured.
     pub(crate) runs: u16,
     /// Pairs of holds at the same time.
     pub(crate) double_holds: usize,
@@ -86,15 +86,13 @@ pub(crate) async fn cells(show: &Redis, servers: &Arc<Servers>) -> anyhow::Resul
     let mut runs = JoinSet::new();
     for _ in 0..show.runs {
         for (index, &Cell { lock, scenario, .. }) in cells.iter().enumerate() {
-            if scenario.does_not_apply(lock).is_none() {
-                let (servers, slots, ttl, trace) = (servers.clone(), slots.clone(), show.ttl, show.trace);
-                runs.spawn(async move {
-                    let _slot = slots.acquire_owned().await?;
-                    let what = || format!("{}: {}", lock.title(), scenario.title());
-                    let run = run(lock, scenario, ttl, servers, trace).await.with_context(what)?;
-                    anyhow::Ok((index, run))
-                });
-            }
+            let (servers, slots, ttl, trace) = (servers.clone(), slots.clone(), show.ttl, show.trace);
+            runs.spawn(async move {
+                let _slot = slots.acquire_owned().await?;
+                let what = || format!("{}: {}", lock.title(), scenario.title());
+                let run = run(lock, scenario, ttl, servers, trace).await.with_context(what)?;
+                anyhow::Ok((index, run))
+            });
         }
     }
     while let Some(run) = runs.join_next().await {

@@ -15,7 +15,6 @@
 //! the same time that it holds the lock, and whose write came too late.
 
 mod args;
-mod clock;
 mod contender;
 mod history;
 mod kind;
@@ -29,7 +28,6 @@ mod redis_server;
 mod resp;
 mod scenario;
 mod servers;
-mod speed;
 mod stage;
 mod table;
 mod wire;
@@ -41,21 +39,17 @@ pub(crate) use args::Redis;
 pub(crate) use contender::run as run_contender;
 pub(crate) use part::Part;
 use servers::Servers;
-use table::Tables;
 
 /// True if zklock was strict in every scenario.
 pub(crate) async fn run(show: &Redis) -> anyhow::Result<bool> {
     eprintln!("Starting servers ..");
     let servers = Arc::new(Servers::start(&show.locks, show.zookeepers.into()).await?);
-    eprintln!("Measuring undisturbed locks ..");
-    let speeds = speed::speeds(show, &servers).await?;
-    eprintln!("Disturbing them ..");
     let cells = measure::cells(show, &servers).await?;
     let strict = cells.iter().filter(|cell| cell.lock.is_zklock()).all(measure::Cell::is_strict);
     if show.json {
-        println!("{}", serde_json::json!({ "cells": cells, "speeds": speeds }));
+        println!("{}", serde_json::json!({ "cells": cells }));
     } else {
-        Tables { show, servers: servers.description(), cells: &cells, speeds: &speeds }.print();
+        table::print(show, &servers.description(), &cells);
     }
     Ok(strict)
 }

@@ -15,8 +15,6 @@ pub(crate) struct Part {
     /// The lock's key, or path.
     pub(crate) key: String,
     pub(crate) ttl: Duration,
-    /// How far its wall clock is ahead.
-    pub(crate) ahead: Duration,
     /// The address of the register that the lock protects.
     pub(crate) register: String,
     /// Which contender it is, for the register.

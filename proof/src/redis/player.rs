@@ -59,13 +59,6 @@ impl Player {
         self.hear(PROMPT, is_it).await?.with_context(|| format!("contender {number} does not answer"))
     }
 
-    /// Kills it; returns once it is dead.
-    pub(crate) async fn kill(&mut self) -> anyhow::Result<Instant> {
-        let at = self.note(Fact::Killed);
-        self.process.kill().await?;
-        Ok(at)
-    }
-
     /// Stops it; returns once the kernel says that it is stopped.
     pub(crate) async fn stop(&self) -> anyhow::Result<Instant> {
         self.process.stop().await?;

@@ -1,4 +1,4 @@
-//! A TCP proxy between one client and Redis that holds back a command, or the reply to one, and all that comes after it.
+//! A TCP proxy between one client and Redis that holds back the reply to a command, and all that comes after it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,17 +24,7 @@ type Armed = Arc<Mutex<VecDeque<Rule>>>;
 #[derive(Clone)]
 struct Rule {
     command: &'static str,
-    what: What,
     stage: watch::Sender<Stage>,
-}
-
-/// What is held back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    /// The command: Redis has not seen it.
-    Request,
-    /// The reply: Redis has done it, the client does not know.
-    Reply,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,10 +55,10 @@ impl Proxy {
         &self.address
     }
 
-    /// Holds back the next `command`, or the reply to it.
-    pub(crate) fn hold(&self, what: What, command: &'static str) -> Hold {
+    /// Holds back the reply to the next `command`: Redis has done it, and the client does not know.
+    pub(crate) fn hold(&self, command: &'static str) -> Hold {
         let stage = watch::Sender::new(Stage::Armed);
-        lock(&self.armed).push_back(Rule { command, what, stage: stage.clone() });
+        lock(&self.armed).push_back(Rule { command, stage: stage.clone() });
         Hold { stage }
     }
 }
@@ -145,11 +135,9 @@ async fn requests(
     let mut buffer = Vec::new();
     loop {
         while let Some(command) = resp::first(&buffer) {
-            match take(&armed, &command.name) {
-                Some(rule) if rule.what == What::Request => rule.wait().await,
+            if let Some(rule) = take(&armed, &command.name) {
                 // Before the command is passed on, so that no reply to it slips through.
-                Some(rule) => drop(hold.send(Some(rule))),
-                None => {}
+                drop(hold.send(Some(rule)));
             }
             if server.write_all(&buffer[..command.length]).await.is_err() {
                 return;

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use redis::Client;
-use tokio::time::{interval, timeout};
 use zklock::Session;
 use zklock_testcontainers::Ensemble;
 
@@ -72,32 +70,6 @@ impl Servers {
             zookeeper.session.lock(path)?.acquire().await?.release().await?;
         }
         Ok(())
-    }
-
-    /// Waits until a lock whose holder is gone can be taken again. By a key that has no expiry it can after `ttl`.
-    pub(crate) async fn until_expired(&self, kind: Kind, key: &str, ttl: Duration) -> anyhow::Result<()> {
-        let expired = async {
-            if kind.is_zklock() {
-                let zookeeper = self.zookeeper.as_ref().context("no ZooKeeper")?;
-                let lock = zookeeper.session.lock(key)?;
-                let mut looks = interval(Duration::from_millis(10));
-                while !lock.contenders().await?.is_empty() {
-                    looks.tick().await;
-                }
-            } else if kind.reads_wall_clock() {
-                tokio::time::sleep(ttl).await;
-            } else {
-                let redis = self.redis.as_ref().context("no Redis")?;
-                let client = Client::open(format!("redis://{}", redis.address()))?;
-                let mut connection = client.get_multiplexed_async_connection().await?;
-                let mut looks = interval(Duration::from_millis(10));
-                while redis::cmd("EXISTS").arg(key).query_async(&mut connection).await? {
-                    looks.tick().await;
-                }
-            }
-            Ok(())
-        };
-        timeout(PATIENCE, expired).await.context("a lock without a holder does not expire")?
     }
 }
 

@@ -12,7 +12,6 @@ use crate::redis::history::{Fact, Findings, History};
 use crate::redis::kind::{Kind, Step};
 use crate::redis::part::Part;
 use crate::redis::player::Player;
-use crate::redis::proxy::What;
 use crate::redis::servers::Servers;
 use crate::redis::wire::{Held, Wire};
 use crate::redis::word::{Command, Record, Word};
@@ -75,38 +74,17 @@ impl Stage {
 
     /// A contender enters. Its number is for the records.
     pub(crate) async fn enter(&self, number: usize) -> anyhow::Result<Actor> {
-        self.enter_ahead(number, Duration::ZERO).await
-    }
-
-    /// As [`enter`](Self::enter), with a wall clock that is so far ahead.
-    pub(crate) async fn enter_ahead(&self, number: usize, ahead: Duration) -> anyhow::Result<Actor> {
         let wire = Wire::lay(self.kind, &self.servers.address(self.kind, number)).await?;
-        self.start(number, ahead, wire).await
-    }
-
-    /// As [`enter`](Self::enter), with nothing between it and the servers.
-    pub(crate) async fn enter_directly(&self, number: usize) -> anyhow::Result<Actor> {
-        let wire = Wire::Direct(self.servers.address(self.kind, number));
-        self.start(number, Duration::ZERO, wire).await
-    }
-
-    async fn start(&self, number: usize, ahead: Duration, wire: Wire) -> anyhow::Result<Actor> {
         let part = Part {
             lock: self.kind,
             server: wire.address(),
             key: self.key.clone(),
             ttl: self.ttl,
-            ahead,
             register: self.register.address().to_owned(),
             number,
         };
         let player = Player::start(&part, self.history.clone()).await?;
         Ok(Actor { player, wire })
-    }
-
-    /// Unless so little time has passed since a lock was acquired that it cannot have expired, the run shows nothing.
-    pub(crate) fn fresh(&self, acquired: Instant, now: Instant) -> anyhow::Result<()> {
-        if now.since(acquired) < self.ttl { Ok(()) } else { Err(Spoiled.into()) }
     }
 
     /// How long both of two holders work on at the same time, if they believe that they hold the lock.
@@ -238,19 +216,6 @@ impl Actor {
         self.released().await
     }
 
-    pub(crate) async fn cycle(&mut self, times: u32) -> anyhow::Result<Vec<u64>> {
-        self.player.tell(Command::Cycle(times)).await?;
-        let all = Duration::from_secs(600);
-        match self.player.hear(all, |word| matches!(word, Word::Cycled { .. })).await? {
-            Some(Record { word: Word::Cycled { took }, .. }) => Ok(took),
-            _ => anyhow::bail!("{times} cycles took longer than {all:?}"),
-        }
-    }
-
-    pub(crate) async fn kill(&mut self) -> anyhow::Result<Instant> {
-        self.player.kill().await
-    }
-
     pub(crate) async fn stop(&self) -> anyhow::Result<Instant> {
         self.player.stop().await
     }
@@ -264,9 +229,9 @@ impl Actor {
         self.player.note_at(at, Fact::Granted);
     }
 
-    /// Holds back the next request of a step, or the reply to it, and all that comes after it.
-    pub(crate) fn hold(&self, what: What, step: Step) -> anyhow::Result<Held> {
-        self.wire.hold(what, step)
+    /// Holds back the reply to the next request of a step, and all that comes after it.
+    pub(crate) fn hold(&self, step: Step) -> anyhow::Result<Held> {
+        self.wire.hold(step)
     }
 
     pub(crate) fn wire(&self) -> &Wire {

@@ -1,25 +1,22 @@
-//! A contender's way to its servers, on which its requests and replies can be held back.
+//! A contender's way to its servers, on which replies can be held back.
 
 use anyhow::Context;
-use zklock_testcontainers::{HeldReply, HeldRequest, Link, RequestKind};
+use zklock_testcontainers::{HeldReply, Link, RequestKind};
 
 use crate::redis::kind::{Kind, Step};
-use crate::redis::proxy::{Hold, Proxy, What};
+use crate::redis::proxy::{Hold, Proxy};
 
 /// The way; closed when it is dropped.
 pub(crate) enum Wire {
     Redis(Kind, Proxy),
     ZooKeeper(Link),
-    /// Straight to this server; nothing can be held back.
-    Direct(String),
 }
 
 /// Something that will be, or is, held back, until this is released or dropped.
 #[must_use = "dropping it lets go what is held"]
 pub(crate) enum Held {
     Redis(Hold),
-    Request(HeldRequest),
-    Reply(HeldReply),
+    ZooKeeper(HeldReply),
 }
 
 impl Wire {
@@ -36,20 +33,18 @@ impl Wire {
         match self {
             Self::Redis(_, proxy) => proxy.address().to_owned(),
             Self::ZooKeeper(link) => link.address(),
-            Self::Direct(server) => server.clone(),
         }
     }
 
-    /// Holds back the next request of a step, or the reply to it, and all that comes after it.
-    pub(crate) fn hold(&self, what: What, step: Step) -> anyhow::Result<Held> {
-        match (self, what) {
-            (Self::Redis(kind, proxy), what) => {
-                let command = kind.command(step).context("this lock has no such step")?;
-                Ok(Held::Redis(proxy.hold(what, command)))
+    /// Holds back the reply to the next request of a step, and all that comes after it.
+    pub(crate) fn hold(&self, step: Step) -> anyhow::Result<Held> {
+        match (self, step) {
+            (Self::Redis(kind, proxy), step) => {
+                Ok(Held::Redis(proxy.hold(kind.command(step).context("this lock has no such step")?)))
             }
-            (Self::ZooKeeper(link), What::Request) => Ok(Held::Request(link.hold_request(request(step)?))),
-            (Self::ZooKeeper(link), What::Reply) => Ok(Held::Reply(link.hold_reply(request(step)?))),
-            (Self::Direct(_), _) => anyhow::bail!("nothing can be held back here"),
+            // A process's first acquisition, which does not know the directory yet.
+            (Self::ZooKeeper(link), Step::Win) => Ok(Held::ZooKeeper(link.hold_reply(RequestKind::Create))),
+            (Self::ZooKeeper(_), Step::Complete) => anyhow::bail!("zklock has no such step"),
         }
     }
 
@@ -69,23 +64,12 @@ impl Wire {
     }
 }
 
-/// zklock's request of a step.
-fn request(step: Step) -> anyhow::Result<RequestKind> {
-    match step {
-        // A process's first acquisition, which does not know the directory yet.
-        Step::Win | Step::Seize => Ok(RequestKind::Create),
-        Step::Release => Ok(RequestKind::Multi),
-        Step::Complete => anyhow::bail!("zklock has no such step"),
-    }
-}
-
 impl Held {
     /// Resolves once it is held back.
     pub(crate) async fn reached(&self) {
         match self {
             Self::Redis(hold) => hold.reached().await,
-            Self::Request(held) => held.reached().await,
-            Self::Reply(held) => held.reached().await,
+            Self::ZooKeeper(held) => held.reached().await,
         }
     }
 
@@ -93,8 +77,7 @@ impl Held {
     pub(crate) fn release(self) {
         match self {
             Self::Redis(hold) => hold.release(),
-            Self::Request(held) => held.release(),
-            Self::Reply(held) => held.release(),
+            Self::ZooKeeper(held) => held.release(),
         }
     }
 }

@@ -17,8 +17,6 @@ pub(crate) enum Command {
     /// Write to the register, whatever the lock says by now.
     Write,
     Release,
-    /// Acquire and release so often.
-    Cycle(u32),
 }
 
 /// What a contender has done, and when.
@@ -63,9 +61,5 @@ pub(crate) enum Word {
     /// The release failed: so late is the holder told.
     NotReleased {
         error: String,
-    },
-    /// How long each cycle took, in nanoseconds.
-    Cycled {
-        took: Vec<u64>,
     },
 }

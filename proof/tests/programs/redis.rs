@@ -22,7 +22,7 @@ struct Cell {
 
 impl Report {
     fn make() -> Self {
-        let output = crate::proof(&["redis", "--runs", "1", "--cycles", "0", "--zookeepers", "1", "--json"]);
+        let output = crate::proof(&["redis", "--runs", "1", "--zookeepers", "1", "--json"]);
         assert!(output.status.success(), "zklock was not strict: {}", output.status);
         serde_json::from_slice(&output.stdout).unwrap()
     }
@@ -34,16 +34,12 @@ impl Report {
 }
 
 /// Where two hold a Redis lock, or a late write is accepted: by the lock's design, not by chance.
-const DOUBLE_HOLDS: [(&str, &[&str]); 5] = [
+const DOUBLE_HOLDS: [(&str, &[&str]); 2] = [
     ("late-reply", &["set-nx-px", "setnx-expire", "setnx-getset"]),
     ("stopped", &["set-nx-px", "setnx-expire", "setnx-getset", "spring", "redisson"]),
-    ("wrong-clocks", &["setnx-getset"]),
-    ("long-work", &["set-nx-px", "setnx-expire", "setnx-getset", "spring"]),
-    ("foreign-release", &["setnx-expire", "setnx-getset"]),
 ];
 
-const SCENARIOS: [&str; 6] =
-    ["late-reply", "stopped", "crash", "expired-together", "long-work", "foreign-release"];
+const SCENARIOS: [&str; 2] = ["late-reply", "stopped"];
 
 /// zklock is strict in each report. The faults hit the Redis locks by their timing, which a busy machine may spoil.
 #[test]
@@ -65,8 +61,6 @@ fn missed_double_holds(report: &Report) -> Vec<&Cell> {
         DOUBLE_HOLDS.iter().flat_map(|(scenario, locks)| locks.iter().map(move |lock| (lock, scenario)));
     let mut missed = expected.map(|(lock, scenario)| report.cell(lock, scenario)).collect::<Vec<_>>();
     missed.retain(|cell| cell.double_holds == 0 || cell.late_writes == 0);
-    let crashed = report.cell("setnx-expire", "crash");
-    missed.extend((crashed.stuck != 1).then_some(crashed));
     missed
 }
 
@@ -82,7 +76,7 @@ fn assert_zklock_is_strict(report: &Report) {
     }
     let stopped = report.cell("zklock", "stopped");
     assert_eq!(stopped.refused, 1, "the late write was not even tried: {stopped:?}");
-    for scenario in ["late-reply", "stopped", "crash"] {
+    for scenario in SCENARIOS {
         let cell = report.cell("zklock", scenario);
         assert!(cell.recovery.is_some(), "nobody took over: {cell:?}");
     }

@@ -9,28 +9,28 @@
 //! Weak spots: it is as good as the clocks agree; the comparison and the `DEL` are two steps; and the lock ends in the
 //! middle of the work, as all locks with a TTL do.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use zklock::FencingToken;
 
 use super::client::{POLL, Redis, milliseconds};
 use super::contract::{Failure, Lock};
-use crate::redis::clock::WallClock;
 
 pub(crate) struct SetnxGetset {
     redis: Redis,
-    clock: WallClock,
     /// When the lock that this process took expires, by its own clock.
     expires: Option<i64>,
 }
 
 impl SetnxGetset {
-    pub(crate) fn new(redis: Redis, clock: WallClock) -> Self {
-        Self { redis, clock, expires: None }
+    pub(crate) fn new(redis: Redis) -> Self {
+        Self { redis, expires: None }
     }
 
     /// When a lock that is taken now expires.
     fn expiry(&self) -> i64 {
         let ttl = milliseconds(self.redis.ttl).try_into().unwrap_or(i64::MAX);
-        self.clock.milliseconds().saturating_add(ttl).saturating_add(1)
+        now().saturating_add(ttl).saturating_add(1)
     }
 
     /// When the lock expires, if this process took it just now.
@@ -43,12 +43,12 @@ impl SetnxGetset {
         let found: Option<i64> = redis::cmd("GET").arg(&key).query_async(connection).await?;
         // If it was deleted meanwhile, the next attempt is a `SETNX` again.
         let Some(found) = found else { return Ok(None) };
-        if found >= self.clock.milliseconds() {
+        if found >= now() {
             return Ok(None);
         }
         let expires = self.expiry();
         let old: Option<i64> = redis::cmd("GETSET").arg(&key).arg(expires).query_async(connection).await?;
-        Ok(old.is_none_or(|old| old < self.clock.milliseconds()).then_some(expires))
+        Ok(old.is_none_or(|old| old < now()).then_some(expires))
     }
 }
 
@@ -65,7 +65,7 @@ impl Lock for SetnxGetset {
 
     async fn release(&mut self) -> Result<(), Failure> {
         match self.expires.take() {
-            Some(expires) if self.clock.milliseconds() < expires => {
+            Some(expires) if now() < expires => {
                 let () =
                     redis::cmd("DEL").arg(&self.redis.key).query_async(&mut self.redis.connection).await?;
                 Ok(())
@@ -74,4 +74,10 @@ impl Lock for SetnxGetset {
             None => Err(Failure::NotHeld("it was not acquired".into())),
         }
     }
+}
+
+/// Milliseconds since 1970, by this machine's wall clock.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis().try_into().unwrap_or(i64::MAX)
 }

@@ -7,14 +7,13 @@
 use crate::harness::Instant;
 use crate::redis::kind::Step;
 use crate::redis::outcome::{Outcome, Told};
-use crate::redis::proxy::What;
 use crate::redis::stage::{Acquisition, Stage};
 
 pub(super) async fn play(stage: &Stage) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::default();
     let (mut first, mut second) = (stage.enter(0).await?, stage.enter(1).await?);
     let last = stage.kind.command(Step::Complete).map_or(Step::Win, |_| Step::Complete);
-    let held = first.hold(What::Reply, last)?;
+    let held = first.hold(last)?;
     first.begin_to_acquire().await?;
     held.reached().await;
     let granted = Instant::now();
