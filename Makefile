@@ -9,7 +9,7 @@ help: ## Say what there is
 demo: servers ## Five processes contend for half a minute while servers and clients fail; a verdict, and a picture
 	cargo run --release -p zklock-proof -- torture --clients 5 --seconds 30 --report target/demo.svg
 
-test: servers redis-server curator nextest ## Run every test, on real ZooKeeper servers
+test: redis-server curator nextest ## Run every test, on real ZooKeeper servers
 	cargo test --quiet --workspace --doc
 	cargo build --quiet --examples # some are run by tests, and those with tests of their own are not built with them
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \

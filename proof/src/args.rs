@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::gaps::Gaps;
 use crate::harness::part;
 use crate::margins::{self, Margins};
-use crate::redis::{self, Redis};
+use crate::redis::Redis;
 use crate::torture::{self, Torture};
 
 /// Looks for two holders of a lock while servers, connections and processes fail.
@@ -40,12 +40,6 @@ pub(crate) enum Command {
     MarginsHolder {
         #[arg(value_parser = part::<margins::Part>)]
         part: margins::Part,
-    },
-    /// One contender for a lock that is compared; the comparison starts it.
-    #[command(hide = true)]
-    RedisContender {
-        #[arg(value_parser = part::<redis::Part>)]
-        part: redis::Part,
     },
 }
 

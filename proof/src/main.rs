@@ -54,6 +54,5 @@ async fn perform(command: Command) -> anyhow::Result<bool> {
         Command::Gaps(gaps) => gaps::run(&gaps).await,
         Command::TortureClient { part } => torture::run_client(part).await.map(|()| true),
         Command::MarginsHolder { part } => margins::hold(part).await.map(|()| true),
-        Command::RedisContender { part } => redis::run_contender(part).await.map(|()| true),
     }
 }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// One lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     /// `SET NX PX`, and a script that deletes only the holder's own.
     SetNxPx,
     /// `SETNX` and `EXPIRE`, one after the other.
@@ -25,17 +24,8 @@ pub(crate) enum Kind {
     Zklock,
 }
 
-/// A step of a lock's protocol, at which a fault is aimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// The request that takes a free lock.
-    Win,
-    /// What follows the winning request before the lock is acquired.
-    Complete,
-}
-
 impl Kind {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::SetNxPx,
         Self::SetnxExpire,
         Self::SetnxGetset,
@@ -46,7 +36,7 @@ impl Kind {
     ];
 
     /// The heading of its column.
-    pub(crate) fn title(self) -> &'static str {
+    pub(super) fn title(self) -> &'static str {
         match self {
             Self::SetNxPx => "SET NX PX",
             Self::SetnxExpire => "SETNX, EXPIRE",
@@ -58,28 +48,22 @@ impl Kind {
         }
     }
 
-    pub(crate) fn is_zklock(self) -> bool {
+    pub(super) fn is_zklock(self) -> bool {
         matches!(self, Self::ZklockUnfenced | Self::Zklock)
     }
 
     /// Whether the register refuses writes of former holders.
-    pub(crate) fn is_fenced(self) -> bool {
+    pub(super) fn is_fenced(self) -> bool {
         self == Self::Zklock
     }
 
-    /// The Redis command of a step; `None` where the protocol has no such step.
-    pub(crate) fn command(self, step: Step) -> Option<&'static str> {
-        match (self, step) {
-            (Self::SetNxPx, Step::Win) => Some("SET"),
-            (Self::SetnxExpire | Self::SetnxGetset, Step::Win) => Some("SETNX"),
-            (Self::SetnxExpire, Step::Complete) => Some("PEXPIRE"),
-            (Self::Spring | Self::Redisson, Step::Win) => Some("EVAL"),
-            (_, Step::Complete) | (Self::ZklockUnfenced | Self::Zklock, _) => None,
-        }
+    /// How many replies come before the one that completes the acquisition of a free lock.
+    pub(super) fn replies_before_the_last(self) -> usize {
+        usize::from(self == Self::SetnxExpire)
     }
 
     /// How long a client waits for Redis's reply before it gives up, in proportion to the TTL as its defaults are.
-    pub(crate) fn response_timeout(self, ttl: Duration) -> Option<Duration> {
+    pub(super) fn response_timeout(self, ttl: Duration) -> Option<Duration> {
         match self {
             // Lettuce, which Spring Data uses by default: 60 s, as long as the registry's TTL.
             Self::Spring => Some(ttl),

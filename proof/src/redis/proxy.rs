@@ -1,174 +1,143 @@
-//! A TCP proxy between one client and Redis that holds back the reply to a command, and all that comes after it.
+//! The way from a client to its server, on which replies can be held back.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use zklock_testcontainers::{HeldReply, Link, RequestKind};
 
-use crate::redis::resp;
+use super::kind::Kind;
+use super::servers::Servers;
 
-/// The proxy. Dropping it closes its connections; what it holds is then lost.
-pub(crate) struct Proxy {
+/// A client's way to its server; closed when it is dropped.
+pub(super) enum Way {
+    Redis(Proxy),
+    ZooKeeper(Link, Option<HeldReply>),
+}
+
+impl Way {
+    pub(super) async fn lay(servers: &Servers, kind: Kind, number: usize) -> anyhow::Result<Self> {
+        Ok(if kind.is_zklock() {
+            let ensemble = &servers.ensemble;
+            Self::ZooKeeper(Link::start(&ensemble.address(number % ensemble.len())).await?, None)
+        } else {
+            Self::Redis(Proxy::start(servers.redis.socket()).await?)
+        })
+    }
+
+    /// Where the client connects to, as `host:port`.
+    pub(super) fn address(&self) -> String {
+        match self {
+            Self::Redis(proxy) => proxy.address.clone(),
+            Self::ZooKeeper(link, _) => link.address(),
+        }
+    }
+
+    /// Holds back the reply to the request that takes a free lock, or a later one if so many come before it, and all that comes
+    /// after it. The server has done what was asked, and the client does not know.
+    pub(super) fn hold(&mut self, replies_before: usize) {
+        match self {
+            Self::Redis(proxy) => drop(proxy.gate.send_replace(Gate::After(replies_before))),
+            Self::ZooKeeper(link, held) => *held = Some(link.hold_reply(RequestKind::Create)),
+        }
+    }
+
+    /// Resolves once the reply is held back. From then on nothing passes: a ZooKeeper client that hears nothing on one connection
+    /// makes another, on which it would learn what was held back. A Redis client waits for the reply.
+    pub(super) async fn held(&self) {
+        match self {
+            Self::Redis(proxy) => proxy.reached(Gate::Shut).await,
+            Self::ZooKeeper(link, held) => {
+                if let Some(held) = held {
+                    held.reached().await;
+                }
+                link.black_hole();
+            }
+        }
+    }
+
+    /// Lets everything go.
+    pub(super) fn release(&mut self) {
+        match self {
+            Self::Redis(proxy) => drop(proxy.gate.send_replace(Gate::Open)),
+            Self::ZooKeeper(link, held) => {
+                held.take().into_iter().for_each(HeldReply::release);
+                link.restore();
+            }
+        }
+    }
+}
+
+/// A proxy on loopback to Redis's socket. A client sends one command after the other, so each read is a reply.
+pub(super) struct Proxy {
     address: String,
-    armed: Armed,
-    server: JoinHandle<()>,
+    gate: watch::Sender<Gate>,
+    task: JoinHandle<()>,
 }
 
-/// The holds that wait for their command.
-type Armed = Arc<Mutex<VecDeque<Rule>>>;
-
-#[derive(Clone)]
-struct Rule {
-    command: &'static str,
-    stage: watch::Sender<Stage>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    Armed,
-    Reached,
-    Over,
-}
-
-/// Something that will be, or is, held back, until this is released or dropped.
-#[must_use = "dropping it lets go what is held"]
-pub(crate) struct Hold {
-    stage: watch::Sender<Stage>,
+/// What becomes of the next reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    Open,
+    /// So many replies pass before the one that is held back.
+    After(usize),
+    Shut,
 }
 
 impl Proxy {
-    /// A proxy on loopback to `upstream`, a `host:port`.
-    pub(crate) async fn start(upstream: &str) -> std::io::Result<Self> {
+    async fn start(socket: std::path::PathBuf) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?.to_string();
-        let armed = Armed::default();
-        let server = tokio::spawn(serve(listener, upstream.to_owned(), armed.clone()));
-        Ok(Self { address, armed, server })
+        let (address, gate) = (listener.local_addr()?.to_string(), watch::Sender::new(Gate::Open));
+        let gates = gate.clone();
+        let task = tokio::spawn(async move {
+            // They end with this task.
+            let mut connections = JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                if let Ok(server) = UnixStream::connect(&socket).await {
+                    connections.spawn(pass(client, server, gates.clone()));
+                }
+            }
+        });
+        Ok(Self { address, gate, task })
     }
 
-    /// Where the client connects to.
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Holds back the reply to the next `command`: Redis has done it, and the client does not know.
-    pub(crate) fn hold(&self, command: &'static str) -> Hold {
-        let stage = watch::Sender::new(Stage::Armed);
-        lock(&self.armed).push_back(Rule { command, stage: stage.clone() });
-        Hold { stage }
+    async fn reached(&self, gate: Gate) {
+        // An error would mean that the sender is gone, and this is one.
+        let _ = self.gate.subscribe().wait_for(|present| *present == gate).await;
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.server.abort();
+        self.task.abort();
     }
 }
 
-impl Hold {
-    /// Resolves once it is held back.
-    pub(crate) async fn reached(&self) {
-        // An error would mean that the sender is gone, and this is one.
-        let _ = self.stage.subscribe().wait_for(|stage| *stage >= Stage::Reached).await;
-    }
-
-    /// Lets it go.
-    pub(crate) fn release(self) {}
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.stage.send_replace(Stage::Over);
-    }
-}
-
-impl Rule {
-    /// Returns once it may go on.
-    async fn wait(&self) {
-        self.stage.send_if_modified(|stage| {
-            let forward = *stage < Stage::Reached;
-            *stage = (*stage).max(Stage::Reached);
-            forward
-        });
-        let _ = self.stage.subscribe().wait_for(|stage| *stage == Stage::Over).await;
-    }
-}
-
-fn lock(armed: &Armed) -> MutexGuard<'_, VecDeque<Rule>> {
-    armed.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The rule for this command, which is then no longer armed.
-fn take(armed: &Armed, command: &str) -> Option<Rule> {
-    let mut armed = lock(armed);
-    armed.retain(|rule| *rule.stage.borrow() < Stage::Over);
-    let position = armed.iter().position(|rule| rule.command.eq_ignore_ascii_case(command))?;
-    armed.remove(position)
-}
-
-async fn serve(listener: TcpListener, upstream: String, armed: Armed) {
-    // They end with this task.
-    let mut connections = JoinSet::new();
-    while let Ok((client, _)) = listener.accept().await {
-        let Ok(server) = TcpStream::connect(&upstream).await else { continue };
-        // Commands are small, and their latency is measured.
-        let _ = (client.set_nodelay(true), server.set_nodelay(true));
-        let (from_client, to_client) = client.into_split();
-        let (from_server, to_server) = server.into_split();
-        let (hold, held) = watch::channel(None);
-        connections.spawn(requests(from_client, to_server, armed.clone(), hold));
-        connections.spawn(replies(from_server, to_client, held));
-    }
-}
-
-/// Passes commands on, one by one.
-async fn requests(
-    mut client: OwnedReadHalf,
-    mut server: OwnedWriteHalf,
-    armed: Armed,
-    hold: watch::Sender<Option<Rule>>,
-) {
-    let mut buffer = Vec::new();
-    loop {
-        while let Some(command) = resp::first(&buffer) {
-            if let Some(rule) = take(&armed, &command.name) {
-                // Before the command is passed on, so that no reply to it slips through.
-                drop(hold.send(Some(rule)));
-            }
-            if server.write_all(&buffer[..command.length]).await.is_err() {
+/// Passes commands on as they come, and replies one by one.
+async fn pass(mut client: TcpStream, mut server: UnixStream, gate: watch::Sender<Gate>) {
+    let (mut commands, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = server.split();
+    let replies = async {
+        let mut buffer = vec![0; 16 * 1024];
+        loop {
+            let Ok(read @ 1..) = from_server.read(&mut buffer).await else { return };
+            gate.send_if_modified(|gate| {
+                let before = *gate;
+                *gate = match before {
+                    Gate::After(0) => Gate::Shut,
+                    Gate::After(replies) => Gate::After(replies - 1),
+                    before => before,
+                };
+                *gate != before
+            });
+            let _ = gate.subscribe().wait_for(|gate| *gate != Gate::Shut).await;
+            if to_client.write_all(&buffer[..read]).await.is_err() {
                 return;
             }
-            buffer.drain(..command.length);
         }
-        match client.read_buf(&mut buffer).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
-        }
-    }
-}
-
-/// Passes replies on. What comes after a held one waits behind it.
-async fn replies(
-    mut server: OwnedReadHalf,
-    mut client: OwnedWriteHalf,
-    mut held: watch::Receiver<Option<Rule>>,
-) {
-    let mut buffer = vec![0; 16 * 1024];
-    loop {
-        let read = match server.read(&mut buffer).await {
-            Ok(0) | Err(_) => return,
-            Ok(read) => read,
-        };
-        let rule = held.borrow_and_update().clone();
-        if let Some(rule) = rule {
-            rule.wait().await;
-        }
-        if client.write_all(&buffer[..read]).await.is_err() {
-            return;
-        }
+    };
+    tokio::select! {
+        _ = copy(&mut commands, &mut to_server) => {}
+        () = replies => {}
     }
 }

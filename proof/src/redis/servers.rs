@@ -1,88 +1,101 @@
 //! The servers of all runs: one Redis, one ZooKeeper ensemble.
 
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::time::{interval, timeout};
 use zklock::Session;
 use zklock_testcontainers::Ensemble;
 
-use crate::redis::kind::Kind;
-use crate::redis::lock::ZOOKEEPER_TICK;
-use crate::redis::redis_server::RedisServer;
+use super::kind::Kind;
+use super::lock::ZOOKEEPER_TICK;
 
 /// For what must come to pass in the end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) struct Servers {
-    redis: Option<RedisServer>,
-    zookeeper: Option<ZooKeeper>,
-}
-
-struct ZooKeeper {
-    ensemble: Ensemble,
+pub(super) struct Servers {
+    pub(super) redis: RedisServer,
+    pub(super) ensemble: Ensemble,
     /// For looking on.
     session: Session,
 }
 
 impl Servers {
-    /// Starts what these locks need.
-    pub(crate) async fn start(locks: &[Kind], zookeepers: usize) -> anyhow::Result<Self> {
-        let redis = async {
-            if locks.iter().all(|lock| lock.is_zklock()) {
-                return anyhow::Ok(None);
-            }
-            RedisServer::start().await.map(Some)
-        };
-        let zookeeper = async {
-            if !locks.iter().any(|lock| lock.is_zklock()) {
-                return anyhow::Ok(None);
-            }
-            ZooKeeper::start(zookeepers).await.map(Some)
-        };
-        let (redis, zookeeper) = tokio::try_join!(redis, zookeeper)?;
-        Ok(Self { redis, zookeeper })
-    }
-
-    /// Where the contender of this number connects to, as `host:port`.
-    pub(crate) fn address(&self, kind: Kind, number: usize) -> String {
-        match (&self.redis, &self.zookeeper) {
-            (_, Some(zookeeper)) if kind.is_zklock() => {
-                zookeeper.ensemble.address(number % zookeeper.ensemble.len())
-            }
-            (Some(redis), _) => redis.address().to_owned(),
-            _ => String::new(),
-        }
+    pub(super) async fn start(zookeepers: usize) -> anyhow::Result<Self> {
+        let ensemble =
+            Ensemble::builder(zookeepers).tick_time(ZOOKEEPER_TICK).max_session_timeout(PATIENCE).start();
+        let (redis, ensemble) = tokio::join!(RedisServer::start(), ensemble);
+        let ensemble = ensemble.context("cannot start ZooKeeper")?;
+        let session = Session::builder(ensemble.connect_string()).session_timeout(PATIENCE);
+        let session = session.tick(ZOOKEEPER_TICK).connect().await?;
+        Ok(Self { redis: redis?, ensemble, session })
     }
 
     /// What they are.
-    pub(crate) fn description(&self) -> String {
-        let redis = self.redis.as_ref().map(|redis| format!("Redis {}, one server", redis.version()));
-        let zookeeper = self.zookeeper.as_ref().map(|it| match it.ensemble.len() {
-            1 => "ZooKeeper, one server".to_owned(),
-            servers => format!("ZooKeeper, {servers} servers"),
-        });
-        redis.into_iter().chain(zookeeper).collect::<Vec<_>>().join("; ")
+    pub(super) fn description(&self) -> String {
+        format!("Redis {}, one server; ZooKeeper, servers: {}", self.redis.version, self.ensemble.len())
     }
 
     /// Makes sure that a lock's directory is there, so that the first request of an acquisition is the one that wins.
-    pub(crate) async fn make_directory(&self, kind: Kind, path: &str) -> anyhow::Result<()> {
-        if let (true, Some(zookeeper)) = (kind.is_zklock(), &self.zookeeper) {
-            zookeeper.session.lock(path)?.acquire().await?.release().await?;
+    pub(super) async fn make_directory(&self, kind: Kind, path: &str) -> anyhow::Result<()> {
+        if kind.is_zklock() {
+            self.session.lock(path)?.acquire().await?.release().await?;
         }
         Ok(())
     }
 }
 
-impl ZooKeeper {
-    async fn start(servers: usize) -> anyhow::Result<Self> {
-        let ensemble =
-            Ensemble::builder(servers).tick_time(ZOOKEEPER_TICK).max_session_timeout(PATIENCE).start().await;
-        let ensemble = ensemble.context("cannot start ZooKeeper")?;
-        let session = Session::builder(ensemble.connect_string())
-            .session_timeout(PATIENCE)
-            .tick(ZOOKEEPER_TICK)
-            .connect()
-            .await?;
-        Ok(Self { ensemble, session })
+/// A redis-server of our own, on a socket in a directory of its own and without persistence. Dropping it ends it.
+pub(super) struct RedisServer {
+    /// Its shell, which ends the server when its standard input is closed: when we end, however that comes about.
+    _keeper: Child,
+    directory: TempDir,
+    version: String,
+}
+
+impl RedisServer {
+    /// Starts a server, and returns once it answers.
+    async fn start() -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("redis-").tempdir()?;
+        let socket = directory.path().join("socket");
+        let keeper = Command::new("sh")
+            .args(["-c", r#""$@" </dev/null & read -r _; kill -9 $!"#, "redis-keeper", "redis-server"])
+            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+            .arg(&socket)
+            .arg("--dir")
+            .arg(directory.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            // Ctrl-C is for us: the server ends when we do.
+            .process_group(0)
+            .spawn()
+            .context("cannot start a shell for redis-server")?;
+        let client = redis::Client::open(format!("redis+unix://{}", socket.display()))?;
+        let answered = async {
+            let mut looks = interval(Duration::from_millis(20));
+            loop {
+                looks.tick().await;
+                if let Ok(mut connection) = client.get_multiplexed_async_connection().await {
+                    let about = redis::cmd("INFO").arg("server").query_async(&mut connection).await;
+                    if let redis::RedisResult::<String>::Ok(about) = about {
+                        return about;
+                    }
+                }
+            }
+        };
+        let about = timeout(PATIENCE, answered).await;
+        let about =
+            about.context("redis-server does not answer; is it installed? (scripts/have-redis.sh)")?;
+        let version = about.lines().find_map(|line| line.strip_prefix("redis_version:"));
+        let version = version.unwrap_or("of unknown version").trim().to_owned();
+        Ok(Self { _keeper: keeper, directory, version })
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
     }
 }

@@ -1,53 +1,60 @@
-//! The table: a row for each scenario and question, a column for each lock.
+//! The table: a row for each fault and question, a column for each lock.
 
 use std::time::Duration;
 
-use crate::redis::args::Redis;
-use crate::redis::measure::Cell;
-use crate::redis::outcome::Told;
+use serde::Serialize;
 
-/// What is asked of each lock under each fault, and how a cell answers it.
-type Question = (&'static str, fn(&Cell) -> String);
+use super::fault::Fault;
+use super::kind::Kind;
+use super::outcome::{Outcome, Told};
+use super::stage::TTL;
 
-/// Prints it in Markdown, padded for people.
-pub(crate) fn print(show: &Redis, servers: &str, cells: &[Cell]) {
-    println!(
-        "TTL and session timeout: {} each. The worst of {} runs. {servers}.\n",
-        seconds(show.ttl),
-        show.runs
-    );
-    let titles = show.locks.iter().map(|lock| lock.title().to_owned());
-    let mut rows = vec![[String::new(), String::new()].into_iter().chain(titles).collect::<Vec<_>>()];
-    let questions: [Question; 4] = [
-        ("two hold at once, for", |cell| match cell.double_holds {
-            0 => "no".into(),
-            1 => seconds(cell.longest),
-            times => format!("{times} x {}", seconds(cell.longest)),
-        }),
-        ("late writes accepted", |cell| cell.late_writes.to_string()),
-        ("from the fault to the next grant", |cell| match (cell.stuck, cell.recovery) {
-            (0, Some(recovery)) => seconds(recovery),
-            (0, None) => String::new(),
-            _ => "never".into(),
-        }),
-        ("the former holder is told", |cell| told(cell.told).into()),
-    ];
-    for scenario in &show.scenarios {
-        for (question, answer) in questions {
-            let answers = cells.iter().filter(|cell| cell.scenario == *scenario).map(answer);
-            let head = [scenario.title().to_owned(), question.to_owned()];
-            rows.push(head.into_iter().chain(answers).collect());
-        }
+/// One lock under one fault: the worst of all runs.
+#[derive(Debug, Serialize)]
+pub(super) struct Cell {
+    pub(super) lock: Kind,
+    pub(super) fault: Fault,
+    #[serde(flatten)]
+    pub(super) outcome: Outcome,
+}
+
+type Question = (&'static str, fn(&Outcome) -> String);
+
+/// What is asked of each lock under each fault, and how an outcome answers it.
+const QUESTIONS: [Question; 4] = [
+    ("two hold at once, for", |it| if it.double_holds == 0 { "no".into() } else { seconds(it.longest) }),
+    ("late writes accepted", |it| it.late_writes.to_string()),
+    ("from the fault to the next grant", |it| match it.recovery {
+        Some(recovery) if !it.stuck => seconds(recovery),
+        _ => "never".into(),
+    }),
+    ("the former holder is told", |it| told(it.told).into()),
+];
+
+impl Cell {
+    pub(super) fn new(lock: Kind, fault: Fault) -> Self {
+        Self { lock, fault, outcome: Outcome::default() }
     }
-    let columns = rows.first().map_or(0, Vec::len);
-    let widths =
-        (0..columns).map(|column| rows.iter().filter_map(|row| row.get(column)).map(String::len).max());
-    let widths = widths.map(Option::unwrap_or_default).collect::<Vec<_>>();
-    for (index, row) in rows.iter().enumerate() {
-        let texts = row.iter().zip(&widths).map(|(text, width)| format!("{text:width$}")).collect::<Vec<_>>();
-        println!("| {} |", texts.join(" | "));
-        if index == 0 {
-            println!("|{}", "---|".repeat(columns));
+
+    /// Whether nobody held the lock beside another, the lock was free again, and the register, if it is fenced, took no late
+    /// write.
+    pub(super) fn is_strict(&self) -> bool {
+        let Outcome { double_holds, stuck, late_writes, .. } = self.outcome;
+        double_holds == 0 && !stuck && !(self.lock.is_fenced() && late_writes > 0)
+    }
+}
+
+/// Prints it in Markdown.
+pub(super) fn print(runs: u16, servers: &str, cells: &[Cell]) {
+    println!("TTL and session timeout: {} each. The worst of {runs} runs. {servers}.\n", seconds(TTL));
+    println!("| fault | | {} |", Kind::ALL.map(Kind::title).join(" | "));
+    println!("{}|", "|---".repeat(2 + Kind::ALL.len()));
+    for fault in Fault::ALL {
+        let mut title = fault.title();
+        for (question, answer) in QUESTIONS {
+            let answers = cells.iter().filter(|cell| cell.fault == fault).map(|cell| answer(&cell.outcome));
+            println!("| {title} | {question} | {} |", answers.collect::<Vec<_>>().join(" | "));
+            title = "";
         }
     }
 }
