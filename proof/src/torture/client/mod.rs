@@ -1,14 +1,12 @@
 //! A client process: one session, and a task or two that contend, hold, write, and lose; in some, one that observes, or one that
 //! witnesses how long the session has its guards.
 
-mod alone;
 mod contender;
 mod contest;
+mod held;
 mod observer;
 mod orders;
 mod peer;
-mod pooled;
-mod turned;
 mod witness;
 mod zklock;
 

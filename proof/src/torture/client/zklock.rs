@@ -1,4 +1,4 @@
-//! zklock's locks, alone and by key, its semaphore and slots, its slots that run once, and its election.
+//! Acquires what zklock has: locks, alone and by key, permits and slots, runs that happen once, and the lead.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -9,15 +9,15 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{sleep, timeout};
 use zklock::{
-    Access, AcquireError, ConnectError, FencingToken, Guard, InvalidLock, Leadership, LockOptions, Locks,
-    LocksOptions, MultiGuard, Sequencer, Session, SessionState, election::Leader, guard::OneLock,
+    Access, AcquireError, ConnectError, Guard, InvalidLock, LockOptions, Locks, LocksOptions, Sequencer,
+    Session, SessionState,
+    election::Leader,
     inspect::Observer,
+    once::{self, OnceOptions},
 };
 
-use super::alone::Alone;
 use super::contest::{Acquired, Contest, Hold, Patience};
-use super::pooled::Pooled;
-use super::turned;
+use super::held::Held;
 use crate::torture::mode::rules;
 use crate::torture::part::{Part, Setup};
 use crate::torture::record::{Leaving, UNCONFIRMED, Who};
@@ -27,6 +27,9 @@ use crate::torture::wish::{CAPACITY, Claim, ELECTION, ROOT, SLOTS, Wish, beside,
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The pause after each refusal.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many records are kept. Runs that are older than the last ones are forgotten in each run.
+const KEEP: u16 = 5;
 
 pub(super) struct Zklock {
     part: Part,
@@ -40,18 +43,6 @@ pub(super) struct Zklock {
 struct Present {
     session: Session,
     locks: Arc<Mutex<HashMap<Duration, Locks>>>,
-}
-
-struct Held<K> {
-    guard: Guard<K>,
-    session: i64,
-    nodes: Vec<String>,
-}
-
-/// The leadership of an election, held or lost.
-struct Leading {
-    leadership: Leadership,
-    session: i64,
 }
 
 impl Zklock {
@@ -105,121 +96,110 @@ impl Contest for Zklock {
             let session = &present.session;
             let options = LockOptions::new().owner(who.to_string()).takeover_delay(delay);
             let without = if patience == Patience::None { Leaving::Busy } else { Leaving::TimedOut };
-            match wish {
+            let got = match wish {
                 Wish::Lock(lock) => {
-                    let lock = session
-                        .lock(&path(*lock))
-                        .and_then(|it| it.with_options(options))
-                        .map_err(invalid)?;
-                    let acquired = match patience {
+                    let lock = session.lock(&path(*lock)).and_then(|it| it.with_options(options));
+                    let lock = lock.map_err(invalid)?;
+                    let got = match patience {
                         Patience::Endless => lock.acquire().await.map(Some),
                         Patience::Within(limit) => lock.acquire_timeout(limit).await,
                         Patience::None => lock.try_acquire().await,
                     };
-                    alone(acquired, session, without)
+                    got.map_err(leaving)?.map(|guard| Held::alone(guard, session.id()))
                 }
                 Wish::Key(lock) => {
                     let (locks, key) = (present.locks(&self.part, delay)?, key(*lock));
-                    let acquired = match patience {
+                    let got = match patience {
                         Patience::Endless => locks.lock(&key).await.map(Some),
                         Patience::Within(limit) => locks.lock_timeout(&key, limit).await,
                         Patience::None => locks.try_lock(&key).await,
                     };
-                    alone(acquired, session, without)
+                    got.map_err(leaving)?.map(|guard| Held::alone(guard, session.id()))
                 }
                 Wish::Read(lock) => {
-                    let lock = session
-                        .rw_lock(&path(*lock))
-                        .and_then(|it| it.with_options(options))
-                        .map_err(invalid)?;
-                    let acquired = match patience {
+                    let lock = session.rw_lock(&path(*lock)).and_then(|it| it.with_options(options));
+                    let lock = lock.map_err(invalid)?;
+                    let got = match patience {
                         Patience::Endless => lock.read().await.map(Some),
                         Patience::Within(limit) => lock.read_timeout(limit).await,
                         Patience::None => lock.try_read().await,
                     };
-                    of_one(acquired, without)
+                    got.map_err(leaving)?.map(Held::of_one)
                 }
                 Wish::Write(lock) => {
-                    let lock = session
-                        .rw_lock(&path(*lock))
-                        .and_then(|it| it.with_options(options))
-                        .map_err(invalid)?;
-                    let acquired = match patience {
+                    let lock = session.rw_lock(&path(*lock)).and_then(|it| it.with_options(options));
+                    let lock = lock.map_err(invalid)?;
+                    let got = match patience {
                         Patience::Endless => lock.write().await.map(Some),
                         Patience::Within(limit) => lock.write_timeout(limit).await,
                         Patience::None => lock.try_write().await,
                     };
-                    of_one(acquired, without)
+                    got.map_err(leaving)?.map(Held::of_one)
                 }
                 Wish::All(claims) => {
-                    let locks = claims.iter().map(access);
-                    let locks =
-                        session.lock_all(locks).and_then(|it| it.with_options(options)).map_err(invalid)?;
-                    let acquired = match patience {
+                    let locks = session.lock_all(claims.iter().map(access));
+                    let locks = locks.and_then(|it| it.with_options(options)).map_err(invalid)?;
+                    let got = match patience {
                         Patience::Endless => locks.acquire().await.map(Some),
                         Patience::Within(limit) => locks.acquire_timeout(limit).await,
                         Patience::None => locks.try_acquire().await,
                     };
-                    of_several(acquired, without)
+                    got.map_err(leaving)?.map(Held::of_several)
                 }
                 Wish::Permit(weight) => {
-                    let semaphore = session
-                        .semaphore(ROOT, CAPACITY)
-                        .and_then(|it| it.with_options(options))
-                        .map_err(invalid)?;
-                    let acquired = match patience {
+                    let semaphore = session.semaphore(ROOT, CAPACITY).and_then(|it| it.with_options(options));
+                    let semaphore = semaphore.map_err(invalid)?;
+                    let got = match patience {
                         Patience::Endless => semaphore.acquire_many(*weight).await.map(Some),
                         Patience::Within(limit) => semaphore.acquire_many_timeout(*weight, limit).await,
                         Patience::None => semaphore.try_acquire_many(*weight).await,
                     };
-                    let permit = acquired.map_err(leaving)?.ok_or(without)?;
-                    Ok(Box::new(Pooled::permit(permit, session.id())) as Box<dyn Hold>)
+                    got.map_err(leaving)?.map(|permit| Held::permit(permit, session.id()))
                 }
                 Wish::Slot(index) => {
-                    let slots = session
-                        .slots(ROOT, SLOTS)
-                        .and_then(|it| it.with_options(options))
-                        .map_err(invalid)?;
-                    let claimed = match (patience, index) {
-                        (Patience::Endless, Some(index)) => {
-                            slots.preferring(*index).acquire().await.map(Some)
-                        }
-                        (Patience::Endless, None) => slots.acquire().await.map(Some),
-                        (Patience::Within(limit), _) => slots.acquire_timeout(limit).await,
-                        (Patience::None, Some(index)) => slots.preferring(*index).try_acquire().await,
-                        (Patience::None, None) => slots.try_acquire().await,
+                    let slots = session.slots(ROOT, SLOTS).and_then(|it| it.with_options(options));
+                    let mut slots = slots.map_err(invalid)?;
+                    if let Some(index) = index {
+                        slots = slots.preferring(*index);
+                    }
+                    let got = match patience {
+                        Patience::Endless => slots.acquire().await.map(Some),
+                        Patience::Within(limit) => slots.acquire_timeout(limit).await,
+                        Patience::None => slots.try_acquire().await,
                     };
-                    let slot = claimed.map_err(leaving)?.ok_or(without)?;
-                    Ok(Box::new(Pooled::slot(slot, session.id())) as Box<dyn Hold>)
+                    got.map_err(leaving)?.map(|slot| Held::slot(slot, session.id()))
                 }
                 Wish::Run(slot) => {
-                    let once = session
-                        .once(&path(0))
-                        .and_then(|it| it.with_options(turned::options(*slot, options)));
-                    let once = once.map_err(|error| Leaving::Failed(error.to_string()))?;
-                    let name = slot.to_string();
-                    let claimed = match patience {
+                    let options = OnceOptions::new().lock(options).keep(KEEP).retry(slot.retries());
+                    let once = session.once(&path(0)).and_then(|it| it.with_options(options));
+                    let (once, name) = (once.map_err(invalid)?, slot.to_string());
+                    let got = match patience {
                         Patience::Endless => once.claim(&name).await.map(Some),
                         Patience::Within(limit) => once.claim_timeout(&name, limit).await,
                         Patience::None => once.try_claim(&name).await,
                     };
-                    turned::held(claimed.map_err(not_claimed)?.ok_or(without)?, *slot)
+                    match got.map_err(leaving)? {
+                        Some(once::Claim::Run(run)) => Some(Held::runs(run, slot.fails)),
+                        Some(once::Claim::Done(record)) => {
+                            let (state, token) = (record.state.to_string(), record.token.zxid());
+                            let (owner, attempt) = (record.owner, record.attempt);
+                            return Err(Leaving::Done { state, owner, token, attempt });
+                        }
+                        None => None,
+                    }
                 }
                 Wish::Lead(value) => {
-                    let election = session
-                        .election(ELECTION)
-                        .and_then(|it| it.with_options(options))
-                        .map_err(invalid)?;
-                    let led = match patience {
+                    let election = session.election(ELECTION).and_then(|it| it.with_options(options));
+                    let election = election.map_err(invalid)?;
+                    let got = match patience {
                         Patience::Endless => election.campaign(value).await.map(Some),
                         Patience::Within(limit) => election.campaign_timeout(value, limit).await,
                         Patience::None => election.try_campaign(value).await,
                     };
-                    let leadership = led.map_err(leaving)?.ok_or(without)?;
-                    let session = leadership.sequencer().map_or(0, |claim| claim.session());
-                    Ok(Box::new(Leading { leadership, session }) as Box<dyn Hold>)
+                    got.map_err(leaving)?.map(Held::leads)
                 }
-            }
+            };
+            got.map(|held| Box::new(held) as Box<dyn Hold>).ok_or(without)
         }
         .boxed()
     }
@@ -281,31 +261,6 @@ fn access(claim: &Claim) -> Access {
     }
 }
 
-/// A guard that was made a moment ago. If it is still valid now, its session is the present one. A claim would say so as well,
-/// but then the guard would not be passed on.
-fn alone(acquired: Result<Option<Guard>, AcquireError>, session: &Session, without: Leaving) -> Acquired {
-    let guard = acquired.map_err(leaving)?.ok_or(without)?;
-    Ok(Box::new(Alone { guard, session: session.id() }))
-}
-
-fn of_one<K>(acquired: Result<Option<Guard<K>>, AcquireError>, without: Leaving) -> Acquired
-where
-    K: OneLock + Send + Sync + 'static,
-{
-    let guard = acquired.map_err(leaving)?.ok_or(without)?;
-    let session = guard.sequencer().map_or(0, |claim| claim.session());
-    let nodes = vec![guard.node()];
-    Ok(Box::new(Held { guard, session, nodes }))
-}
-
-fn of_several(acquired: Result<Option<MultiGuard>, AcquireError>, without: Leaving) -> Acquired {
-    let guard = acquired.map_err(leaving)?.ok_or(without)?;
-    let claims = guard.sequencers().unwrap_or_default();
-    let session = claims.first().map_or(0, |claim| claim.session());
-    let nodes = guard.nodes().collect();
-    Ok(Box::new(Held { guard, session, nodes }))
-}
-
 fn invalid(error: InvalidLock) -> Leaving {
     Leaving::Failed(error.to_string())
 }
@@ -313,72 +268,9 @@ fn invalid(error: InvalidLock) -> Leaving {
 fn leaving(error: AcquireError) -> Leaving {
     match error {
         AcquireError::NodeDeleted { .. } => Leaving::Deleted,
-        error => Leaving::Failed(error.to_string()),
-    }
-}
-
-fn not_claimed(error: AcquireError) -> Leaving {
-    match error {
         AcquireError::Forgotten { .. } => Leaving::Forgotten,
         // Without its path, so that they are counted together.
         AcquireError::Unconfirmed { .. } => Leaving::Failed(UNCONFIRMED.to_owned()),
-        error => leaving(error),
-    }
-}
-
-impl<K: Send + Sync + 'static> Hold for Held<K> {
-    fn session(&self) -> i64 {
-        self.session
-    }
-
-    fn token(&self) -> Option<FencingToken> {
-        Some(self.guard.token())
-    }
-
-    fn nodes(&self) -> Vec<String> {
-        self.nodes.clone()
-    }
-
-    fn check(&self) -> Result<(), String> {
-        self.guard.check().map_err(|lost| lost.reason.to_string())
-    }
-
-    fn remaining(&self) -> Option<Duration> {
-        Some(self.guard.remaining())
-    }
-
-    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), String>> {
-        async { self.guard.release().await.map_err(|error| error.to_string()) }.boxed()
-    }
-}
-
-impl Hold for Leading {
-    fn session(&self) -> i64 {
-        self.session
-    }
-
-    fn token(&self) -> Option<FencingToken> {
-        Some(self.leadership.token())
-    }
-
-    fn nodes(&self) -> Vec<String> {
-        vec![self.leadership.node()]
-    }
-
-    fn check(&self) -> Result<(), String> {
-        self.leadership.check().map_err(|lost| lost.reason.to_string())
-    }
-
-    fn remaining(&self) -> Option<Duration> {
-        Some(self.leadership.remaining())
-    }
-
-    fn proclaim(&self, value: String) -> Option<BoxFuture<'_, Result<(), String>>> {
-        let proclaimed = async { self.leadership.proclaim(value).await.map_err(|error| error.to_string()) };
-        Some(proclaimed.boxed())
-    }
-
-    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), String>> {
-        async { self.leadership.resign().await.map_err(|error| error.to_string()) }.boxed()
+        error => Leaving::Failed(error.to_string()),
     }
 }
