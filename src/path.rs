@@ -39,8 +39,8 @@ pub enum PathProblem {
     /// The path is `/zookeeper`, or is below it.
     #[error("it is inside /zookeeper, which belongs to the servers; use another path")]
     Reserved,
-    /// The path's last name ends with `.once`: the records of [slots that run once](crate::Once) are in such a directory.
-    #[error("it ends with .once, which is where the records of slots are kept; use another name")]
+    /// The path's last name ends with `.once`: the records of [runs that happen once](crate::Once) are in such a directory.
+    #[error("it ends with .once, where the records of runs are kept; use another name")]
     Records,
     /// One of the path's names is a contender's name: the lock would stand in the queue of another lock.
     #[error("it contains the name of a contender, and would queue for the lock above it; use another name")]

@@ -40,7 +40,7 @@ CMD finds in its environment:
   ZKLOCK_PATH                the lock's path
   ZKLOCK_ACCESS              exclusive, or shared for a reader
   ZKLOCK_TOKEN               the fencing token: let the store refuse a token lower than one it has seen
-  ZKLOCK_SEQUENCER           the claim that `zklock verify` checks
+  ZKLOCK_SEQUENCER           the sequencer that `zklock verify` checks
   ZKLOCK_SESSION_TIMEOUT_MS  how long ZooKeeper keeps the lock after the last sign of life of its holder
   ZKLOCK_ONCE                with --once and --every: the name of the run
   ZKLOCK_SLOT                with --slot: the index, from 0 on
@@ -150,7 +150,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "PATH")]
     pub(crate) shared_lock: Vec<String>,
 
-    /// In place of PATH: claim the free slot with the lowest index, from 0 to COUNT - 1. PREFERRED is claimed if that is
+    /// In place of PATH: take the free slot with the lowest index, from 0 to COUNT - 1, or PREFERRED if that is
     /// free. /workers/8 is a slot of 8 at /workers. CMD finds the index in ZKLOCK_SLOT
     #[arg(long, value_name = "PATH/COUNT[:PREFERRED]", value_parser = pool::parse_slot, conflicts_with_all = OF_LOCKS)]
     pub(crate) slot: Option<SlotOf>,
@@ -300,10 +300,10 @@ pub(crate) struct List {
     pub(crate) json: bool,
 }
 
-/// Ask the servers whether a holder's claim still stands: 0 if it does, 1 if not. Of several claims, each must stand.
+/// Ask the servers whether a holder still has its lock: 0 if it does, 1 if not. Of several sequencers, each must stand.
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
-    /// The claim, as CMD found it in ZKLOCK_SEQUENCER. It may have several lines, with a claim in each
+    /// The sequencer, as CMD found it in ZKLOCK_SEQUENCER. It may have several lines, with one in each
     #[arg(required = true, value_name = "SEQUENCER")]
     pub(crate) sequencers: Vec<String>,
 }

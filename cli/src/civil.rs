@@ -1,4 +1,4 @@
-//! Slots of `--every` that are days of a time zone, as cron counts them.
+//! Runs of `--every` that are days of a time zone, as cron counts them.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -41,7 +41,7 @@ pub(crate) fn days(period: Duration) -> Result<u64, Failure> {
 
 /// Returns the name of the run in which this instant is: the date of the first day of its period. One period begins on
 /// 1970-01-01. The name has no zone. So no date runs twice, if machines are in several zones, or move to another one.
-pub(crate) fn slot(at: SystemTime, zone: &TimeZone, days: u64) -> Result<String, Failure> {
+pub(crate) fn run_name(at: SystemTime, zone: &TimeZone, days: u64) -> Result<String, Failure> {
     const EPOCH: Date = date(1970, 1, 1);
     let unnamed = |error| Failure::internal(format_args!("the servers' clock names no day: {error}"));
     let today = zone.to_datetime(Timestamp::try_from(at).map_err(unnamed)?).date();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn name_of(at: Timestamp, zone: &TimeZone) -> String {
-        slot(at.into(), zone, 1).unwrap()
+        run_name(at.into(), zone, 1).unwrap()
     }
 
     /// The days of a zone from this one on, without those that the zone has left out.
@@ -208,7 +208,7 @@ mod tests {
 
     /// What a run in UTC did to the same line: a start after the spring's jump found the run of the day before.
     #[test]
-    fn a_slot_in_utc_skips_a_day_of_helsinki() {
+    fn a_run_in_utc_skips_a_day_of_helsinki() {
         let zone = TimeZone::get("Europe/Helsinki").unwrap();
         let starts = [29, 30].map(|day| Cron::Vixie.starts(date(2026, 3, day), time(2, 30, 0, 0), &zone)[0]);
         assert_eq!(starts.map(|at| name_of(at, &TimeZone::UTC)), ["2026-03-29"; 2]);
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn periods_of_days_begin_in_1970_and_are_named_by_their_first_day() {
         let zone = TimeZone::get("America/New_York").unwrap();
-        let of = |at: &str, days| slot(at.parse::<Timestamp>().unwrap().into(), &zone, days).unwrap();
+        let of = |at: &str, days| run_name(at.parse::<Timestamp>().unwrap().into(), &zone, days).unwrap();
         // A Sunday there, in the week from Thursday on.
         assert_eq!([1, 7].map(|days| of("2026-11-23T04:59:59Z", days)), ["2026-11-22", "2026-11-19"]);
         assert_eq!(of("2026-11-23T05:00:00Z", 1), "2026-11-23");

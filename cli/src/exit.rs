@@ -72,7 +72,7 @@ const TABLE: [Row; 13] = [
         exit: Exit::Code(Code::No),
         name: "no",
         when: &[
-            "verify: a claim is outdated",
+            "verify: a sequencer is outdated",
             "show --exit-code: nobody holds the lock",
             "leader: nobody leads",
             "release: nothing was released",

@@ -17,7 +17,7 @@ use crate::table;
 pub(crate) struct SlotOf {
     pub(crate) path: String,
     pub(crate) count: u32,
-    /// The index that is claimed if it is free.
+    /// The index that is taken if it is free.
     pub(crate) preferred: Option<u32>,
 }
 

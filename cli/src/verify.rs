@@ -1,4 +1,4 @@
-//! `zklock verify`: whether a holder's claims still stand.
+//! `zklock verify`: whether a holder still has its locks.
 
 use std::process::ExitCode;
 
@@ -13,24 +13,24 @@ use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::text;
 
-/// Asks a quorum about each claim. A claim names its lock from the servers' root, so the chroot of the connect string
-/// does not matter. One claim that is outdated is the answer for all of them.
+/// Asks a quorum about each sequencer. A sequencer names its lock from the servers' root, so the chroot of the connect string
+/// does not matter. One sequencer that is outdated is the answer for all of them.
 pub(crate) async fn verify(verify: Verify, connection: &Connection, console: Console) -> Outcome {
-    // No path has a line break, so a line is a claim.
+    // No path has a line break, so a line is a sequencer.
     let lines = verify.sequencers.iter().flat_map(|text| text.split('\n'));
-    let claims = lines.map(str::parse::<Sequencer>).collect::<Result<Vec<_>, _>>()?;
+    let sequencers = lines.map(str::parse::<Sequencer>).collect::<Result<Vec<_>, _>>()?;
     let session = connection.session().await?;
-    let answers = join_all(claims.iter().map(|claim| session.verify_sequencer(claim))).await;
+    let answers = join_all(sequencers.iter().map(|it| session.verify_sequencer(it))).await;
     closing::session(&session).await;
     let mut failures = answers.into_iter().filter_map(Result::err).map(Failure::from).collect::<Vec<_>>();
-    // An outdated claim is certain, and another error may hide an answer.
+    // An outdated sequencer is certain, and another error may hide an answer.
     failures.sort_by_key(|failure| failure.code != Code::No);
-    // Any client may have written the claim and the path in it.
+    // Any client may have written the sequencer and the path in it.
     if let Some(failure) = failures.first() {
         return Err(Failure::new(failure.code, text::harmless(&failure.to_string())));
     }
-    for claim in claims {
-        console.detail(format_args!("{} stands", text::harmless(&claim.to_string())));
+    for sequencer in sequencers {
+        console.detail(format_args!("{} stands", text::harmless(&sequencer.to_string())));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
-//! The claim of a slot that runs once: whether it runs, the begin of its run, and what becomes of a begin that nobody takes.
+//! The claim of a run that happens once: whether it begins, its begin, and what becomes of a begin that nobody takes.
 //!
-//! A claim holds the lock. It looks at the slot's record, and begins the run by one transaction that takes effect only while the
+//! A claim holds the lock. It looks at the run's record, and begins the run by one transaction that takes effect only while the
 //! lock is held, and only if the record is as it was seen.
 //!
 //! ```text
@@ -19,7 +19,7 @@
 //!
 //! # Invariants
 //!
-//! 1. The caller is told that the slot runs only under a guard with whose token the record says that the run has begun.
+//! 1. The caller is told to do the run only under a guard with whose token the record says that the run has begun.
 //! 2. A claim that comes back under another guard knows the tokens under which it has sent a begin. Nothing ran under them, so a
 //!    record that has one of them is a begin of its own that came late, and no run.
 //! 3. A begin that may have been written, and whose caller is told anything else or has gone, is taken back while a guard lives,
@@ -48,13 +48,13 @@ pub enum Progress {
 /// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunEnd {
-    /// The run has succeeded. The slot never runs again.
+    /// The run has succeeded. The run never happens again.
     Succeeded,
-    /// The run has failed. If the caller asks for that, the slot runs again (`OnceOptions::retry`).
+    /// The run has failed. If the caller asks for that, it begins again (`OnceOptions::retry`).
     Failed,
 }
 
-/// A slot's record.
+/// A run's record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// How far the last run has come.
@@ -72,9 +72,9 @@ pub struct Record {
 /// What a look at the records shows. `P` is what else is needed of it to write: it is passed on as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Page<P> {
-    /// The slot's record, if there is one.
+    /// The run's record, if there is one.
     pub record: Option<Record>,
-    /// Whether a record of the slot may have been dropped.
+    /// Whether a record of the run may have been dropped.
     pub may_be_forgotten: bool,
     /// The rest.
     pub rest: P,
@@ -114,7 +114,7 @@ enum State<P> {
     Preparing(u32, Option<Record>),
     /// `Write` is out, for this attempt.
     Writing(u32),
-    /// `Release` is out, because this page says that the slot must not run.
+    /// `Release` is out, because this page says that the run must not happen.
     Releasing(Page<P>),
     /// A begin is being taken back: `Verify` is out.
     Settling,
@@ -178,11 +178,11 @@ pub enum Command<P, E> {
 /// What becomes of a claim, for its caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome<P, E> {
-    /// The caller runs the slot: this attempt. Its record has this version.
+    /// The caller does the run: this attempt. Its record has this version.
     Runs(u32, i32),
-    /// The slot must not run, as this record says. The lock is released.
+    /// The run must not happen, as this record says. The lock is released.
     Done(Page<P>),
-    /// Nobody knows whether the slot has run.
+    /// Nobody knows whether the run has happened.
     Forgotten(P),
     /// Nobody knows what the records say.
     Unconfirmed,
@@ -192,7 +192,7 @@ pub enum Outcome<P, E> {
     Failed(E),
 }
 
-/// What the records say of a slot.
+/// What the records say of a run.
 enum Verdict {
     /// It must not run.
     Done,
@@ -211,12 +211,12 @@ pub enum Target<R> {
     Records,
     /// A record that is dropped.
     Dropped(R),
-    /// The slot's record.
+    /// The run's record.
     Record,
 }
 
 /// The transaction that begins a run, behind a check that the lock is held: over these versions of the directory, of the records that
-/// are dropped, and of the slot's own. A record of an earlier attempt is deleted and created again, so that its `ctime` is the begin
+/// are dropped, and of the run's own. A record of an earlier attempt is deleted and created again, so that its `ctime` is the begin
 /// of this one.
 pub fn begin<R>(
     records: i32,
@@ -242,12 +242,12 @@ pub fn restore(version: i32, is_any_before: bool) -> Operation<()> {
 }
 
 impl Begins {
-    /// Whether a record may say that the slot has begun.
+    /// Whether a record may say that the run has begun.
     pub fn is_any(&self) -> bool {
         !self.unstarted.is_empty()
     }
 
-    /// Decides whether the slot runs, under the lock. So a run that has begun under another guard belongs to nobody alive.
+    /// Decides whether the run begins, under the lock. So a run that has begun under another guard belongs to nobody alive.
     fn judge<P>(&self, page: &Page<P>, retry: bool, token: i64) -> Verdict {
         let Some(record) = &page.record else {
             return if page.may_be_forgotten { Verdict::Forgotten } else { Verdict::Runs(1) };
@@ -327,7 +327,7 @@ impl<P> Claim<P> {
             }
             (Preparing(attempt, record), Event::Prepared(rest)) => {
                 begins.replace(record.as_ref());
-                // From here on a record may say that the slot has begun, though nothing runs.
+                // From here on a record may say that the run has begun, though nothing runs.
                 if !begins.unstarted.contains(&self.token) {
                     begins.unstarted.push(self.token);
                 }

@@ -1,4 +1,4 @@
-//! The end of a run of a slot that runs once: written to its record while the guard lives, and confirmed.
+//! The end of a run that happens once: written to its record while the guard lives, and confirmed.
 //!
 //! ```text
 //!   Begin ---> Write ---------------------> Tell(Written)

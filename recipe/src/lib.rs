@@ -6,7 +6,7 @@
 //! has one in each of its queues. Events go in, and commands come out. The [`Acquisition`](acquisition::Acquisition) stands
 //! between them and the connections of a session. A session has one [`Lease`]; `lease.rs` argues why
 //! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission). A
-//! slot that runs once has two: the [`Claim`](claim::Claim), and the [`Ending`](ending::Ending) of its run. A leader has its
+//! run that happens once has two: the [`Claim`](claim::Claim), and the [`Ending`](ending::Ending). A leader has its
 //! [`Candidacy`](candidacy::Candidacy), which announces it. The announcement goes with the leader's node: it is the node's
 //! [`Companion`](companion::Companion).
 //!

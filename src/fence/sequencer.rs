@@ -1,4 +1,4 @@
-//! The [`Sequencer`]: a holder's claim that others can check.
+//! The [`Sequencer`]: a holder's statement that others can check.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +11,8 @@ use crate::path::{LockPath, PathProblem};
 /// What a reader's number begins with.
 const READER: &str = "r";
 
-/// A holder's claim to its lock. The holder passes it to a server along with a request. The server asks ZooKeeper
-/// whether the claim is still current, with [`Session::verify_sequencer`](crate::Session::verify_sequencer).
+/// A holder's statement that it has its lock: which lock, by which node, with which token. The holder passes it to a server along with a request. The server asks ZooKeeper
+/// whether it is still true, with [`Session::verify_sequencer`](crate::Session::verify_sequencer).
 ///
 /// A sequencer helps a server that keeps no highest token of its own, or that wants to refuse stale callers early. An
 /// answer is about the moment at which it was given. Where a late write would do harm, the store must check the
@@ -46,7 +46,7 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    /// Makes the claim to the lock at the absolute path `path`, by the node `own` of `session`, in this turn.
+    /// Makes the sequencer of the lock at the absolute path `path`, by the node `own` of `session`, in this turn.
     pub(crate) fn new(path: LockPath, own: Own, turn: u32, session: i64) -> Self {
         Self { path, own, turn, session }
     }
@@ -95,7 +95,7 @@ impl FromStr for Sequencer {
         else {
             return Err(InvalidSequencer::Fields);
         };
-        // A field counts only in the spelling of `Display`, so that a claim has one string.
+        // A field counts only in the spelling of `Display`, so that a sequencer has one string.
         let token = token.parse().ok().filter(|it: &FencingToken| it.zxid() > 0 && it.to_string() == token);
         let session = u64::from_str_radix(session, 16)
             .ok()
@@ -226,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_claim_survives_its_string(
+        fn a_sequencer_survives_its_string(
             token in 1i64..,
             turn: u32,
             session in any::<i64>().prop_filter("a session has an id", |session| *session != 0),

@@ -133,10 +133,10 @@ impl<K: OneLock> Guard<K> {
         self.turn.held.nodes().next().unwrap_or_default()
     }
 
-    /// Returns a claim to the lock that others can check; see [`Sequencer`]. It sends nothing.
+    /// Returns a statement that others can check: this guard has its lock; see [`Sequencer`]. It sends nothing.
     ///
-    /// A guard of [`Locks`](crate::Locks) that has made a claim is not passed on inside the process: with the guard, the
-    /// node goes that the claim names.
+    /// A guard of [`Locks`](crate::Locks) that has made a sequencer is not passed on inside the process: with the guard, the
+    /// node goes that the sequencer names.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl<K: OneLock> Guard<K> {
 }
 
 impl Guard<Several> {
-    /// Returns a claim to each lock that others can check, in the order of [`paths`](Self::paths); see [`Sequencer`].
+    /// Returns a sequencer for each lock, in the order of [`paths`](Self::paths); see [`Sequencer`].
     /// It sends nothing.
     ///
     /// # Errors

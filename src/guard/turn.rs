@@ -122,13 +122,13 @@ impl Turn {
         FencingToken::of_turn(self.czxid(), self.number)
     }
 
-    /// The claim to one of the locks. The node is not passed on any more, so the claim ends with this turn.
+    /// The sequencer of one of the locks. The node is not passed on any more, so the sequencer ends with this turn.
     pub(super) fn sequencer(&self, index: usize) -> Result<Sequencer, Lost> {
-        let claim = || {
+        let make = || {
             let (session, (lock, own)) = (self.session(), &self.held.nodes[index]);
             Sequencer::new(lock.path.below(session.chroot()), *own, self.number, session.id())
         };
-        let tied = self.held.tie(self.number, claim);
+        let tied = self.held.tie(self.number, make);
         tied.ok_or_else(|| self.lost_for(LostReason::NodeDeleted))
     }
 

@@ -75,16 +75,16 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::name::slot_at;
+    use super::super::name::name_at;
     use super::*;
 
     const DAY: i64 = 86_400;
     /// 2026-11-22T00:00:00Z.
     const NOW: i64 = 1_795_305_600;
 
-    fn slots(from: i64, period: i64, number: i64) -> impl Iterator<Item = String> {
+    fn periods(from: i64, period: i64, number: i64) -> impl Iterator<Item = String> {
         (0..number).map(move |index| {
-            slot_at(Duration::from_secs((from + index * period).unsigned_abs()), period).unwrap()
+            name_at(Duration::from_secs((from + index * period).unsigned_abs()), period).unwrap()
         })
     }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slot_that_begins_and_records_stay_between_ranges_that_are_as_close() {
+    fn the_run_that_begins_and_records_stay_between_ranges_that_are_as_close() {
         let before = dropped((10..=40).map(|number| format!("a{number}")).chain(["z".to_owned()]));
         let joined = |begins, records: &[&str], name| {
             let mut forgotten = before.clone();
@@ -138,10 +138,10 @@ mod tests {
     fn slots_that_a_wrong_clock_ran_leave_the_present_free() {
         for (period, number) in [(DAY, 4_000), (3_600, 2_000), (900, 4_000)] {
             for ahead in [73 * 365 * DAY, 5 * 365 * DAY, 400 * DAY, 75 * DAY] {
-                let future = slots(NOW + ahead, period, 300);
-                let forgotten = dropped(slots(NOW - number * period, period, number).chain(future));
+                let future = periods(NOW + ahead, period, 300);
+                let forgotten = dropped(periods(NOW - number * period, period, number).chain(future));
                 let instant = |part: i64| Duration::from_secs((NOW + ahead / 500 * part).unsigned_abs());
-                let mut present = (0..500).filter_map(|part| slot_at(instant(part), 1));
+                let mut present = (0..500).filter_map(|part| name_at(instant(part), 1));
                 let present = present.find(|name| forgotten.range_of(name).is_some());
                 assert_eq!(present, None, "every {period} s, ahead by {ahead} s: {:?}", forgotten.forgotten);
             }
@@ -171,7 +171,7 @@ mod tests {
         }
 
         #[test]
-        fn a_slot_that_begins_is_not_forgotten(
+        fn a_run_that_begins_is_not_forgotten(
             names in proptest::collection::vec("[a-d0-9]{1,4}", 33..100),
             begins in "[a-d0-9]{1,4}",
             records in proptest::collection::btree_set("[a-d0-9]{1,4}", 0..50),

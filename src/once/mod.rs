@@ -22,7 +22,7 @@ pub use claim::Claim;
 use claim::{Begins, Ledger};
 pub use error::{RecordError, RunError};
 pub use name::NameProblem;
-use name::{Name, slot_at, whole_seconds};
+use name::{Name, name_at, whole_seconds};
 use options::MOST_KEPT;
 pub use options::OnceOptions;
 pub use record::{Record, RecordState};
@@ -254,7 +254,7 @@ impl Once {
         let seconds = whole_seconds(period)
             .map_err(|problem| AcquireError::InvalidName { name: format!("every {period:?}"), problem })?;
         let since = self.now().await?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        slot_at(since, seconds).ok_or_else(|| self.wrong_clock())
+        name_at(since, seconds).ok_or_else(|| self.wrong_clock())
     }
 
     /// Returns the time by the clock of ZooKeeper's leader, in milliseconds. It takes one round trip, and creates the

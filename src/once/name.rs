@@ -54,7 +54,7 @@ pub(super) fn whole_seconds(period: Duration) -> Result<i64, NameProblem> {
 
 /// Returns the name of the period in which this instant is: its begin, in UTC. Periods are as long as `period`, and one
 /// begins at the Unix epoch. `at` counts from then. `None` from the year 10000 on.
-pub(super) fn slot_at(at: Duration, period: i64) -> Option<String> {
+pub(super) fn name_at(at: Duration, period: i64) -> Option<String> {
     let second = i64::try_from(at.as_secs()).ok()?;
     let begin = second - second.checked_rem(period)?;
     (begin < YEAR_10000).then(|| rfc_3339(begin))
@@ -119,8 +119,8 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_named_by_its_begin() {
-        let at = |second, period| slot_at(Duration::new(second, 999_999_999), period).unwrap();
+    fn a_period_is_named_by_its_begin() {
+        let at = |second, period| name_at(Duration::new(second, 999_999_999), period).unwrap();
         // 2026-11-22T13:59:59Z, and a second later.
         assert_eq!(at(1_795_355_999, DAY), "2026-11-22T00:00:00Z");
         assert_eq!(at(1_795_355_999, 3_600), "2026-11-22T13:00:00Z");
@@ -134,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_beyond_the_names_gives_no_slot() {
+    fn a_clock_beyond_the_names_gives_no_name() {
         let end = Duration::from_secs(YEAR_10000.unsigned_abs());
-        assert_eq!(slot_at(end - Duration::from_millis(1), 1).unwrap(), "9999-12-31T23:59:59Z");
-        assert_eq!(slot_at(end, 1), None);
-        assert_eq!(slot_at(Duration::MAX, 1), None);
+        assert_eq!(name_at(end - Duration::from_millis(1), 1).unwrap(), "9999-12-31T23:59:59Z");
+        assert_eq!(name_at(end, 1), None);
+        assert_eq!(name_at(Duration::MAX, 1), None);
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             other in 0..YEAR_10000,
             period in 1..400 * DAY,
         ) {
-            let name = |second: i64| slot_at(Duration::from_secs(second.unsigned_abs()), period).unwrap();
+            let name = |second: i64| name_at(Duration::from_secs(second.unsigned_abs()), period).unwrap();
             let (first, last) = (one.min(other), one.max(other));
             let (early, late) = (name(first), name(last));
             let same = first / period == last / period;

@@ -1,8 +1,8 @@
 //! The [`Session`] that users hold.
 
 pub(crate) mod builder;
-mod claim;
 pub(crate) mod locks;
+mod sequencer;
 
 use std::fmt;
 use std::sync::Arc;
@@ -171,21 +171,21 @@ impl Session {
         Slots::new(self.succession.clone(), path, count, LockOptions::new())
     }
 
-    /// Checks whether a holder's claim is still current. `Ok` means that a quorum confirmed the very node that the
-    /// claim names: it exists, nobody has written to it, and it belongs to the session that the claim names. This takes
+    /// Checks whether a holder still has its lock. `Ok` means that a quorum confirmed the very node that the
+    /// sequencer names: it exists, nobody has written to it, and it belongs to the session that the sequencer names. This takes
     /// about one round trip, and two on a slow network.
     ///
-    /// The answer is a `Result` and not a `bool`, so that a caller who ignores it does not let the claim pass by
+    /// The answer is a `Result` and not a `bool`, so that a caller who ignores it does not let the sequencer pass by
     /// mistake. Any session can ask, with any chroot, if it may read the holder's node.
     ///
-    /// The answer is about one moment during the call. The claim may end right after that moment, so only a store that
+    /// The answer is about one moment during the call. The sequencer may be outdated right after that moment, so only a store that
     /// compares tokens can stop a late write. This function does not check that the node ever held the lock. So accept
-    /// claims only from callers whom you trust to pass on exactly what [`Guard::sequencer`](crate::Guard::sequencer)
+    /// sequencers only from callers whom you trust to pass on exactly what [`Guard::sequencer`](crate::Guard::sequencer)
     /// gave them.
     ///
     /// # Errors
     ///
-    /// [`QueryError::Outdated`] if the claim is not current. After any other [`QueryError`], zklock does not
+    /// [`QueryError::Outdated`] if the holder does not have its lock any more. After any other [`QueryError`], zklock does not
     /// know whether it is. The function waits for the answer for half a session timeout at most.
     ///
     /// # Cancel safety
@@ -193,14 +193,14 @@ impl Session {
     /// Safe; nothing is lost.
     ///
     /// ```no_run
-    /// # async fn example(session: zklock::Session, claim: &str) -> Result<(), Box<dyn std::error::Error>> {
-    /// session.verify_sequencer(&claim.parse()?).await?;
-    /// // Serve the request that came with the claim.
+    /// # async fn example(session: zklock::Session, sequencer: &str) -> Result<(), Box<dyn std::error::Error>> {
+    /// session.verify_sequencer(&sequencer.parse()?).await?;
+    /// // Serve the request that came with the sequencer.
     /// # Ok(())
     /// # }
     /// ```
     pub async fn verify_sequencer(&self, sequencer: &Sequencer) -> Result<(), QueryError> {
-        claim::verify_sequencer(&self.succession, sequencer).await
+        sequencer::verify_sequencer(&self.succession, sequencer).await
     }
 
     /// Finds the locks at `root` and below it that somebody holds, and the semaphores and slots that are held in part or in full.

@@ -15,7 +15,7 @@ use zklock::{
 use zookeeper_client::{Acls, CreateMode};
 
 const PATH: &str = "/lock/report";
-const SLOT: &str = "2026-11-22";
+const NAME: &str = "2026-11-22";
 const NODE: &str = "/lock/report.once/2026-11-22";
 
 fn retrying(session: &Session) -> Once {
@@ -26,26 +26,26 @@ fn keeping(session: &Session, records: u16) -> Once {
     session.once(PATH).unwrap().with_options(OnceOptions::new().keep(records)).unwrap()
 }
 
-async fn claim(once: &Once, slot: &str) -> Claim {
-    within("the claim", once.claim(slot)).await.unwrap()
+async fn claim(once: &Once, name: &str) -> Claim {
+    within("the claim", once.claim(name)).await.unwrap()
 }
 
-async fn turn(once: &Once, slot: &str) -> Run {
-    match claim(once, slot).await {
-        Claim::Run(turn) => turn,
+async fn begun(once: &Once, name: &str) -> Run {
+    match claim(once, name).await {
+        Claim::Run(run) => run,
         Claim::Done(record) => panic!("{record:?}"),
     }
 }
 
-async fn done(once: &Once, slot: &str) -> Record {
-    match claim(once, slot).await {
+async fn done(once: &Once, name: &str) -> Record {
+    match claim(once, name).await {
         Claim::Done(record) => record,
-        Claim::Run(turn) => panic!("{turn:?}"),
+        Claim::Run(run) => panic!("{run:?}"),
     }
 }
 
-/// The slots that have records, the one that began last first.
-async fn slots(once: &Once) -> Vec<String> {
+/// The runs that have records, the one that began last first.
+async fn names(once: &Once) -> Vec<String> {
     once.records().await.unwrap().into_iter().map(|record| record.name).collect()
 }
 
@@ -57,10 +57,10 @@ async fn of_three_sessions_at_once_one_runs_it() {
         let session = session(&server).await;
         let options = OnceOptions::new().lock(LockOptions::new().owner(owner));
         let once = session.once(PATH).unwrap().with_options(options).unwrap();
-        match claim(&once, SLOT).await {
-            Claim::Run(turn) => {
+        match claim(&once, NAME).await {
+            Claim::Run(run) => {
                 *ran.lock().unwrap() += 1;
-                turn.complete().await.unwrap();
+                run.complete().await.unwrap();
                 None
             }
             Claim::Done(record) => Some(record),
@@ -71,7 +71,7 @@ async fn of_three_sessions_at_once_one_runs_it() {
     assert_eq!(*ran.lock().unwrap(), 1);
     let [record, other] = &told[..] else { panic!("{told:?}") };
     assert_eq!(record, other);
-    assert_eq!((record.name.as_str(), record.path.as_str()), (SLOT, NODE));
+    assert_eq!((record.name.as_str(), record.path.as_str()), (NAME, NODE));
     assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 1));
     assert!(["a", "b", "c"].contains(&record.owner.as_str()));
     assert!(record.ended >= Some(record.begun));
@@ -84,12 +84,12 @@ async fn a_run_and_a_plain_lock_exclude_each_other() {
     let (session, other) = (session(&server).await, session(&server).await);
     let (once, lock) = (session.once(PATH).unwrap(), other.lock(PATH).unwrap());
     let guard = lock.acquire().await.unwrap();
-    assert!(once.try_claim(SLOT).await.unwrap().is_none());
-    assert!(once.claim_timeout(SLOT, Duration::from_millis(50)).await.unwrap().is_none());
+    assert!(once.try_claim(NAME).await.unwrap().is_none());
+    assert!(once.claim_timeout(NAME, Duration::from_millis(50)).await.unwrap().is_none());
     guard.release().await.unwrap();
-    let turn = turn(&once, SLOT).await;
+    let run = begun(&once, NAME).await;
     assert!(lock.try_acquire().await.unwrap().is_none());
-    turn.complete().await.unwrap();
+    run.complete().await.unwrap();
     lock.try_acquire().await.unwrap().expect("the lock is free").release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
@@ -99,12 +99,12 @@ async fn the_one_that_waits_is_told_by_the_end_of_the_run() {
     let server = server().await;
     let (one, other) = (session(&server).await, session(&server).await);
     let (once, late) = (one.once(PATH).unwrap(), other.once(PATH).unwrap());
-    let turn = turn(&once, SLOT).await;
-    assert_eq!((turn.name(), turn.attempt()), (SLOT, 1));
-    let waiter = tokio::spawn(async move { late.claim_timeout(SLOT, support::BOUND).await });
+    let run = begun(&once, NAME).await;
+    assert_eq!((run.name(), run.attempt()), (NAME, 1));
+    let waiter = tokio::spawn(async move { late.claim_timeout(NAME, support::BOUND).await });
     support::until_queued(once.lock(), 2).await;
-    let token = turn.guard().token();
-    let guard = turn.record(RunEnd::Succeeded).await.unwrap();
+    let token = run.guard().token();
+    let guard = run.record(RunEnd::Succeeded).await.unwrap();
     assert!(guard.is_held() && !waiter.is_finished());
     guard.release().await.unwrap();
     let claim = within("the claim", waiter).await.unwrap().unwrap().expect("it was in time");
@@ -117,14 +117,14 @@ async fn a_failed_run_is_repeated_only_if_asked_for() {
     let server = server().await;
     let session = session(&server).await;
     let (once, again) = (session.once(PATH).unwrap(), retrying(&session));
-    turn(&once, SLOT).await.fail().await.unwrap();
-    let failed = done(&once, SLOT).await;
+    begun(&once, NAME).await.fail().await.unwrap();
+    let failed = done(&once, NAME).await;
     assert_eq!((failed.state, failed.attempt), (RecordState::Failed, 1));
-    let second = turn(&again, SLOT).await;
+    let second = begun(&again, NAME).await;
     assert_eq!(second.attempt(), 2);
     second.complete().await.unwrap();
     for once in [once, again] {
-        let record = done(&once, SLOT).await;
+        let record = done(&once, NAME).await;
         assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 2));
         assert!(record.begun >= failed.ended.unwrap(), "the begin is that of the last run");
     }
@@ -134,12 +134,12 @@ async fn a_failed_run_is_repeated_only_if_asked_for() {
 async fn a_run_whose_holder_vanished_is_repeated_only_if_asked_for() {
     let server = server().await;
     let (session, other) = (session(&server).await, session(&server).await);
-    let vanished = turn(&session.once(PATH).unwrap(), SLOT).await;
+    let vanished = begun(&session.once(PATH).unwrap(), NAME).await;
     let token = vanished.guard().token();
     session.close().await.unwrap();
-    let record = done(&other.once(PATH).unwrap(), SLOT).await;
+    let record = done(&other.once(PATH).unwrap(), NAME).await;
     assert_eq!((record.state, record.token, record.ended), (RecordState::Begun, token, None));
-    let second = turn(&retrying(&other), SLOT).await;
+    let second = begun(&retrying(&other), NAME).await;
     assert_eq!(second.attempt(), 2);
     assert!(second.guard().token() > token);
     // The former holder hears of it when it wants to write, and writes nothing.
@@ -147,7 +147,7 @@ async fn a_run_whose_holder_vanished_is_repeated_only_if_asked_for() {
     assert!(matches!(&error, RecordError::Lost { path, .. } if path == NODE), "{error}");
     second.complete().await.unwrap();
     for once in [other.once(PATH).unwrap(), retrying(&other)] {
-        let record = done(&once, SLOT).await;
+        let record = done(&once, NAME).await;
         assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 2));
     }
 }
@@ -157,9 +157,9 @@ async fn a_turn_that_is_dropped_releases_the_lock_and_has_no_end() {
     let server = server().await;
     let session = session(&server).await;
     let once = session.once(PATH).unwrap();
-    drop(turn(&once, SLOT).await);
-    assert_eq!(done(&once, SLOT).await.state, RecordState::Begun);
-    let guard = turn(&once, "2026-11-23").await.into_guard();
+    drop(begun(&once, NAME).await);
+    assert_eq!(done(&once, NAME).await.state, RecordState::Begun);
+    let guard = begun(&once, "2026-11-23").await.into_guard();
     assert!(guard.is_held());
     guard.release().await.unwrap();
     assert_eq!(done(&once, "2026-11-23").await.state, RecordState::Begun);
@@ -174,11 +174,11 @@ async fn work_runs_in_its_turn_and_its_end_is_recorded() {
     // Spawned, so that the future must be `Send`.
     let run = tokio::spawn({
         let once = once.clone();
-        async move { once.run(SLOT, async |turn| Ok::<_, io::Error>(turn.name().len())).await }
+        async move { once.run(NAME, async |run| Ok::<_, io::Error>(run.name().len())).await }
     });
     let ran = within("the run", run).await.unwrap().unwrap();
-    assert_eq!(ran, Ran::Now(SLOT.len()));
-    let before = once.run(SLOT, async |_| -> io::Result<usize> { panic!("it has run") }).await.unwrap();
+    assert_eq!(ran, Ran::Now(NAME.len()));
+    let before = once.run(NAME, async |_| -> io::Result<usize> { panic!("it has run") }).await.unwrap();
     assert!(matches!(before, Ran::Before(record) if record.state == RecordState::Succeeded));
     // The error of the work need not be an `Error`.
     let failed =
@@ -188,8 +188,8 @@ async fn work_runs_in_its_turn_and_its_end_is_recorded() {
     let operator = operator(&server).await;
     let lost = within(
         "the loss",
-        once.run("2026-11-24", async |turn| {
-            operator.delete(&turn.guard().node(), None).await.unwrap();
+        once.run("2026-11-24", async |run| {
+            operator.delete(&run.guard().node(), None).await.unwrap();
             std::future::pending::<io::Result<()>>().await
         }),
     );
@@ -212,18 +212,18 @@ async fn a_period_is_that_of_the_servers_clock() {
     };
     let before = clock("/before").await;
     // The directory of the records, its parent and the lock's directory do not exist yet.
-    let slot = within("the slot", once.period_name(Duration::from_secs(1))).await.unwrap();
+    let name = within("the name", once.period_name(Duration::from_secs(1))).await.unwrap();
     let between = clock("/between").await;
     let next = once.period_name(Duration::from_secs(1)).await.unwrap();
     let second = Duration::from_secs(1);
-    // What the slot's name says is not later than the clock was, and not a second earlier.
-    let begin = std::time::SystemTime::from(slot.parse::<jiff::Timestamp>().unwrap());
-    assert!(begin <= between && begin + second > before - second, "{slot} at {before:?}");
-    assert!(next >= slot, "names sort by age");
+    // What the name says is not later than the clock was, and not a second earlier.
+    let begin = std::time::SystemTime::from(name.parse::<jiff::Timestamp>().unwrap());
+    assert!(begin <= between && begin + second > before - second, "{name} at {before:?}");
+    assert!(next >= name, "names sort by age");
     let now = once.now().await.unwrap();
     assert!(between <= now && now <= clock("/after").await, "{now:?}");
-    turn(&once, &slot).await.complete().await.unwrap();
-    assert_eq!(slots(&once).await, [slot.as_str()]);
+    begun(&once, &name).await.complete().await.unwrap();
+    assert_eq!(names(&once).await, [name.as_str()]);
     let day = once.period_name(Duration::from_secs(86_400)).await.unwrap();
     let later = once.period_name(second).await.unwrap();
     assert!(day.ends_with("T00:00:00Z") && day <= later, "{day}");
@@ -237,53 +237,53 @@ async fn a_period_is_that_of_the_servers_clock() {
 }
 
 #[tokio::test]
-async fn the_oldest_records_are_dropped_and_their_slots_cannot_be_claimed() {
+async fn the_oldest_records_are_dropped_and_their_runs_cannot_be_claimed() {
     let server = server().await;
     let session = session(&server).await;
     let once = keeping(&session, 2);
-    for slot in ["d1", "d2", "d3", "d4"] {
-        turn(&once, slot).await.complete().await.unwrap();
+    for name in ["d1", "d2", "d3", "d4"] {
+        begun(&once, name).await.complete().await.unwrap();
     }
-    assert_eq!(slots(&once).await, ["d4", "d3"]);
-    for slot in ["d1", "d2"] {
-        let error = within("the error", once.claim(slot)).await.unwrap_err();
-        let [first, last, slot] = [slot; 3].map(str::to_owned);
-        assert_eq!(error, AcquireError::Forgotten { path: PATH.to_owned(), name: slot, first, last });
+    assert_eq!(names(&once).await, ["d4", "d3"]);
+    for name in ["d1", "d2"] {
+        let error = within("the error", once.claim(name)).await.unwrap_err();
+        let [first, last, name] = [name; 3].map(str::to_owned);
+        assert_eq!(error, AcquireError::Forgotten { path: PATH.to_owned(), name, first, last });
         assert!(!error.is_retryable());
     }
     // Those with a record are told by it. Those that certainly have not run do so, late ones too.
     assert_eq!(done(&once, "d3").await.state, RecordState::Succeeded);
-    for (slot, kept) in [("d25", ["d25", "d4"]), ("a", ["a", "d25"]), ("e", ["e", "a"])] {
-        turn(&once, slot).await.complete().await.unwrap();
-        assert_eq!(slots(&once).await, kept);
+    for (name, kept) in [("d25", ["d25", "d4"]), ("a", ["a", "d25"]), ("e", ["e", "a"])] {
+        begun(&once, name).await.complete().await.unwrap();
+        assert_eq!(names(&once).await, kept);
     }
-    for slot in ["d3", "d4", "d25"] {
-        let error = within("the error", once.claim(slot)).await.unwrap_err();
-        assert!(matches!(error, AcquireError::Forgotten { .. }), "{slot}: {error}");
+    for name in ["d3", "d4", "d25"] {
+        let error = within("the error", once.claim(name)).await.unwrap_err();
+        assert!(matches!(error, AcquireError::Forgotten { .. }), "{name}: {error}");
     }
     until_nothing_is_left(&server).await;
 }
 
-/// The leader's clock was decades ahead for a while, and more slots ran by it than records are kept.
+/// The leader's clock was decades ahead for a while, and more runs ran by it than records are kept.
 #[tokio::test]
-async fn slots_of_the_future_keep_no_present_slot_from_running() {
+async fn runs_of_the_future_keep_no_present_run_from_running() {
     let server = server().await;
     let session = session(&server).await;
     let once = keeping(&session, 3);
-    for slot in
+    for name in
         (1..=5).map(|day| format!("2099-01-{day:02}")).chain((1..=9).map(|day| format!("2026-11-{day:02}")))
     {
-        turn(&once, &slot).await.complete().await.unwrap();
-        assert!(slots(&once).await.len() <= 3, "the number of records is bounded");
+        begun(&once, &name).await.complete().await.unwrap();
+        assert!(names(&once).await.len() <= 3, "the number of records is bounded");
     }
-    assert_eq!(slots(&once).await, ["2026-11-09", "2026-11-08", "2026-11-07"]);
+    assert_eq!(names(&once).await, ["2026-11-09", "2026-11-08", "2026-11-07"]);
     // Each of them has run. None runs again, whether its record was dropped or not.
     assert_eq!(done(&once, "2026-11-07").await.state, RecordState::Succeeded);
-    for slot in ["2026-11-01", "2026-11-06", "2099-01-01", "2099-01-05"] {
-        let error = within("the error", once.claim(slot)).await.unwrap_err();
-        assert!(matches!(error, AcquireError::Forgotten { .. }), "{slot}: {error}");
+    for name in ["2026-11-01", "2026-11-06", "2099-01-01", "2099-01-05"] {
+        let error = within("the error", once.claim(name)).await.unwrap_err();
+        assert!(matches!(error, AcquireError::Forgotten { .. }), "{name}: {error}");
     }
-    turn(&once, "2099-01-06").await.complete().await.unwrap();
+    begun(&once, "2099-01-06").await.complete().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 
@@ -294,16 +294,16 @@ async fn a_smaller_number_of_records_is_reached_by_the_next_claims() {
     let session = session(&server).await;
     let many = keeping(&session, 1_000);
     for number in 0..MANY {
-        turn(&many, &format!("s{number:03}")).await.complete().await.unwrap();
+        begun(&many, &format!("s{number:03}")).await.complete().await.unwrap();
     }
     make(&operator(&server).await, "/lock/report.once/s000/child").await;
     make(&operator(&server).await, "/lock/report.once/strange").await;
     let few = keeping(&session, 3);
-    for slot in ["t1", "t2", "t3"] {
-        turn(&few, slot).await.complete().await.unwrap();
+    for name in ["t1", "t2", "t3"] {
+        begun(&few, name).await.complete().await.unwrap();
     }
     // A node that cannot be deleted stays, and one that is no record is not ours to delete.
-    assert_eq!(slots(&few).await, ["t3", "t2", "t1", "s000"]);
+    assert_eq!(names(&few).await, ["t3", "t2", "t1", "s000"]);
     let operator = operator(&server).await;
     assert!(operator.check_stat("/lock/report.once/strange").await.unwrap().is_some());
     let error = few.claim("strange").await.unwrap_err();
@@ -311,19 +311,19 @@ async fn a_smaller_number_of_records_is_reached_by_the_next_claims() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_slot_is_refused_before_anything_is_sent() {
+async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
     let server = server().await;
     let (link, session) = linked(&server, Duration::from_secs(20)).await;
     let once = session.once(PATH).unwrap();
     link.reset_counts();
-    for (slot, problem) in [
+    for (name, problem) in [
         ("", NameProblem::Empty),
         ("a/b", NameProblem::Character('/')),
         ("..", NameProblem::Dots),
         ("lock-0000000000", NameProblem::Contender),
     ] {
-        let error = once.claim(slot).await.unwrap_err();
-        assert_eq!(error, AcquireError::InvalidName { name: slot.into(), problem });
+        let error = once.claim(name).await.unwrap_err();
+        assert_eq!(error, AcquireError::InvalidName { name: name.into(), problem });
     }
     assert_eq!(link.requests_of(zklock_testcontainers::RequestKind::Multi), 0);
     for keep in [0, 1_001] {
@@ -335,10 +335,10 @@ async fn what_cannot_be_a_slot_is_refused_before_anything_is_sent() {
     assert_eq!(once.records().await.unwrap(), []);
 }
 
-/// Connections break all the time, and all sessions claim all slots at once.
+/// Connections break all the time, and all sessions claim all runs at once.
 #[tokio::test]
-async fn many_slots_each_run_once() {
-    const SLOTS: usize = 40;
+async fn many_runs_each_happen_once() {
+    const RUNS: usize = 40;
     const SESSIONS: usize = 4;
     let server = server().await;
     let ran = Mutex::new(HashMap::<String, usize>::new());
@@ -346,19 +346,19 @@ async fn many_slots_each_run_once() {
         let (link, session) = linked(&server, Duration::from_secs(20)).await;
         let once = keeping(&session, 1_000);
         let mut told = 0;
-        for number in 0..SLOTS {
+        for number in 0..RUNS {
             // Each begins elsewhere.
-            let slot = format!("s{:03}", (number + first * SLOTS / SESSIONS) % SLOTS);
+            let name = format!("s{:03}", (number + first * RUNS / SESSIONS) % RUNS);
             if number % 7 == first {
                 link.cut();
             }
-            match claim(&once, &slot).await {
-                Claim::Run(turn) => {
-                    *ran.lock().unwrap().entry(slot.clone()).or_default() += 1;
+            match claim(&once, &name).await {
+                Claim::Run(run) => {
+                    *ran.lock().unwrap().entry(name.clone()).or_default() += 1;
                     if number % 5 == first {
                         link.cut();
                     }
-                    within("the end", turn.complete()).await.unwrap();
+                    within("the end", run.complete()).await.unwrap();
                 }
                 Claim::Done(record) => {
                     assert_eq!(record.state, RecordState::Succeeded);
@@ -373,10 +373,10 @@ async fn many_slots_each_run_once() {
     let all = tokio::join!(contend(0), contend(1), contend(2), contend(3));
     let told = all.0 + all.1 + all.2 + all.3;
     let ran = ran.into_inner().unwrap();
-    assert_eq!((ran.len(), told), (SLOTS, SLOTS * (SESSIONS - 1)));
+    assert_eq!((ran.len(), told), (RUNS, RUNS * (SESSIONS - 1)));
     assert!(ran.values().all(|runs| *runs == 1), "{ran:?}");
     let once = session(&server).await.once(PATH).unwrap();
     let records = once.records().await.unwrap();
-    assert_eq!(records.len(), SLOTS);
+    assert_eq!(records.len(), RUNS);
     assert!(records.iter().all(|record| record.state == RecordState::Succeeded && record.attempt == 1));
 }

@@ -18,17 +18,17 @@ use zookeeper_client::Permission;
 
 const PATH: &str = "/lock/report";
 const DIRECTORY: &str = "/lock/report.once";
-const SLOT: &str = "2026-11-22";
+const NAME: &str = "2026-11-22";
 const NODE: &str = "/lock/report.once/2026-11-22";
 
-async fn turn(once: &Once, slot: &str) -> Run {
-    match within("the claim", once.claim(slot)).await.unwrap() {
-        Claim::Run(turn) => turn,
+async fn begun(once: &Once, name: &str) -> Run {
+    match within("the claim", once.claim(name)).await.unwrap() {
+        Claim::Run(run) => run,
         Claim::Done(record) => panic!("{record:?}"),
     }
 }
 
-/// The state of the slot's record, and how many times it has begun.
+/// The state of the run's record, and how many times it has begun.
 async fn recorded(once: &Once) -> (RecordState, u32) {
     let records = once.records().await.unwrap();
     let [record] = &records[..] else { panic!("{records:?}") };
@@ -49,12 +49,12 @@ async fn a_begin_whose_reply_was_lost_is_recognised() {
     let server = server().await;
     let (link, _session, once) = unlucky(&server).await;
     let lost = link.lose_reply(RequestKind::Multi);
-    let turn = turn(&once, SLOT).await;
+    let run = begun(&once, NAME).await;
     assert!(lost.has_happened());
-    assert_eq!(turn.attempt(), 1);
+    assert_eq!(run.attempt(), 1);
     assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
-    assert!(turn.guard().is_held());
-    turn.complete().await.unwrap();
+    assert!(run.guard().is_held());
+    run.complete().await.unwrap();
     assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
     until_nothing_is_left(&server).await;
 }
@@ -66,19 +66,19 @@ async fn a_begin_that_never_arrived_is_sent_again() {
     let held = link.hold_request(RequestKind::Multi);
     let claim = tokio::spawn({
         let once = once.clone();
-        async move { once.claim(SLOT).await }
+        async move { once.claim(NAME).await }
     });
     within("the begin", held.reached()).await;
     link.cut();
-    let Claim::Run(turn) = within("the claim", claim).await.unwrap().unwrap() else {
+    let Claim::Run(run) = within("the claim", claim).await.unwrap().unwrap() else {
         panic!("it has not run")
     };
     assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
-    turn.complete().await.unwrap();
+    run.complete().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 
-/// Nothing has run, though the record says that the slot has begun. Nobody but this claim can know that.
+/// Nothing has run, though the record says that the run has begun. Nobody but this claim can know that.
 #[tokio::test]
 async fn a_begin_whose_reply_was_lost_with_its_session_is_made_good() {
     let server = own_server().await;
@@ -86,20 +86,20 @@ async fn a_begin_whose_reply_was_lost_with_its_session_is_made_good() {
     let held = link.hold_reply(RequestKind::Multi);
     let claim = tokio::spawn({
         let once = once.clone();
-        async move { once.claim(SLOT).await }
+        async move { once.claim(NAME).await }
     });
     within("the begin", held.reached()).await;
     let id = session.id();
     server.own().close_session(id).await.unwrap();
     link.cut();
     drop(held);
-    let Claim::Run(turn) = within("the claim", claim).await.unwrap().unwrap() else {
+    let Claim::Run(run) = within("the claim", claim).await.unwrap().unwrap() else {
         panic!("it has not run")
     };
     assert_ne!(session.id(), id);
-    assert_eq!(turn.attempt(), 1);
+    assert_eq!(run.attempt(), 1);
     assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
-    turn.complete().await.unwrap();
+    run.complete().await.unwrap();
     assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
     until_nothing_is_left(&server).await;
 }
@@ -108,9 +108,9 @@ async fn a_begin_whose_reply_was_lost_with_its_session_is_made_good() {
 async fn an_end_whose_reply_was_lost_is_confirmed() {
     let server = server().await;
     let (link, _session, once) = unlucky(&server).await;
-    let turn = turn(&once, SLOT).await;
+    let run = begun(&once, NAME).await;
     let lost = link.lose_reply(RequestKind::Multi);
-    within("the end", turn.complete()).await.unwrap();
+    within("the end", run.complete()).await.unwrap();
     assert!(lost.has_happened());
     assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
     until_nothing_is_left(&server).await;
@@ -120,9 +120,9 @@ async fn an_end_whose_reply_was_lost_is_confirmed() {
 async fn an_end_that_never_arrived_is_sent_again() {
     let server = server().await;
     let (link, _session, once) = unlucky(&server).await;
-    let turn = turn(&once, SLOT).await;
+    let run = begun(&once, NAME).await;
     let held = link.hold_request(RequestKind::Multi);
-    let end = tokio::spawn(turn.fail());
+    let end = tokio::spawn(run.fail());
     within("the end", held.reached()).await;
     link.cut();
     within("the end", end).await.unwrap().unwrap();
@@ -135,9 +135,9 @@ async fn an_end_that_never_arrived_is_sent_again() {
 async fn an_end_whose_reply_was_lost_with_its_session_is_not_reported_as_a_success() {
     let server = own_server().await;
     let (link, session, once) = unlucky(&server).await;
-    let turn = turn(&once, SLOT).await;
+    let run = begun(&once, NAME).await;
     let held = link.hold_reply(RequestKind::Multi);
-    let end = tokio::spawn(turn.complete());
+    let end = tokio::spawn(run.complete());
     within("the end", held.reached()).await;
     server.own().close_session(session.id()).await.unwrap();
     link.cut();
@@ -153,9 +153,9 @@ async fn an_end_whose_reply_was_lost_with_its_session_is_not_reported_as_a_succe
 async fn an_end_that_was_replaced_before_it_was_seen_is_not_denied() {
     let server = server().await;
     let (link, _session, once) = unlucky(&server).await;
-    let turn = turn(&once, SLOT).await;
+    let run = begun(&once, NAME).await;
     let held = link.hold_reply(RequestKind::Multi);
-    let end = tokio::spawn(turn.complete());
+    let end = tokio::spawn(run.complete());
     within("the end", held.reached()).await;
     // It fails unless the end is written.
     operator(&server).await.set_data(NODE, b"precious", Some(1)).await.unwrap();
@@ -181,7 +181,7 @@ async fn every_other_reply_may_be_lost_too() {
         // From here on, contenders enter by a `Multi`.
         once.lock().acquire().await.unwrap().release().await.unwrap();
         if kind != RequestKind::Create {
-            turn(&once, "a").await.complete().await.unwrap();
+            begun(&once, "a").await.complete().await.unwrap();
         }
         let held = (before > 0).then(|| link.hold_reply(kind));
         let claim = tokio::spawn({
@@ -197,23 +197,23 @@ async fn every_other_reply_may_be_lost_too() {
             }
             None => link.lose_reply(kind),
         };
-        let Claim::Run(turn) = within("the claim", claim).await.unwrap().unwrap() else { panic!("{name}") };
+        let Claim::Run(run) = within("the claim", claim).await.unwrap().unwrap() else { panic!("{name}") };
         assert!(lost.has_happened(), "{name}");
-        turn.complete().await.unwrap();
+        run.complete().await.unwrap();
         assert_eq!(once.records().await.unwrap().len(), 1);
     }
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
-async fn the_present_slot_may_be_asked_for_again() {
+async fn the_present_run_may_be_asked_for_again() {
     let server = own_server().await;
     let (link, session) = linked(&server, Duration::from_secs(20)).await;
     let once = session.once(PATH).unwrap();
     for kind in [RequestKind::CreateContainer, RequestKind::Create, RequestKind::Multi] {
         let lost = link.lose_reply(kind);
-        let slot = within("the slot", once.period_name(Duration::from_secs(86_400))).await.unwrap();
-        assert!(slot.ends_with("T00:00:00Z"));
+        let name = within("the name", once.period_name(Duration::from_secs(86_400))).await.unwrap();
+        assert!(name.ends_with("T00:00:00Z"));
         drop(lost);
     }
     let operator = operator(&server).await;
@@ -225,14 +225,14 @@ async fn the_present_slot_may_be_asked_for_again() {
 }
 
 #[tokio::test]
-async fn the_lock_is_lost_while_the_slot_runs() {
+async fn the_lock_is_lost_while_the_run_runs() {
     let server = server().await;
     let session = session(&server).await;
     let once = session.once(PATH).unwrap();
-    let turn = turn(&once, SLOT).await;
-    operator(&server).await.delete(&turn.guard().node(), None).await.unwrap();
-    within("the loss", turn.guard().lost()).await;
-    let error = turn.complete().await.unwrap_err();
+    let run = begun(&once, NAME).await;
+    operator(&server).await.delete(&run.guard().node(), None).await.unwrap();
+    within("the loss", run.guard().lost()).await;
+    let error = run.complete().await.unwrap_err();
     let RecordError::Lost { path, lost } = error else { panic!("{error}") };
     assert_eq!((path.as_str(), lost.reason), (NODE, LostReason::NodeDeleted));
     assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
@@ -246,9 +246,9 @@ async fn the_lock_is_lost_just_before_the_end_is_recorded() {
     let session = session(&server).await;
     let once = session.once(PATH).unwrap();
     let operator = operator(&server).await;
-    let turn = turn(&once, SLOT).await;
-    let node = turn.guard().node();
-    let (deleted, ended) = tokio::join!(operator.delete(&node, None), turn.complete());
+    let run = begun(&once, NAME).await;
+    let node = run.guard().node();
+    let (deleted, ended) = tokio::join!(operator.delete(&node, None), run.complete());
     let (state, _) = recorded(&once).await;
     match ended {
         Ok(()) => assert_eq!(state, RecordState::Succeeded, "{deleted:?}"),
@@ -265,19 +265,19 @@ async fn an_operator_deletes_records() {
     let session = session(&server).await;
     let once = session.once(PATH).unwrap();
     let operator = operator(&server).await;
-    let running = turn(&once, SLOT).await;
+    let running = begun(&once, NAME).await;
     operator.delete(NODE, None).await.unwrap();
     let error = running.complete().await.unwrap_err();
     assert_eq!(error, RecordError::Changed { path: NODE.into() });
-    // That lets the slot run again, and so does the deletion of the whole directory.
-    turn(&once, SLOT).await.complete().await.unwrap();
+    // That lets the run run again, and so does the deletion of the whole directory.
+    begun(&once, NAME).await.complete().await.unwrap();
     operator.delete(NODE, None).await.unwrap();
     operator.delete(DIRECTORY, None).await.unwrap();
-    turn(&once, SLOT).await.complete().await.unwrap();
+    begun(&once, NAME).await.complete().await.unwrap();
     assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
 }
 
-/// Between the look and the begin. Without another look the slot would run, though nobody knows whether it has run.
+/// Between the look and the begin. Without another look the run would run, though nobody knows whether it has run.
 #[tokio::test]
 async fn records_that_change_meanwhile_are_looked_at_again() {
     let server = server().await;
@@ -287,7 +287,7 @@ async fn records_that_change_meanwhile_are_looked_at_again() {
         let held = link.hold_request(RequestKind::Multi);
         let claim = tokio::spawn({
             let once = once.clone();
-            async move { once.claim(SLOT).await }
+            async move { once.claim(NAME).await }
         });
         within("the begin", held.reached()).await;
         (held, claim)
@@ -314,7 +314,7 @@ async fn an_acl_that_the_server_rejects() {
     let once = session.once(PATH).unwrap().with_options(options).unwrap();
     let rejected = AcquireError::InvalidAcl { path: PATH.into() };
     assert_eq!(within("the error", once.period_name(Duration::from_secs(1))).await.unwrap_err(), rejected);
-    assert_eq!(within("the error", once.claim(SLOT)).await.unwrap_err(), rejected);
+    assert_eq!(within("the error", once.claim(NAME)).await.unwrap_err(), rejected);
 }
 
 #[tokio::test]
@@ -323,14 +323,14 @@ async fn an_operator_writes_to_records() {
     let session = session(&server).await;
     let once = session.once(PATH).unwrap();
     let operator = operator(&server).await;
-    let running = turn(&once, SLOT).await;
+    let running = begun(&once, NAME).await;
     let (data, _) = operator.get_data(NODE).await.unwrap();
     // Even if it is the same data.
     operator.set_data(NODE, &data, None).await.unwrap();
     let error = running.complete().await.unwrap_err();
     assert_eq!(error, RecordError::Changed { path: NODE.into() });
     operator.set_data(NODE, b"precious", None).await.unwrap();
-    let error = within("the error", once.claim(SLOT)).await.unwrap_err();
+    let error = within("the error", once.claim(NAME)).await.unwrap_err();
     assert_eq!(error, AcquireError::NotARecord { path: NODE.into() });
     operator.set_data(DIRECTORY, b"precious", None).await.unwrap();
     let error = within("the error", once.claim("2026-11-23")).await.unwrap_err();
@@ -353,13 +353,13 @@ async fn without_permission_to_keep_records() {
     let refused = AcquireError::RecordNotAuthorized { path: DIRECTORY.into() };
     // Nobody may create the directory; then nobody may create records in it.
     operator.set_acl("/lock", &reader, None).await.unwrap();
-    assert_eq!(within("the error", once.claim(SLOT)).await.unwrap_err(), refused);
+    assert_eq!(within("the error", once.claim(NAME)).await.unwrap_err(), refused);
     assert_eq!(once.period_name(Duration::from_secs(1)).await.unwrap_err(), refused);
     until_nothing_is_left(&server).await;
     operator.set_acl("/lock", &zookeeper_client::Acls::anyone_all(), None).await.unwrap();
     make(&operator, DIRECTORY).await;
     operator.set_acl(DIRECTORY, &reader, None).await.unwrap();
-    assert_eq!(within("the error", once.claim(SLOT)).await.unwrap_err(), refused);
+    assert_eq!(within("the error", once.claim(NAME)).await.unwrap_err(), refused);
     until_nothing_is_left(&server).await;
     assert!(once.records().await.unwrap().is_empty());
 }
@@ -371,7 +371,7 @@ async fn records_have_the_acl_of_the_lock() {
         Session::builder(server.connect_string()).auth("digest", "owner:secret").connect().await.unwrap();
     let options = OnceOptions::new().lock(LockOptions::new().acl(Acl::creator_only()));
     let once = owner.once(PATH).unwrap().with_options(options).unwrap();
-    turn(&once, SLOT).await.complete().await.unwrap();
+    begun(&once, NAME).await.complete().await.unwrap();
     assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
     let operator = operator(&server).await;
     for node in [DIRECTORY, NODE] {
@@ -395,16 +395,16 @@ async fn drop_after<F: Future>(call: F, steps: usize) -> bool {
 async fn a_claim_is_dropped_at_every_await() {
     let server = server().await;
     let (mut caller, other) = (session(&server).await, session(&server).await);
-    // A slot that was never begun, also by somebody who then closes the session; and one that has failed.
+    // A run that was never begun, also by somebody who then closes the session; and one that has failed.
     for (failed, closes) in [(false, false), (false, true), (true, false)] {
         let mut steps = 0;
         loop {
             let path = format!("/lock/claim-{failed}-{closes}-{steps}");
             let once = caller.once(&path).unwrap().with_options(OnceOptions::new().retry(failed)).unwrap();
             if failed {
-                turn(&once, SLOT).await.fail().await.unwrap();
+                begun(&once, NAME).await.fail().await.unwrap();
             }
-            let more = drop_after(once.claim(SLOT), steps).await;
+            let more = drop_after(once.claim(NAME), steps).await;
             if closes {
                 caller.close().await.unwrap();
                 caller = session(&server).await;
@@ -412,9 +412,9 @@ async fn a_claim_is_dropped_at_every_await() {
             // Nothing of it stays: no contender, and no begin, unless it had the turn.
             let next =
                 other.once(&path).unwrap().with_options(OnceOptions::new().retry(failed || !more)).unwrap();
-            let turn = turn(&next, SLOT).await;
-            assert_eq!(turn.attempt(), 1 + u32::from(failed) + u32::from(!more), "{steps} steps");
-            turn.complete().await.unwrap();
+            let run = begun(&next, NAME).await;
+            assert_eq!(run.attempt(), 1 + u32::from(failed) + u32::from(!more), "{steps} steps");
+            run.complete().await.unwrap();
             until_nothing_is_left(&server).await;
             if !more {
                 break;
@@ -433,12 +433,12 @@ async fn an_end_is_dropped_at_every_await() {
     loop {
         let path = format!("/lock/end-{steps}");
         let once = caller.once(&path).unwrap();
-        let running = turn(&once, SLOT).await;
+        let running = begun(&once, NAME).await;
         let more = drop_after(running.complete(), steps).await;
         caller.close().await.unwrap();
         caller = session(&server).await;
         let next = other.once(&path).unwrap();
-        let claim = within("the claim", next.claim(SLOT)).await.unwrap();
+        let claim = within("the claim", next.claim(NAME)).await.unwrap();
         let Claim::Done(record) = claim else { panic!("{claim:?}") };
         // It was not polled at all, or it goes on.
         assert_eq!(record.state, if steps == 0 { RecordState::Begun } else { RecordState::Succeeded });
@@ -452,17 +452,17 @@ async fn an_end_is_dropped_at_every_await() {
 }
 
 #[tokio::test]
-async fn the_present_slot_is_dropped_at_every_await() {
+async fn the_present_run_is_dropped_at_every_await() {
     let server = server().await;
     let session = session(&server).await;
     let operator = operator(&server).await;
     let mut steps = 0;
     loop {
-        let once = session.once(&format!("/lock/slot-{steps}")).unwrap();
+        let once = session.once(&format!("/lock/name-{steps}")).unwrap();
         let more = drop_after(once.period_name(Duration::from_secs(60)), steps).await;
         // The next answer comes after everything that the dropped call has sent.
         once.period_name(Duration::from_secs(60)).await.unwrap();
-        let directory = format!("/lock/slot-{steps}.once");
+        let directory = format!("/lock/name-{steps}.once");
         assert!(operator.list_children(&directory).await.unwrap().is_empty(), "{steps} steps");
         if !more {
             break;

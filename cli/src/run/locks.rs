@@ -140,6 +140,7 @@ fn blocker(queue: &[Contender], own: i64, kind: Kind) -> Option<String> {
 }
 
 /// Some locks, or a slot or permits, as messages name them.
+#[derive(Clone)]
 pub(super) struct Names {
     text: String,
     are_several: bool,
@@ -159,6 +160,19 @@ impl Names {
 
     pub(super) fn new(text: String, are_several: bool) -> Self {
         Self { text, are_several }
+    }
+
+    /// A slot that is held.
+    pub(super) fn slot(path: &str, index: u32) -> Self {
+        Self::new(format!("slot {index} of {path}"), false)
+    }
+
+    /// A permit of this weight.
+    pub(super) fn permits(path: &str, weight: u32) -> Self {
+        match weight {
+            1 => Self::new(format!("a permit of {path}"), false),
+            _ => Self::new(format!("{weight} permits of {path}"), true),
+        }
     }
 
     pub(super) fn is(&self) -> &'static str {

@@ -2,6 +2,7 @@
 
 mod context;
 mod control;
+mod grant;
 mod job;
 mod locks;
 mod pool;
@@ -25,7 +26,7 @@ use crate::signals::Signals;
 use crate::warden::{Descendants, RESERVE};
 use context::Context;
 use shift::{Ending, Shift};
-use target::{Grant, Target};
+use target::Target;
 use wait::{Waited, wait};
 
 /// The default time from SIGTERM to SIGKILL, if the session timeout allows twice as much. The less time it takes to end the
@@ -96,12 +97,10 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
             }
             Waited::Signal(signal) => return Ok(exit::after_signal(signal)),
         };
-        unstarted = Some(grant.token());
-        let names = match grant {
-            Grant::Permit(_) | Grant::Slot(_) => grant.names(),
-            _ => target.names(),
-        };
-        console.detail(format_args!("acquired {names}, token {}", grant.token()));
+        let token = grant.guard().token();
+        unstarted = Some(token);
+        let names = if let Target::Pool(_) = target { grant.names() } else { &target.names() };
+        console.detail(format_args!("acquired {names}, token {token}"));
         match Shift::new(&mut context, grant, kill_after).work().await? {
             Ending::Own(status) => return Ok(ExitCode::from(status)),
             Ending::NeverBegun { told_to_end: Some(signal) } => return Ok(exit::after_signal(signal)),

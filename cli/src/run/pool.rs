@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::timeout;
-use zklock::{AcquireError, LockOptions, Permit, Semaphore, Session, Slot, Slots};
+use zklock::{AcquireError, LockOptions, Semaphore, Session, Slots};
 use zookeeper_client::SessionId;
 
+use super::grant::Grant;
 use super::locks::{Blocked, Names, Patience};
 use crate::failure::Failure;
 use crate::pool::{self, PermitsOf, SlotOf};
@@ -30,12 +31,6 @@ enum Wanted {
     Permit(Semaphore, u32),
 }
 
-/// A slot or a permit that is held.
-pub(super) enum Share {
-    Slot(Slot),
-    Permit(Permit),
-}
-
 impl Pool {
     /// One of these slots. It sends nothing.
     pub(super) fn slot(of: &SlotOf, session: &Session, options: LockOptions) -> Result<Self, Failure> {
@@ -52,12 +47,12 @@ impl Pool {
     pub(super) fn names(&self) -> Names {
         match &self.wanted {
             Wanted::Slot(slots, _) => Names::new(format!("a slot of {}", slots.path()), false),
-            Wanted::Permit(semaphore, weight) => permits(semaphore.path(), *weight),
+            Wanted::Permit(semaphore, weight) => Names::permits(semaphore.path(), *weight),
         }
     }
 
     /// Acquires it. `None` if it was not acquired in time.
-    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Share>, AcquireError> {
+    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Grant>, AcquireError> {
         let taken = self.take_within(patience).await?;
         match patience {
             Patience::None if taken.is_none() && self.has_room().await => {
@@ -67,7 +62,7 @@ impl Pool {
         }
     }
 
-    async fn take_within(&self, patience: Patience) -> Result<Option<Share>, AcquireError> {
+    async fn take_within(&self, patience: Patience) -> Result<Option<Grant>, AcquireError> {
         Ok(match &self.wanted {
             Wanted::Slot(slots, preferred) => {
                 let slots = preferred.map_or_else(|| slots.clone(), |index| slots.preferring(index));
@@ -76,7 +71,7 @@ impl Pool {
                     Patience::For(time) => slots.acquire_timeout(time).await?,
                     Patience::Endless => Some(slots.acquire().await?),
                 };
-                slot.map(Share::Slot)
+                slot.map(Grant::slot)
             }
             Wanted::Permit(semaphore, weight) => {
                 let permit = match patience {
@@ -84,7 +79,7 @@ impl Pool {
                     Patience::For(time) => semaphore.acquire_many_timeout(*weight, time).await?,
                     Patience::Endless => Some(semaphore.acquire_many(*weight).await?),
                 };
-                permit.map(Share::Permit)
+                permit.map(Grant::permit)
             }
         })
     }
@@ -141,18 +136,5 @@ impl Pool {
             Wanted::Slot(..) => 1,
             Wanted::Permit(_, weight) => weight,
         }
-    }
-}
-
-/// A slot that is held.
-pub(super) fn slot(path: &str, index: u32) -> Names {
-    Names::new(format!("slot {index} of {path}"), false)
-}
-
-/// A permit of this weight.
-pub(super) fn permits(path: &str, weight: u32) -> Names {
-    match weight {
-        1 => Names::new(format!("a permit of {path}"), false),
-        _ => Names::new(format!("{weight} permits of {path}"), true),
     }
 }

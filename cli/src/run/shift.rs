@@ -10,9 +10,9 @@ use zklock::{Lost, LostReason, ReleaseError, Sequencer, once::RecordError};
 
 use super::context::Context;
 use super::control::{Control, Stop};
+use super::grant::Grant;
 use super::job::Job;
 use super::locks::Names;
-use super::target::Grant;
 use crate::args::{OnLost, Run};
 use crate::clock;
 use crate::console::Console;
@@ -49,7 +49,7 @@ pub(super) enum Ending {
 pub(super) struct Shift<'a> {
     run: &'a Run,
     descendants: &'a Descendants,
-    guard: Grant,
+    grant: Grant,
     session_timeout: Duration,
     kill_after: Duration,
     signals: &'a mut Signals,
@@ -65,11 +65,11 @@ pub(super) struct Shift<'a> {
 }
 
 impl<'a> Shift<'a> {
-    pub(super) fn new(context: &'a mut Context<'_>, guard: Grant, kill_after: Duration) -> Self {
+    pub(super) fn new(context: &'a mut Context<'_>, grant: Grant, kill_after: Duration) -> Self {
         Self {
             run: context.run,
             descendants: context.descendants,
-            guard,
+            grant,
             session_timeout: context.session.timeout(),
             kill_after,
             signals: context.signals,
@@ -84,7 +84,7 @@ impl<'a> Shift<'a> {
 
     /// Runs the command. Returns after every process is gone and the lock is released or lost.
     pub(super) async fn work(mut self) -> Result<Ending, Failure> {
-        let mut lost = self.guard.lost().boxed();
+        let mut lost = self.grant.guard().lost();
         let (None, Ok(variables)) = (lost.as_mut().now_or_never(), self.variables()) else {
             return Ok(Ending::NeverBegun { told_to_end: None });
         };
@@ -184,7 +184,7 @@ impl<'a> Shift<'a> {
         if by_itself && self.may_outlive() {
             return true;
         }
-        let lost = self.lost.or_else(|| self.guard.check().err().map(|lost| lost.reason));
+        let lost = self.lost.or_else(|| self.grant.guard().check().err().map(|lost| lost.reason));
         if by_itself && at < self.end && lost.is_none_or(is_foreseen) {
             return true;
         }
@@ -210,7 +210,7 @@ impl<'a> Shift<'a> {
         if self.lost.is_some() {
             return;
         }
-        if let Err(lost) = self.guard.check() {
+        if let Err(lost) = self.grant.guard().check() {
             return self.lose(lost.reason, job);
         }
         let end = self.lease_end();
@@ -277,7 +277,7 @@ impl<'a> Shift<'a> {
             Stop::StopsUs => {
                 self.control.take_terminal_back(job);
                 if !self.may_outlive() {
-                    let left = duration::text(self.guard.remaining());
+                    let left = duration::text(self.grant.guard().remaining());
                     self.console.note(format_args!("stopped; unless it goes on, CMD is ended within {left}"));
                 }
                 // Nothing extends the lease meanwhile. The warden ends the command with it.
@@ -298,14 +298,14 @@ impl<'a> Shift<'a> {
     }
 
     fn may_run(&self) -> bool {
-        self.guard.is_held() || self.may_outlive()
+        self.grant.guard().check().is_ok() || self.may_outlive()
     }
 
     /// Records how the command has ended, if it ran in a run. Every process is gone by now, and the lock is still held.
     async fn record(self, status: u8) -> Result<Self, Unrecorded> {
-        let Self { guard, end, .. } = self;
-        match guard.record(status).await {
-            Ok(guard) => Ok(Self { guard, ..self }),
+        let Self { grant, end, .. } = self;
+        match grant.record(status).await {
+            Ok(grant) => Ok(Self { grant, ..self }),
             Err(RecordError::Lost { lost, .. }) if concerns_command(lost.reason, end) => {
                 Err(Unrecorded::Lost(lost.reason))
             }
@@ -316,9 +316,9 @@ impl<'a> Shift<'a> {
     /// Releases the lock. An error if the lock turns out to be lost already, maybe while the command ran.
     async fn release(self) -> Result<(), LostReason> {
         let names = self.names();
-        let Self { guard, signals, console, end, .. } = self;
+        let Self { grant, signals, console, end, .. } = self;
         let problem = tokio::select! {
-            released = guard.release() => match released {
+            released = grant.release() => match released {
                 Ok(()) => {
                     console.detail(format_args!("released {names}"));
                     return Ok(());
@@ -342,7 +342,7 @@ impl<'a> Shift<'a> {
     fn lease_end(&self) -> Duration {
         // The clock is read first, so that a pause between the two makes the result earlier.
         let now = clock::now();
-        now + self.guard.remaining()
+        now + self.grant.guard().remaining()
     }
 
     fn may_outlive(&self) -> bool {
@@ -350,27 +350,27 @@ impl<'a> Shift<'a> {
     }
 
     fn names(&self) -> Names {
-        self.guard.names()
+        self.grant.names().clone()
     }
 
     /// The variables of the command's environment. Some of them have a line for each lock, because no path has a line
     /// break. A variable without a value is removed: it may be that of another `zklock run` around this one.
     fn variables(&self) -> Result<Vec<(&'static str, Option<String>)>, Lost> {
-        let sequencers = self.guard.sequencers()?;
+        let sequencers = self.grant.sequencers()?;
         let access = |sequencer: &Sequencer| if sequencer.is_shared() { "shared" } else { "exclusive" };
-        let claims = |text: String| Some(text).filter(|_| !sequencers.is_empty());
+        let known = |text: String| Some(text).filter(|_| !sequencers.is_empty());
         let always = [
-            ("ZKLOCK_PATH", Some(lines(self.guard.paths()))),
-            ("ZKLOCK_ACCESS", claims(lines(sequencers.iter().map(access)))),
-            ("ZKLOCK_TOKEN", Some(self.guard.token().to_string())),
-            ("ZKLOCK_SEQUENCER", claims(lines(&sequencers))),
+            ("ZKLOCK_PATH", Some(lines(self.grant.guard().paths()))),
+            ("ZKLOCK_ACCESS", known(lines(sequencers.iter().map(access)))),
+            ("ZKLOCK_TOKEN", Some(self.grant.guard().token().to_string())),
+            ("ZKLOCK_SEQUENCER", known(lines(sequencers))),
             ("ZKLOCK_SESSION_TIMEOUT_MS", Some(self.session_timeout.as_millis().to_string())),
         ];
         // A run or a period around this one stays the command's own.
         let special = [
-            ("ZKLOCK_ONCE", self.guard.once().map(str::to_owned)),
-            ("ZKLOCK_SLOT", self.guard.index().map(|index| index.to_string())),
-            ("ZKLOCK_PERMITS", self.guard.weight().map(|weight| weight.to_string())),
+            ("ZKLOCK_ONCE", self.grant.once().map(str::to_owned)),
+            ("ZKLOCK_SLOT", self.grant.index().map(|index| index.to_string())),
+            ("ZKLOCK_PERMITS", self.grant.weight().map(|weight| weight.to_string())),
         ];
         Ok(always.into_iter().chain(special.into_iter().filter(|(_, value)| value.is_some())).collect())
     }

@@ -1,18 +1,16 @@
-//! The thing that a command waits for: locks, a slot that runs once, an election, or some of a semaphore or of slots.
+//! The thing that a command waits for: locks, a run that happens once, an election, or some of a semaphore or of slots.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use jiff::Timestamp;
 use zklock::{
-    AcquireError, Election, FencingToken, Guard, Leadership, LockOptions, Lost, LostReason, MultiGuard, Once,
-    Permit, ReleaseError, Sequencer, Session, Slot,
-    once::{self, Claim, OnceOptions, Record, RecordError, RecordState, RunEnd},
+    AcquireError, Election, LockOptions, Once, Session,
+    once::{Claim, OnceOptions, Record, RecordState},
 };
 
+use super::grant::Grant;
 use super::locks::{Blocked, Locks, Names, Patience};
-use super::pool::{self, Pool, Share};
+use super::pool::Pool;
 use crate::args::{OnLost, Run};
 use crate::civil;
 use crate::failure::Failure;
@@ -21,7 +19,7 @@ use crate::text;
 /// The thing that a command waits for.
 pub(super) enum Target {
     Locks(Locks),
-    /// A run that runs once, its lock, and its name.
+    /// A run that happens once, its lock, and its name.
     Once(Locks, Once, String),
     /// An election, its lock, and the value to announce.
     Lead(Locks, Election, String),
@@ -32,19 +30,8 @@ pub(super) enum Target {
 /// What a command waited for.
 pub(super) enum Taken {
     Granted(Grant),
-    /// The run must not run.
+    /// The run must not happen.
     Done(Record),
-}
-
-/// Locks that are held, or a run whose run has begun under its lock, or an election that is won, or some of a pool.
-pub(super) enum Grant {
-    Locks(MultiGuard),
-    Run(once::Run),
-    Permit(Permit),
-    Slot(Slot),
-    Leadership(Leadership),
-    /// The lock of a run whose end is recorded.
-    Recorded(Guard),
 }
 
 impl Target {
@@ -83,7 +70,7 @@ impl Target {
         let name = match (run.every, &run.time_zone) {
             (Some(period), Some(zone)) => {
                 let days = civil::days(period)?;
-                civil::slot(once.now().await?, zone, days)?
+                civil::run_name(once.now().await?, zone, days)?
             }
             (Some(period), None) => once.period_name(period).await?,
             (None, _) => run.once.clone().unwrap_or_default(),
@@ -126,7 +113,7 @@ impl Target {
     /// Acquires the locks, and begins the run or announces the leader. `None` if the locks were not acquired in time.
     pub(super) async fn take(&self, patience: Patience) -> Result<Option<Taken>, AcquireError> {
         let grant = match self {
-            Self::Locks(locks) => locks.take(patience).await?.map(Grant::Locks),
+            Self::Locks(locks) => locks.take(patience).await?.map(Grant::locks),
             Self::Once(_, once, name) => {
                 let claim = match patience {
                     Patience::None => once.try_claim(name).await?,
@@ -135,7 +122,7 @@ impl Target {
                 };
                 match claim {
                     Some(Claim::Done(record)) => return Ok(Some(Taken::Done(record))),
-                    Some(Claim::Run(run)) => Some(Grant::Run(run)),
+                    Some(Claim::Run(run)) => Some(Grant::run(run)),
                     None => None,
                 }
             }
@@ -145,128 +132,11 @@ impl Target {
                     Patience::For(timeout) => election.campaign_timeout(value, timeout).await?,
                     Patience::Endless => Some(election.campaign(value).await?),
                 };
-                leadership.map(Grant::Leadership)
+                leadership.map(Grant::leadership)
             }
-            Self::Pool(pool) => pool.take(patience).await?.map(|share| match share {
-                Share::Slot(slot) => Grant::Slot(slot),
-                Share::Permit(permit) => Grant::Permit(permit),
-            }),
+            Self::Pool(pool) => pool.take(patience).await?,
         };
         Ok(grant.map(Taken::Granted))
-    }
-}
-
-/// Calls a method that guards of every kind have.
-macro_rules! guard {
-    ($grant:expr, $guard:ident => $call:expr) => {
-        match $grant {
-            Grant::Locks($guard) => $call,
-            Grant::Recorded($guard) => $call,
-            Grant::Leadership($guard) => $call,
-            Grant::Permit($guard) => $call,
-            Grant::Slot($guard) => $call,
-            Grant::Run(run) => {
-                let $guard = run.guard();
-                $call
-            }
-        }
-    };
-}
-
-impl Grant {
-    /// The name of the run, if it is one that runs once.
-    pub(super) fn once(&self) -> Option<&str> {
-        match self {
-            Self::Run(run) => Some(run.name()),
-            _ => None,
-        }
-    }
-
-    /// The index, if it is one of several slots.
-    pub(super) fn index(&self) -> Option<u32> {
-        match self {
-            Self::Slot(slot) => Some(slot.index()),
-            _ => None,
-        }
-    }
-
-    /// The weight, if it is a permit.
-    pub(super) fn weight(&self) -> Option<u32> {
-        match self {
-            Self::Permit(permit) => Some(permit.weight()),
-            _ => None,
-        }
-    }
-
-    pub(super) fn names(&self) -> Names {
-        match self {
-            Self::Permit(permit) => pool::permits(permit.path(), permit.weight()),
-            Self::Slot(slot) => pool::slot(slot.path(), slot.index()),
-            _ => Names::of(self.paths()),
-        }
-    }
-
-    pub(super) fn paths(&self) -> Vec<&str> {
-        match self {
-            Self::Locks(guard) => guard.paths().collect(),
-            Self::Run(run) => vec![run.guard().path()],
-            Self::Recorded(guard) => vec![guard.path()],
-            Self::Leadership(leadership) => vec![leadership.path()],
-            Self::Permit(permit) => vec![permit.path()],
-            Self::Slot(slot) => vec![slot.path()],
-        }
-    }
-
-    /// The claims that others can check. Permits and slots have none.
-    pub(super) fn sequencers(&self) -> Result<Vec<Sequencer>, Lost> {
-        Ok(match self {
-            Self::Locks(guard) => guard.sequencers()?,
-            Self::Run(run) => vec![run.guard().sequencer()?],
-            Self::Recorded(guard) => vec![guard.sequencer()?],
-            Self::Leadership(leadership) => vec![leadership.sequencer()?],
-            Self::Permit(_) | Self::Slot(_) => Vec::new(),
-        })
-    }
-
-    pub(super) fn token(&self) -> FencingToken {
-        guard!(self, guard => guard.token())
-    }
-
-    pub(super) fn is_held(&self) -> bool {
-        guard!(self, guard => guard.is_held())
-    }
-
-    pub(super) fn check(&self) -> Result<(), Lost> {
-        guard!(self, guard => guard.check())
-    }
-
-    pub(super) fn remaining(&self) -> Duration {
-        guard!(self, guard => guard.remaining())
-    }
-
-    pub(super) fn lost(&self) -> BoxFuture<'static, LostReason> {
-        guard!(self, guard => guard.lost().boxed())
-    }
-
-    /// Records how the command has ended, if it ran in a run. The locks stay held.
-    pub(super) async fn record(self, status: u8) -> Result<Self, RecordError> {
-        let end = if status == 0 { RunEnd::Succeeded } else { RunEnd::Failed };
-        match self {
-            Self::Run(run) => run.record(end).await.map(Self::Recorded),
-            held => Ok(held),
-        }
-    }
-
-    /// Releases the locks. The record of a run stays as it is.
-    pub(super) async fn release(self) -> Result<(), ReleaseError> {
-        match self {
-            Self::Locks(guard) => guard.release().await,
-            Self::Run(run) => run.into_guard().release().await,
-            Self::Recorded(guard) => guard.release().await,
-            Self::Leadership(leadership) => leadership.resign().await,
-            Self::Permit(permit) => permit.release().await,
-            Self::Slot(slot) => slot.release().await,
-        }
     }
 }
 

@@ -8,8 +8,9 @@ use tokio::time::{sleep, timeout};
 use zklock::{AcquireError, once::Record};
 
 use super::context::Context;
+use super::grant::Grant;
 use super::locks::Patience;
-use super::target::{Grant, Taken, Target};
+use super::target::{Taken, Target};
 use crate::console::Console;
 use crate::duration;
 use crate::failure::Failure;

@@ -125,14 +125,14 @@ pub(crate) enum Leaving {
     Busy,
     /// Somebody deleted its node.
     Deleted,
-    /// Its slot must not run: its record says so.
+    /// Its run must not happen: its record says so.
     Done {
         state: String,
         owner: String,
         token: i64,
         attempt: u32,
     },
-    /// The record of its slot was dropped.
+    /// The record of its run was dropped.
     Forgotten,
     Failed(String),
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use zklock::FencingToken;
 
 use super::record::{Event, LOST_BY_THEN, Leaving, Record, UNCONFIRMED, Who};
-use super::wish::{SlotName, Wish};
+use super::wish::{Period, Wish};
 use crate::harness::Instant;
 
 /// All of it.
@@ -15,21 +15,21 @@ pub(crate) struct Runs {
     pub(crate) runs: Vec<Run>,
     /// All claims that have ended, or whose processes were killed.
     pub(crate) claims: Vec<Claimed>,
-    /// What claims were told of slots that are done.
+    /// What claims were told of periods that are done.
     pub(crate) told: Vec<Told>,
-    /// The slots that claims were told are forgotten.
-    pub(crate) forgotten: Vec<SlotName>,
+    /// The periods that claims were told are forgotten.
+    pub(crate) forgotten: Vec<Period>,
     /// Since when, and until when, the session of a client certainly had its guards: the later instant by the client and the
     /// earlier one.
     pub(crate) witnessed: BTreeMap<(u16, Instant), Instant>,
-    /// The records when all was over, by their slots.
+    /// The records when all was over, by their periods.
     pub(crate) records: BTreeMap<String, Kept>,
     /// The ranges of names whose records were dropped by then.
     pub(crate) ranges: Vec<(String, String)>,
 }
 
 impl Runs {
-    /// Whether the record of the slot with this name was dropped.
+    /// Whether the record of the period with this name was dropped.
     pub(crate) fn is_dropped(&self, name: &str) -> bool {
         self.ranges.iter().any(|(first, last)| (first.as_str()..=last.as_str()).contains(&name))
     }
@@ -45,7 +45,7 @@ impl Runs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) who: Who,
-    pub(crate) slot: SlotName,
+    pub(crate) period: Period,
     pub(crate) token: Option<FencingToken>,
     pub(crate) granted: Instant,
     pub(crate) end: RunEnd,
@@ -62,11 +62,11 @@ pub(crate) enum RunEnd {
     Recorded(Instant),
 }
 
-/// A claim of a slot.
+/// A claim of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claimed {
     pub(crate) who: Who,
-    pub(crate) slot: SlotName,
+    pub(crate) period: Period,
     pub(crate) asked: Instant,
     /// If its process was killed, it ended earlier.
     pub(crate) ended: Instant,
@@ -77,7 +77,7 @@ pub(crate) struct Claimed {
 /// What a claim was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
-    pub(crate) slot: SlotName,
+    pub(crate) period: Period,
     pub(crate) kept: Kept,
     pub(crate) asked: Instant,
     pub(crate) at: Instant,
@@ -96,8 +96,8 @@ pub(crate) struct Kept {
 #[derive(Default)]
 pub(crate) struct Collector {
     pub(crate) runs: Runs,
-    /// Which slot, and since when.
-    claiming: BTreeMap<Who, (SlotName, Instant)>,
+    /// Which period, and since when.
+    claiming: BTreeMap<Who, (Period, Instant)>,
     /// The last run of each contender.
     running: BTreeMap<Who, Run>,
 }
@@ -109,27 +109,27 @@ impl Collector {
             Event::Asks { wish, .. } => {
                 self.runs.runs.extend(self.running.remove(who));
                 self.claimed(*who, *at, false);
-                if let Wish::Run(slot) = wish {
-                    self.claiming.insert(*who, (*slot, *at));
+                if let Wish::Run(period) = wish {
+                    self.claiming.insert(*who, (*period, *at));
                 }
             }
             Event::LeftWithout { why } => {
                 let is_unsure = matches!(why, Leaving::Failed(why) if why == UNCONFIRMED || why.starts_with(LOST_BY_THEN));
-                let Some((slot, asked)) = self.claimed(*who, *at, is_unsure) else { return };
+                let Some((period, asked)) = self.claimed(*who, *at, is_unsure) else { return };
                 match why {
                     Leaving::Done { state, owner, token, attempt } => {
                         let (state, owner, token, attempt) = (state.clone(), owner.clone(), *token, *attempt);
                         let kept = Kept { state, owner, token, attempt };
-                        self.runs.told.push(Told { slot, kept, asked, at: *at });
+                        self.runs.told.push(Told { period, kept, asked, at: *at });
                     }
-                    Leaving::Forgotten => self.runs.forgotten.push(slot),
+                    Leaving::Forgotten => self.runs.forgotten.push(period),
                     _ => {}
                 }
             }
             Event::Granted { token, .. } => {
-                if let Some((slot, _)) = self.claimed(*who, *at, false) {
+                if let Some((period, _)) = self.claimed(*who, *at, false) {
                     let (token, granted, end) = (*token, *at, RunEnd::Open);
-                    self.running.insert(*who, Run { who: *who, slot, token, granted, end });
+                    self.running.insert(*who, Run { who: *who, period, token, granted, end });
                 }
             }
             Event::Witnesses { since, valid } => {
@@ -146,10 +146,10 @@ impl Collector {
     }
 
     /// The claim that has ended by now, if there is one.
-    fn claimed(&mut self, who: Who, ended: Instant, is_unsure: bool) -> Option<(SlotName, Instant)> {
-        let (slot, asked) = self.claiming.remove(&who)?;
-        self.runs.claims.push(Claimed { who, slot, asked, ended, is_unsure });
-        Some((slot, asked))
+    fn claimed(&mut self, who: Who, ended: Instant, is_unsure: bool) -> Option<(Period, Instant)> {
+        let (period, asked) = self.claiming.remove(&who)?;
+        self.runs.claims.push(Claimed { who, period, asked, ended, is_unsure });
+        Some((period, asked))
     }
 
     pub(crate) fn finish(mut self) -> Runs {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn asks(number: u64) -> [Event; 1] {
-        let wish = Wish::Run(SlotName { number, fails: false });
+        let wish = Wish::Run(Period { number, fails: false });
         [Event::Asks { wish, how: How::Wait, patience: None, delayed: false }]
     }
 
@@ -197,14 +197,14 @@ mod tests {
                 .chain([asks(3), leaves(lost), asks(4), leaves(done), asks(5), asks(6)])
                 .flatten(),
         );
-        assert_eq!(runs.forgotten, [SlotName { number: 1, fails: false }]);
-        let claims = runs.claims.iter().map(|it| (it.slot.number, it.asked.0, it.ended.0, it.is_unsure));
+        assert_eq!(runs.forgotten, [Period { number: 1, fails: false }]);
+        let claims = runs.claims.iter().map(|it| (it.period.number, it.asked.0, it.ended.0, it.is_unsure));
         let ends = [(1, 1, 2, false), (2, 3, 4, true), (3, 5, 6, true), (4, 7, 8, false)];
         // Its process was killed; the last one, too.
         let killed = [(5, 9, 10, false), (6, 10, u64::MAX, false)];
         assert_eq!(claims.collect::<Vec<_>>(), [&ends[..], &killed].concat());
         let [told] = &runs.told[..] else { panic!("{:?}", runs.told) };
-        assert_eq!((told.slot.number, told.kept.token, told.asked.0, told.at.0), (4, 7, 7, 8));
+        assert_eq!((told.period.number, told.kept.token, told.asked.0, told.at.0), (4, 7, 7, 8));
         assert_eq!(told.kept.owner, "c2.1");
     }
 

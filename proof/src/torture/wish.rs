@@ -21,7 +21,7 @@ const PATH: &str = "/lock/torture/queue";
 /// The directory of the permits and slots of the pool at [`ROOT`], whose turnstile is the first lock.
 pub(crate) const PERMITS: &str = "/lock/torture/permits";
 
-/// The directory of the records of the slots that run once under the first lock.
+/// The directory of the records of the runs that happen once under the first lock.
 pub(crate) const RECORDS: &str = "/lock/torture/queue.once";
 
 /// What the semaphore has, and how many slots there are.
@@ -58,33 +58,33 @@ pub(crate) enum Wish {
     Permit(u32),
     /// `Slots::acquire`, with the preferred index.
     Slot(Option<u32>),
-    /// `Once::claim`, of this slot.
-    Run(SlotName),
+    /// `Once::claim`, of this period.
+    Run(Period),
     /// `Election::campaign`, with a value that nobody else has.
     Lead(String),
 }
 
-/// A slot that runs once, and how its run ends.
+/// A period whose run happens once, and how that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SlotName {
+pub(crate) struct Period {
     pub(crate) number: u64,
     /// Whether this claimer's run fails.
     pub(crate) fails: bool,
 }
 
-impl SlotName {
-    /// Whether the slot runs again until it succeeds: every third one. These are held more often than the others.
+impl Period {
+    /// Whether its run happens again until it succeeds: every third one. These are held more often than the others.
     pub(crate) fn retries(self) -> bool {
         self.number.is_multiple_of(3)
     }
 
-    /// The number of the slot with this name.
+    /// The number of the period with this name.
     pub(crate) fn number_of(name: &str) -> Option<u64> {
         name.strip_prefix('s')?.parse().ok()
     }
 }
 
-impl fmt::Display for SlotName {
+impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "s{:020}", self.number)
     }

@@ -111,7 +111,7 @@ fn torture_of_slots_breaks_no_promise() {
 /// Slots must be told done in such a run after successes, failures and runs without an end, run again, and be forgotten, or it
 /// fails.
 #[test]
-fn torture_of_slots_that_run_once_breaks_no_promise() {
+fn torture_of_runs_that_happen_once_breaks_no_promise() {
     breaks_no_promise("once", 30, |report| {
         number(&report["acquisitions"]["done"]) > 10 && number(&report["writes"]) > 0
     });

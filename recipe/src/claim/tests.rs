@@ -50,7 +50,7 @@ fn writing() -> Vec<Told> {
 }
 
 #[test]
-fn a_slot_without_a_record_runs_unless_it_may_be_forgotten() {
+fn a_run_without_a_record_begins_unless_it_may_be_forgotten() {
     for retry in [false, true] {
         let forgotten = Page { may_be_forgotten: true, ..page(None) };
         check(
@@ -146,7 +146,7 @@ fn requests_before_the_begin() {
 }
 
 #[test]
-fn a_slot_that_is_done_releases_the_lock_first() {
+fn a_run_that_is_done_releases_the_lock_first() {
     let done = record(Progress::Ended(RunEnd::Succeeded), 7);
     let releasing = after(false, &[looked(Some(done.clone()))]);
     let told = || tell(Outcome::Done(page(Some(done.clone()))));

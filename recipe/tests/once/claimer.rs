@@ -1,4 +1,4 @@
-//! A process that claims the slot: the shipped machines, and how what they ask for is performed.
+//! A process that claims the run: the shipped machines, and how what they ask for is performed.
 
 use std::convert::Infallible;
 
@@ -7,9 +7,9 @@ use zklock_recipe::claim::{self, Begins, Claim, Page, Progress, Record, RunEnd};
 use zklock_recipe::ending::{self, Ending};
 use zklock_recipe::transaction::Operation;
 
+use super::record::{Data, LOCK, RECORD, guarded};
 use super::run::Run;
 use super::setup::{Mutant, Party, Token, Witness};
-use super::slot::{Data, LOCK, RECORD, guarded};
 use crate::world::ensemble::Ask;
 use crate::world::tree::Path;
 
@@ -70,7 +70,7 @@ pub(crate) enum Caller {
     Queued,
     /// It holds the lock, and its machine works.
     Claiming,
-    /// It runs the slot. Its record has this version.
+    /// It does the run. Its record has this version.
     Running {
         version: i32,
         valid: bool,

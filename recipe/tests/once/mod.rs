@@ -1,26 +1,26 @@
-//! Every order in which a few processes can claim one slot and end its run, with the production
+//! Every order in which a few processes can claim one run and end it, with the production
 //! [`Claim`](zklock_recipe::claim::Claim) and [`Ending`](zklock_recipe::ending::Ending) in the middle, while connections break,
 //! callers go, guards are lost, servers are busy, an operator writes to the record, and processes die.
 //!
 //! Another model explores the lock: here one process at a time holds it. `claimer.rs` is the client's side: the machines, and
-//! how what they ask for is performed. `slot.rs` has the slot on the servers of `../world/`: a write takes effect only while the guard's node is there.
+//! how what they ask for is performed. `record.rs` has its record on the servers of `../world/`: a write takes effect only while the guard's node is there.
 
 mod claimer;
+mod record;
 mod run;
 mod setup;
-mod slot;
 
 use crate::world::exploration::{self, Rule, explore, refute};
 use claimer::Caller;
+use record::World;
 use setup::{Faults, Mutant, Setup, Witness, Witness::*};
-use slot::World;
 use stateright::Property;
 use zklock_recipe::claim::{Progress, RunEnd};
 
-const ONCE: Rule = "without a retry a slot runs at most once, and after a success never";
+const ONCE: Rule = "without a retry a run happens at most once, and after a success never";
 /// No run begins by the record while another one is under way whose guard is valid.
-const ALONE: Rule = "a slot runs for one at a time";
-const RECORDED: Rule = "a slot runs only when a record says so";
+const ALONE: Rule = "a run is done by one at a time";
+const RECORDED: Rule = "a run happens only when a record says so";
 /// Unless the claim that began it was cut short.
 const HONEST: Rule = "nobody is told of a run that nobody ran";
 const KEPT: Rule = "a success stays recorded";
@@ -65,7 +65,7 @@ impl exploration::Setup for Setup {
             }),
             Contest::always(CLEAN, |contest, world| is_clean(world) || contest.goes_on(world)),
             Contest::always(ENDED, |contest, world| is_ended(world) || contest.goes_on(world)),
-            Contest::sometimes("the slot runs", |_, world| !world.ran.is_empty()),
+            Contest::sometimes("the run happens", |_, world| !world.ran.is_empty()),
         ]
     }
 }
@@ -88,7 +88,7 @@ fn setup(retries: &'static [bool], claims: u8, faults: Faults) -> Setup {
 }
 
 #[test]
-fn a_slot_runs_once() {
+fn a_run_happens_once() {
     explore(setup(&[false, false, false], 1, NONE), 775, &[Ran, ToldDone]);
     explore(setup(&[true, false, true], 2, NONE), 19_661, &[Ran, RanAgain, ToldDone]);
 }

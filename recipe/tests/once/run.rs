@@ -4,8 +4,8 @@ use zklock_recipe::claim::{Claim, Outcome, Progress, RunEnd};
 use zklock_recipe::ending::{self, Ending};
 
 use super::claimer::{Caller, Claimer, Fate, Heard, Machine, Pending, Reply, Told};
+use super::record::{Data, LOCK, World, record};
 use super::setup::{Mutant, Party, Setup, Witness};
-use super::slot::{Data, LOCK, World, record};
 use super::{ALONE, CAUSED, HONEST, ONCE, RECORDED, TRUE, UNDENIED};
 use crate::world::ensemble::{Answer, Ensemble, Word};
 use crate::world::exploration::{self, possible};
@@ -32,7 +32,7 @@ pub(crate) enum Step {
     Break(Party),
     /// The server has too much to do for a write.
     Refuse(Party),
-    /// An operator writes to the record: the same again, or that the slot has succeeded.
+    /// An operator writes to the record: the same again, or that the run has succeeded.
     Meddle(Party, Option<RunEnd>),
     Depart(Party),
     Lose(Party),
@@ -303,7 +303,7 @@ impl Run<'_> {
         self.done(party);
     }
 
-    /// The process is about to be told that the slot is done.
+    /// The process is about to be told that the run is done.
     fn see_done(&mut self, party: Party) {
         let begun = self.world.record().filter(|record| record.progress == Progress::Begun);
         if self.world.holds(party) && begun.is_some_and(|record| !self.world.knows(record.token)) {

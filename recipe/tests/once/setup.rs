@@ -9,9 +9,9 @@ pub(crate) type Token = i64;
 /// What a model consists of, and what is broken on purpose.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// Whether each process runs a slot again that has not succeeded.
+    /// Whether each process does a run again that has not succeeded.
     pub(crate) retries: &'static [bool],
-    /// How many times each process claims the slot, one after the other.
+    /// How many times each process claims the run, one after the other.
     pub(crate) claims: u8,
     pub(crate) faults: Faults,
     pub(crate) mutant: Option<Mutant>,
@@ -55,7 +55,7 @@ pub(crate) enum Mutant {
     ForgetsWhatItReplaced,
     /// Takes a success for a failure.
     RetriesASuccess,
-    /// Runs a slot again that has begun, though it is not to.
+    /// Does a run again that has begun, though it is not to.
     RetriesUnasked,
     /// Waits for an answer that nobody gives.
     StopsAtSilence,

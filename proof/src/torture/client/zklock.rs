@@ -169,17 +169,17 @@ impl Contest for Zklock {
                     };
                     got.map_err(leaving)?.map(|slot| Held::slot(slot, session.id()))
                 }
-                Wish::Run(slot) => {
-                    let options = OnceOptions::new().lock(options).keep(KEEP).retry(slot.retries());
+                Wish::Run(period) => {
+                    let options = OnceOptions::new().lock(options).keep(KEEP).retry(period.retries());
                     let once = session.once(&path(0)).and_then(|it| it.with_options(options));
-                    let (once, name) = (once.map_err(invalid)?, slot.to_string());
+                    let (once, name) = (once.map_err(invalid)?, period.to_string());
                     let got = match patience {
                         Patience::Endless => once.claim(&name).await.map(Some),
                         Patience::Within(limit) => once.claim_timeout(&name, limit).await,
                         Patience::None => once.try_claim(&name).await,
                     };
                     match got.map_err(leaving)? {
-                        Some(once::Claim::Run(run)) => Some(Held::runs(run, slot.fails)),
+                        Some(once::Claim::Run(run)) => Some(Held::runs(run, period.fails)),
                         Some(once::Claim::Done(record)) => {
                             let (state, token) = (record.state.to_string(), record.token.zxid());
                             let (owner, attempt) = (record.owner, record.attempt);

@@ -26,6 +26,6 @@ pub(crate) fn rules(mode: Mode) -> &'static dyn Rules {
         Mode::Registry => &registry::Lines,
         Mode::Semaphore => &semaphore::Permits,
         Mode::Slots => &slots::Places,
-        Mode::Once => &once::SlotsThatRunOnce,
+        Mode::Once => &once::RunsThatHappenOnce,
     }
 }

@@ -9,19 +9,19 @@ use crate::harness::Instant;
 use crate::torture::history::History;
 use crate::torture::record::Who;
 use crate::torture::runs::{Kept, Run, RunEnd, Runs};
-use crate::torture::wish::{SlotName, Wish};
+use crate::torture::wish::{Period, Wish};
 
-/// Another slot comes so often, in nanoseconds. Holders take one a second, so most slots are claimed again.
+/// Another period comes so often, in nanoseconds. Holders take one a second, so most periods are claimed again.
 const PERIOD: u64 = 1_500_000_000;
 
-pub(super) struct SlotsThatRunOnce;
+pub(super) struct RunsThatHappenOnce;
 
-impl Rules for SlotsThatRunOnce {
+impl Rules for RunsThatHappenOnce {
     fn locks(&self) -> usize {
         1
     }
 
-    /// Mostly one of the last slots, and sometimes one that is forgotten. In some cases it is the lock alone.
+    /// Mostly one of the last periods, and sometimes one that is forgotten. In some cases it is the lock alone.
     fn wish(&self, rng: &mut Rng) -> Wish {
         let age = match rng.u32(..20) {
             0 => return Wish::Lock(0),
@@ -29,7 +29,7 @@ impl Rules for SlotsThatRunOnce {
             _ => rng.u64(..4),
         };
         let number = (Instant::now().0 / PERIOD).saturating_sub(age);
-        Wish::Run(SlotName { number, fails: rng.bool() })
+        Wish::Run(Period { number, fails: rng.bool() })
     }
 
     fn last_turns(&self) -> u32 {
@@ -43,16 +43,16 @@ impl Rules for SlotsThatRunOnce {
 
     fn broken(&self, history: &History) -> Vec<String> {
         let runs = &history.runs;
-        let of_slot = by_slot(runs);
+        let of_period = by_period(runs);
         let mut broken = Vec::new();
-        for (slot, all) in &of_slot {
-            if !slot_retries(*slot) && all.len() > 1 {
-                broken.push(format!("slot {slot} began {} times without a retry: {all:?}", all.len()));
+        for (period, all) in &of_period {
+            if !retries(*period) && all.len() > 1 {
+                broken.push(format!("period {period} began {} times without a retry: {all:?}", all.len()));
             }
             for (earlier, later) in all.iter().zip(all.iter().skip(1)) {
                 if is_success(earlier) {
                     broken.push(format!(
-                        "slot {slot} began after its success was recorded: {earlier:?}, {later:?}"
+                        "period {period} began after its success was recorded: {earlier:?}, {later:?}"
                     ));
                 }
             }
@@ -60,22 +60,22 @@ impl Rules for SlotsThatRunOnce {
                 broken.extend(unrecorded(runs, last));
             }
         }
-        let told = runs.told.iter().map(|told| (told.slot.number, &told.kept, (told.asked, told.at)));
+        let told = runs.told.iter().map(|told| (told.period.number, &told.kept, (told.asked, told.at)));
         // The records were read when all was over.
         let last = (Instant(u64::MAX), Instant(u64::MAX));
         let records = runs.records.iter();
-        let kept = records.filter_map(|(name, kept)| Some((SlotName::number_of(name)?, kept, last)));
-        for (slot, kept, (asked, at)) in told.chain(kept) {
-            let all = of_slot.get(&slot).map(Vec::as_slice).unwrap_or_default();
-            if !is_true(kept, all, asked) && !is_left(history, slot, kept, at) {
-                broken.push(format!("a record of slot {slot} was invented: {kept:?} of {all:?}"));
+        let kept = records.filter_map(|(name, kept)| Some((Period::number_of(name)?, kept, last)));
+        for (period, kept, (asked, at)) in told.chain(kept) {
+            let all = of_period.get(&period).map(Vec::as_slice).unwrap_or_default();
+            if !is_true(kept, all, asked) && !is_left(history, period, kept, at) {
+                broken.push(format!("a record of period {period} was invented: {kept:?} of {all:?}"));
             }
-            if kept.attempt > 1 && !slot_retries(slot) {
-                broken.push(format!("slot {slot} began {} times without a retry", kept.attempt));
+            if kept.attempt > 1 && !retries(period) {
+                broken.push(format!("period {period} began {} times without a retry", kept.attempt));
             }
         }
         // Ranges only grow.
-        for name in runs.forgotten.iter().map(SlotName::to_string).filter(|name| !runs.is_dropped(name)) {
+        for name in runs.forgotten.iter().map(Period::to_string).filter(|name| !runs.is_dropped(name)) {
             broken.push(format!("{name} was told to be forgotten, and no record of it was ever dropped"));
         }
         broken
@@ -83,40 +83,40 @@ impl Rules for SlotsThatRunOnce {
 
     fn unproven(&self, history: &History) -> Vec<&'static str> {
         let runs = &history.runs;
-        let of_slot = by_slot(runs);
+        let of_period = by_period(runs);
         let told = |state: &str| runs.told.iter().any(|told| told.kept.state == state);
         let again = |before: fn(&Run) -> bool| {
-            of_slot.values().any(|all| all.iter().rev().skip(1).any(|run| before(run)))
+            of_period.values().any(|all| all.iter().rev().skip(1).any(|run| before(run)))
         };
         let proofs = [
             (told("succeeded"), "no claim was told of a success"),
             (told("failed"), "no claim was told of a failure"),
             (told("begun"), "no claim was told of a run that never ended"),
-            (again(|run| run.slot.fails), "no slot ran again after a failure"),
-            (again(|run| run.end == RunEnd::Open), "no slot ran again after its holder had vanished"),
-            (!runs.forgotten.is_empty(), "no claim was told that its slot is forgotten"),
+            (again(|run| run.period.fails), "no period ran again after a failure"),
+            (again(|run| run.end == RunEnd::Open), "no period ran again after its holder had vanished"),
+            (!runs.forgotten.is_empty(), "no claim was told that its period is forgotten"),
             (!runs.witnessed.is_empty(), "no session was known to have its guards"),
         ];
         proofs.into_iter().filter(|(shown, _)| !shown).map(|(_, missing)| missing).collect()
     }
 }
 
-fn slot_retries(number: u64) -> bool {
-    SlotName { number, fails: false }.retries()
+fn retries(number: u64) -> bool {
+    Period { number, fails: false }.retries()
 }
 
-/// The runs of each slot, in order.
-fn by_slot(runs: &Runs) -> BTreeMap<u64, Vec<&Run>> {
-    let mut of_slot = BTreeMap::<u64, Vec<&Run>>::new();
+/// The runs of each period, in order.
+fn by_period(runs: &Runs) -> BTreeMap<u64, Vec<&Run>> {
+    let mut of_period = BTreeMap::<u64, Vec<&Run>>::new();
     for run in &runs.runs {
-        of_slot.entry(run.slot.number).or_default().push(run);
+        of_period.entry(run.period.number).or_default().push(run);
     }
-    of_slot
+    of_period
 }
 
 /// The end that this run recorded, or may have recorded.
 fn state(run: &Run) -> &'static str {
-    if run.slot.fails { "failed" } else { "succeeded" }
+    if run.period.fails { "failed" } else { "succeeded" }
 }
 
 fn zxid(run: &Run) -> Option<i64> {
@@ -124,7 +124,7 @@ fn zxid(run: &Run) -> Option<i64> {
 }
 
 fn is_success(run: &Run) -> bool {
-    !run.slot.fails && matches!(run.end, RunEnd::Recorded(_))
+    !run.period.fails && matches!(run.end, RunEnd::Recorded(_))
 }
 
 /// Whether a claim that was made at this instant may be told this of one of these runs.
@@ -140,7 +140,7 @@ fn is_true(kept: &Kept, all: &[&Run], asked: Instant) -> bool {
 /// Whether a record that was read by this instant may say that a run has begun, though no claim returned it. A claim takes
 /// its begin back if nobody runs it. It cannot do so if its process is killed, or its guard is lost. Or it says that it is
 /// unsure.
-fn is_left(history: &History, slot: u64, kept: &Kept, at: Instant) -> bool {
+fn is_left(history: &History, period: u64, kept: &Kept, at: Instant) -> bool {
     let Ok(owner) = kept.owner.parse::<Who>() else { return false };
     let granted = || history.holds.iter().filter_map(|hold| Some((hold.token?.zxid(), hold)));
     if kept.state != "begun" || granted().any(|(zxid, _)| zxid == kept.token) {
@@ -149,7 +149,8 @@ fn is_left(history: &History, slot: u64, kept: &Kept, at: Instant) -> bool {
     // The node of the claim is gone by the next grant.
     let gone = granted().filter(|(zxid, _)| *zxid > kept.token).map(|(_, hold)| hold.granted).min();
     let until = gone.unwrap_or(at).min(at);
-    let claims = history.runs.claims.iter().filter(|claim| claim.who == owner && claim.slot.number == slot);
+    let claims =
+        history.runs.claims.iter().filter(|claim| claim.who == owner && claim.period.number == period);
     // Tokens grow, so a grant before the claim has a lower one, and one that was asked for after it has a higher one.
     let mut claims = claims.filter(|claim| {
         granted().all(|(zxid, hold)| match zxid < kept.token {
@@ -166,12 +167,12 @@ fn is_left(history: &History, slot: u64, kept: &Kept, at: Instant) -> bool {
     })
 }
 
-/// Whether the end of the last run of a slot was recorded, and has no record.
+/// Whether the end of the last run of a period was recorded, and has no record.
 fn unrecorded(runs: &Runs, last: &Run) -> Option<String> {
-    let (RunEnd::Recorded(_), name) = (last.end, last.slot.to_string()) else { return None };
+    let (RunEnd::Recorded(_), name) = (last.end, last.period.to_string()) else { return None };
     let is_kept = match runs.records.get(&name) {
-        // A claim may have begun a failed slot again, and nobody ever held its turn.
-        Some(kept) if last.slot.fails && last.slot.retries() => Some(kept.token) >= zxid(last),
+        // A claim may have begun a failed period again, and nobody ever held its turn.
+        Some(kept) if last.period.fails && last.period.retries() => Some(kept.token) >= zxid(last),
         Some(kept) => kept.state == state(last) && Some(kept.token) == zxid(last),
         None => runs.is_dropped(&name),
     };
@@ -195,7 +196,7 @@ mod tests {
 
     fn run(number: u64, fails: bool, token: i64, end: RunEnd) -> Run {
         let (who, granted) = (Who { client: 1, task: 1 }, Instant(token.unsigned_abs()));
-        Run { who, slot: SlotName { number, fails }, token: Some(FencingToken::new(token)), granted, end }
+        Run { who, period: Period { number, fails }, token: Some(FencingToken::new(token)), granted, end }
     }
 
     fn recorded(number: u64, fails: bool, token: i64) -> Run {
@@ -207,15 +208,15 @@ mod tests {
     }
 
     fn told(number: u64, kept: Kept) -> Told {
-        let slot = SlotName { number, fails: false };
-        Told { slot, kept, asked: Instant(9), at: Instant(50) }
+        let period = Period { number, fails: false };
+        Told { period, kept, asked: Instant(9), at: Instant(50) }
     }
 
     fn name(number: u64) -> String {
-        SlotName { number, fails: false }.to_string()
+        Period { number, fails: false }.to_string()
     }
 
-    /// A slot that failed, and succeeded then; one that succeeded; one that was abandoned, and began again; a forgotten one.
+    /// A period that failed, and succeeded then; one that succeeded; one that was abandoned, and began again; a forgotten one.
     fn good() -> Runs {
         let runs = vec![
             recorded(AGAIN, true, 1),
@@ -232,7 +233,7 @@ mod tests {
             runs,
             claims: Vec::new(),
             told: told.map(|(number, kept)| self::told(number, kept)).to_vec(),
-            forgotten: vec![SlotName { number: ONCE - 5, fails: true }],
+            forgotten: vec![Period { number: ONCE - 5, fails: true }],
             witnessed: [((1, Instant(10)), Instant(60))].into(),
             records: records.into_iter().map(|(number, kept)| (name(number), kept)).collect(),
             ranges: vec![(name(ONCE - 9), name(ONCE - 1))],
@@ -242,7 +243,7 @@ mod tests {
     fn judged(spoil: impl FnOnce(&mut Runs)) -> [usize; 2] {
         let mut history = History { runs: good(), ..History::default() };
         spoil(&mut history.runs);
-        [SlotsThatRunOnce.broken(&history).len(), SlotsThatRunOnce.unproven(&history).len()]
+        [RunsThatHappenOnce.broken(&history).len(), RunsThatHappenOnce.unproven(&history).len()]
     }
 
     #[test]
@@ -251,9 +252,9 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_begins_twice_without_a_retry_is_broken() {
-        // A claim was told of that run, as one of another slot.
-        assert_eq!(judged(|runs| runs.runs[3].slot.number = ONCE - 1), [2, 0]);
+    fn a_period_that_begins_twice_without_a_retry_is_broken() {
+        // A claim was told of that run, as one of another period.
+        assert_eq!(judged(|runs| runs.runs[3].period.number = ONCE - 1), [2, 0]);
         assert_eq!(judged(|runs| runs.told[1].kept.attempt = 2), [1, 0]);
     }
 
@@ -296,9 +297,9 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_was_told_to_be_forgotten_and_is_not_is_broken() {
+    fn a_period_that_was_told_to_be_forgotten_and_is_not_is_broken() {
         for number in [ONCE - 10, ONCE] {
-            assert_eq!(judged(|runs| runs.forgotten.push(SlotName { number, fails: false })), [1, 0]);
+            assert_eq!(judged(|runs| runs.forgotten.push(Period { number, fails: false })), [1, 0]);
         }
     }
 
@@ -310,12 +311,12 @@ mod tests {
         for (token, granted) in [(19, 25), (21, 45)] {
             history.holds.push(Hold::sample(other, token, granted, granted + 1, &[Claim::exclusive(0)]));
         }
-        let (who, slot) = (Who { client: 1, task: 1 }, SlotName { number: LEFT, fails: false });
+        let (who, period) = (Who { client: 1, task: 1 }, Period { number: LEFT, fails: false });
         let (asked, ended, is_unsure) = (Instant(30), Instant(40), false);
-        history.runs.claims.push(Claimed { who, slot, asked, ended, is_unsure });
+        history.runs.claims.push(Claimed { who, period, asked, ended, is_unsure });
         history.runs.told.push(told(LEFT, kept("begun", 20)));
         spoil(&mut history);
-        SlotsThatRunOnce.broken(&history).len()
+        RunsThatHappenOnce.broken(&history).len()
     }
 
     fn witnessed(history: &mut History, since: u64, valid: u64) {
@@ -360,7 +361,7 @@ mod tests {
             })
         };
         assert_eq!(lawless(|it| it.runs.claims.clear()), 1);
-        assert_eq!(lawless(|it| it.runs.claims[0].slot.number += 1), 1, "it claimed another slot");
+        assert_eq!(lawless(|it| it.runs.claims[0].period.number += 1), 1, "it claimed another period");
         assert_eq!(lawless(|it| it.runs.claims[0].who.client = 2), 1, "another contender claimed it");
         assert_eq!(lawless(|it| it.runs.claims[0].ended = Instant(25)), 1, "the claim was over by then");
         assert_eq!(lawless(|it| it.runs.claims[0].asked = Instant(45)), 1, "the claim came later");

@@ -1,4 +1,4 @@
-//! One slot: the queue of its lock, its record, and the processes that claim it.
+//! One run: the queue of its lock, its record, and the processes that claim it.
 
 use std::convert::Infallible;
 
@@ -61,7 +61,7 @@ pub(crate) fn record(node: &Node<Data>) -> Option<Record> {
 pub(crate) struct World {
     pub(crate) ensemble: Ensemble<Data>,
     pub(crate) claimers: Vec<Claimer>,
-    /// The tokens under which the slot ran.
+    /// The tokens under which it was done.
     pub(crate) ran: Vec<Token>,
     /// The tokens of guards that were lost, so that their begins may stay.
     pub(crate) excused: Vec<Token>,
@@ -89,7 +89,7 @@ impl World {
         self.ensemble.tree()
     }
 
-    /// The slot's record.
+    /// The run's record.
     pub(crate) fn record(&self) -> Option<Record> {
         self.tree().get(Path::Directory(RECORD)).and_then(record)
     }
@@ -121,7 +121,7 @@ impl World {
         self.broken = self.broken.or(Some(rule));
     }
 
-    /// An operator writes to the record: the same again, or that the slot has succeeded.
+    /// An operator writes to the record: the same again, or that the run has succeeded.
     pub(crate) fn meddle(&mut self, end: Option<RunEnd>) {
         let Some(Node { data: Data::Record { progress, token, attempt }, .. }) =
             self.tree().get(Path::Directory(RECORD)).cloned()

@@ -1,4 +1,4 @@
-//! Checks whether a holder's claim is still current.
+//! Checks whether a holder still has its lock.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::fence::Sequencer;
 use crate::requests::{check, failure};
 use crate::zk::{Answer, Succession};
 
-/// Asks a quorum whether a claim is still current.
+/// Asks a quorum whether the holder still has its lock.
 pub(super) async fn verify_sequencer(
     succession: &Succession,
     sequencer: &Sequencer,
 ) -> Result<(), QueryError> {
-    let claim = sequencer.clone();
+    let asked = sequencer.clone();
     let answer =
-        succession.patiently(succession.present().requester().request(|wire| look(wire.client, claim))).await;
+        succession.patiently(succession.present().requester().request(|wire| look(wire.client, asked))).await;
     let path = sequencer.node();
     let answer = match answer {
         Ok(answer) => answer,

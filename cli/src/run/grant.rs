@@ -1,0 +1,154 @@
+//! What a command holds: locks, a run that has begun under its lock, the lead, or some of a pool.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use zklock::guard::AnyKind;
+use zklock::once::{RecordError, Run, RunEnd};
+use zklock::{
+    FencingToken, Guard, Leadership, Lost, LostReason, MultiGuard, Permit, ReleaseError, Sequencer, Slot,
+};
+
+use super::locks::Names;
+
+/// What a command holds, and what its environment says of that.
+pub(super) struct Grant {
+    held: Held,
+    names: Names,
+    sequencers: Result<Vec<Sequencer>, Lost>,
+    /// The index, if it is one of several slots.
+    index: Option<u32>,
+    /// The weight, if it is a permit.
+    weight: Option<u32>,
+}
+
+enum Held {
+    Guard(Guard<AnyKind>),
+    Run(Run),
+    Leadership(Leadership),
+}
+
+impl Grant {
+    pub(super) fn locks(guard: MultiGuard) -> Self {
+        let sequencers = guard.sequencers();
+        Self::new(Held::Guard(guard.into_any()), sequencers)
+    }
+
+    pub(super) fn run(run: Run) -> Self {
+        let sequencers = run.guard().sequencer().map(|it| vec![it]);
+        Self::new(Held::Run(run), sequencers)
+    }
+
+    pub(super) fn leadership(leadership: Leadership) -> Self {
+        let sequencers = leadership.sequencer().map(|it| vec![it]);
+        Self::new(Held::Leadership(leadership), sequencers)
+    }
+
+    /// Nobody can check a permit or a slot.
+    pub(super) fn permit(permit: Permit) -> Self {
+        let (names, weight) = (Names::permits(permit.path(), permit.weight()), Some(permit.weight()));
+        Self { names, weight, ..Self::new(Held::Guard(permit.into_any()), Ok(Vec::new())) }
+    }
+
+    pub(super) fn slot(slot: Slot) -> Self {
+        let (names, index) = (Names::slot(slot.path(), slot.index()), Some(slot.index()));
+        Self { names, index, ..Self::new(Held::Guard(slot.into_any()), Ok(Vec::new())) }
+    }
+
+    fn new(held: Held, sequencers: Result<Vec<Sequencer>, Lost>) -> Self {
+        let paths = held.guard().paths();
+        let names = Names::of(paths.iter().map(String::as_str));
+        Self { held, names, sequencers, index: None, weight: None }
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The sequencers of its locks. Permits and slots have none.
+    pub(super) fn sequencers(&self) -> Result<&[Sequencer], Lost> {
+        self.sequencers.as_deref().map_err(Clone::clone)
+    }
+
+    pub(super) fn index(&self) -> Option<u32> {
+        self.index
+    }
+
+    pub(super) fn weight(&self) -> Option<u32> {
+        self.weight
+    }
+
+    /// The name of the run, if it is one.
+    pub(super) fn once(&self) -> Option<&str> {
+        match &self.held {
+            Held::Run(run) => Some(run.name()),
+            _ => None,
+        }
+    }
+
+    /// The guard, of whichever kind.
+    pub(super) fn guard(&self) -> &dyn AnyGuard {
+        self.held.guard()
+    }
+
+    /// Records how the command has ended, if it ran in a run. The locks stay held.
+    pub(super) async fn record(self, status: u8) -> Result<Self, RecordError> {
+        let end = if status == 0 { RunEnd::Succeeded } else { RunEnd::Failed };
+        let held = match self.held {
+            Held::Run(run) => Held::Guard(run.record(end).await?.into_any()),
+            held => held,
+        };
+        Ok(Self { held, ..self })
+    }
+
+    /// Releases it. The record of a run stays as it is.
+    pub(super) async fn release(self) -> Result<(), ReleaseError> {
+        match self.held {
+            Held::Guard(guard) => guard.release().await,
+            Held::Run(run) => run.into_guard().release().await,
+            Held::Leadership(leadership) => leadership.resign().await,
+        }
+    }
+}
+
+impl Held {
+    fn guard(&self) -> &dyn AnyGuard {
+        match self {
+            Self::Guard(guard) => guard,
+            Self::Run(run) => run.guard(),
+            Self::Leadership(leadership) => &**leadership,
+        }
+    }
+}
+
+/// What guards of all kinds have in common.
+pub(super) trait AnyGuard {
+    fn paths(&self) -> Vec<String>;
+    fn token(&self) -> FencingToken;
+    fn check(&self) -> Result<(), Lost>;
+    fn remaining(&self) -> Duration;
+    fn lost(&self) -> BoxFuture<'static, LostReason>;
+}
+
+impl<K: 'static> AnyGuard for Guard<K> {
+    fn paths(&self) -> Vec<String> {
+        self.paths().map(str::to_owned).collect()
+    }
+
+    fn token(&self) -> FencingToken {
+        self.token()
+    }
+
+    fn check(&self) -> Result<(), Lost> {
+        self.check()
+    }
+
+    fn remaining(&self) -> Duration {
+        self.remaining()
+    }
+
+    fn lost(&self) -> BoxFuture<'static, LostReason> {
+        self.lost().boxed()
+    }
+}
