@@ -1,4 +1,4 @@
-//! Requests about the records of the slots that have run. They are persistent nodes in a directory beside the lock's.
+//! Requests about the records of runs. They are persistent nodes in a directory beside the lock's.
 
 use std::sync::Arc;
 
