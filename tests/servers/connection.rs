@@ -125,6 +125,29 @@ async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {
     }
 }
 
+/// The server that resumes a session may be behind the one before, or partitioned. So its first answer is a quorum's.
+#[tokio::test]
+async fn a_resumed_session_reads_nothing_before_a_quorum_has_answered() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let lock = session.lock("/lock/orders").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    link.refuse();
+    link.cut();
+    support::eventually("the outage", async || session.state() == SessionState::Disconnected).await;
+    let asked = link.hold_request(RequestKind::Multi);
+    link.accept();
+    match select(pin!(lock.holder()), pin!(within("the quorum's write", asked.reached()))).await {
+        Either::Left((holder, _)) => panic!("it was read before: {holder:?}"),
+        Either::Right(((), reading)) => {
+            asked.release();
+            let holder = within("the read", reading).await.unwrap();
+            assert_eq!(holder.map(|holder| holder.path), Some(guard.node()));
+        }
+    }
+    guard.release().await.unwrap();
+}
+
 /// An outage that takes nearly the whole session timeout: whoever paused for long between two attempts would miss the rest.
 #[tokio::test]
 async fn an_outage_of_nearly_a_session_timeout_costs_nobody_the_session() {
