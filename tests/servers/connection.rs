@@ -137,14 +137,16 @@ async fn a_resumed_session_reads_nothing_before_a_quorum_has_answered() {
     support::eventually("the outage", async || session.state() == SessionState::Disconnected).await;
     let asked = link.hold_request(RequestKind::Multi);
     link.accept();
-    match select(pin!(lock.holder()), pin!(within("the quorum's write", asked.reached()))).await {
-        Either::Left((holder, _)) => panic!("it was read before: {holder:?}"),
-        Either::Right(((), reading)) => {
-            asked.release();
-            let holder = within("the read", reading).await.unwrap();
-            assert_eq!(holder.map(|holder| holder.path), Some(guard.node()));
+    let mut reading = pin!(lock.holder());
+    {
+        let asking = pin!(within("the quorum's write", asked.reached()));
+        if let Either::Left((holder, _)) = select(reading.as_mut(), asking).await {
+            panic!("it was read before: {holder:?}");
         }
     }
+    asked.release();
+    let holder = within("the read", reading).await.unwrap();
+    assert_eq!(holder.map(|holder| holder.path), Some(guard.node()));
     guard.release().await.unwrap();
 }
 
