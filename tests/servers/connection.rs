@@ -129,12 +129,14 @@ async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {
 #[tokio::test]
 async fn a_resumed_session_reads_nothing_before_a_quorum_has_answered() {
     let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    let guard = lock.acquire().await.unwrap();
+    // It holds nothing, so it has no heartbeats, which ask a quorum as well.
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let other = session(&server).await;
+    let (lock, theirs) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = theirs.acquire().await.unwrap();
     link.refuse();
     link.cut();
-    support::eventually("the outage", async || session.state() == SessionState::Disconnected).await;
+    support::eventually("the outage", async || unlucky.state() == SessionState::Disconnected).await;
     let asked = link.hold_request(RequestKind::Multi);
     link.accept();
     let mut reading = pin!(lock.holder());
