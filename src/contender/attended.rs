@@ -96,7 +96,7 @@ impl<W: Work> Attended<W> {
         let (work, quiet) = (Mutex::new(Some(work)), AtomicU32::new(0));
         let shared = Arc::new(Shared { work, alarm: Arc::default(), quiet });
         let weak = Arc::downgrade(&shared);
-        session.look_after(weak);
+        session.polled.insert(weak);
         Self { shared }
     }
 }

@@ -112,7 +112,7 @@ impl MultiLock {
         let entries = entries.collect::<Result<Vec<_>, InvalidLock>>()?;
         let locks = entries.iter().map(|entry| &entry.lock).collect::<Vec<_>>();
         check_paths(&locks)?;
-        check_size(&locks, session.chroot())?;
+        check_size(&locks, &session.chroot)?;
         Ok(Self { acquirer: Acquirer { succession, entries: entries.into() } })
     }
 

@@ -18,7 +18,7 @@ where
     F: Future<Output = Result<T, Event>> + Send + 'static,
 {
     let path = path.to_owned();
-    Err(match succession.patiently(succession.present().requester().request(question)).await {
+    Err(match succession.patiently(succession.present().requester.request(question)).await {
         Ok(Answer::Given(Ok(found), _)) => return Ok(found),
         Ok(Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _)) => {
             QueryError::NotAuthorized { path }

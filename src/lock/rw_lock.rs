@@ -74,7 +74,7 @@ impl RwLock {
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
         let lock = Lock::new(succession.clone(), path, options)?;
-        let readers = Acquirer::of_one(succession, lock.settings().clone(), Kind::Shared);
+        let readers = Acquirer::of_one(succession, lock.settings.clone(), Kind::Shared);
         Ok(Self { lock, readers })
     }
 

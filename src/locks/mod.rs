@@ -210,7 +210,7 @@ impl Locks {
     }
 
     fn lock_path(&self, key: &str) -> LockPath {
-        self.root.settings().path.lock_below(&key::encode(key))
+        self.root.settings.path.lock_below(&key::encode(key))
     }
 }
 

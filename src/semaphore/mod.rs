@@ -112,7 +112,7 @@ impl Semaphore {
 
     /// Returns the capacity that this process states.
     pub fn capacity(&self) -> u32 {
-        let (Stock::Permits(capacity) | Stock::Slots(capacity)) = self.pool.stated();
+        let (Stock::Permits(capacity) | Stock::Slots(capacity)) = self.pool.statement.stock();
         capacity
     }
 
@@ -220,7 +220,7 @@ impl Semaphore {
     }
 
     fn wish(&self, weight: u32) -> Result<Wish, AcquireError> {
-        let capacity = self.pool.largest();
+        let capacity = self.pool.statement.largest();
         if weight == 0 || weight > capacity {
             return Err(AcquireError::Weight { path: self.path().to_owned(), weight, capacity });
         }

@@ -92,7 +92,7 @@ impl Slots {
 
     /// Returns the number of slots that this process states.
     pub fn count(&self) -> u32 {
-        let (Stock::Permits(count) | Stock::Slots(count)) = self.pool.stated();
+        let (Stock::Permits(count) | Stock::Slots(count)) = self.pool.statement.stock();
         count
     }
 
@@ -160,7 +160,7 @@ impl Slots {
     }
 
     fn wish(&self) -> Result<Wish, AcquireError> {
-        let count = self.pool.largest();
+        let count = self.pool.statement.largest();
         match self.preferred {
             Some(index) if index >= count => {
                 Err(AcquireError::Index { path: self.path().to_owned(), index, count })

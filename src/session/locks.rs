@@ -69,7 +69,7 @@ pub struct HeldPool {
 /// Reads the root and every node below it. Nodes that vanish meanwhile are left out.
 pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBelow, QueryError> {
     // It is the same for every ZooKeeper session of this one.
-    let chroot = succession.present().chroot().to_owned();
+    let chroot = succession.present().chroot.to_owned();
     let is_reserved = |path: &str| is_reserved(&format!("{chroot}{path}"));
     let problem = check_node(root).err().or_else(|| is_reserved(root).then_some(PathProblem::Reserved));
     if let Some(problem) = problem {

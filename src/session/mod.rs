@@ -6,6 +6,7 @@ mod sequencer;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -230,7 +231,7 @@ impl Session {
     /// Returns the id of the present ZooKeeper session, or of the last one while none is established. ZooKeeper's
     /// `cons` and `dump` show it in hexadecimal.
     pub fn id(&self) -> i64 {
-        self.succession.present().id()
+        self.succession.present().id
     }
 
     /// Returns the session timeout that zklock reckons with: the smallest one that a server has granted this ZooKeeper
@@ -249,13 +250,13 @@ impl Session {
     /// Returns the servers' tick that zklock computes leases with: the one you set, or the one it learned from the
     /// servers.
     pub fn tick(&self) -> Duration {
-        self.succession.tick()
+        self.succession.dialer.reckoning().tick
     }
 
     /// Returns why the servers refuse to open another session like this one, once the state is
     /// [`SessionState::Failed`].
     pub fn failure(&self) -> Option<ConnectError> {
-        self.succession.failure().cloned()
+        self.succession.failure.get().cloned()
     }
 
     /// Returns the longest [`stop_margin`](LockOptions::stop_margin) that a lock of this session may have. The lease of
@@ -291,14 +292,14 @@ impl Session {
     /// # }
     /// ```
     pub fn events(&self) -> SessionEvents {
-        self.succession.events()
+        SessionEvents::new(self.succession.news())
     }
 
     /// Returns how many times an acquisition had to join a queue again, at the end: because its ZooKeeper session ended
     /// while it waited, because its caller did not poll it (see [`Lock::acquire`]), or because it lost the lock before its
     /// caller had a [`Leadership`](crate::Leadership), a [`Run`](crate::once::Run) or a permit.
     pub fn requeued(&self) -> u64 {
-        self.succession.requeued()
+        self.succession.requeued.load(Ordering::Relaxed)
     }
 
     /// Closes the session. Every guard is lost at once, and every acquisition under way fails. If records of a
@@ -322,12 +323,12 @@ impl Session {
         let last = self.succession.present();
         // While the lease lasts, the session certainly exists. After that, a server has as long to answer as any server
         // has.
-        let bound = last.lease().remaining().max(last.lengths().timeout * 2 / 5);
+        let bound = last.lease.remaining().max(last.lengths().timeout * 2 / 5);
         let last = self.succession.close();
         match self.succession.timeout_at(Instant::now() + bound, last.over()).await {
             Ok(Some(Closing::Confirmed)) => Ok(()),
             Ok(Some(Closing::Unconfirmed) | None) | Err(_) => {
-                Err(ReleaseError::SessionUnconfirmed { session: last.id(), timeout: last.lengths().timeout })
+                Err(ReleaseError::SessionUnconfirmed { session: last.id, timeout: last.lengths().timeout })
             }
         }
     }
