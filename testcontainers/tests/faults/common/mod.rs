@@ -1,7 +1,6 @@
 //! What several test files need.
 use std::{
     collections::HashMap,
-    future::Future,
     process::Command,
     time::{Duration, Instant},
 };
