@@ -3,7 +3,6 @@
 //! It runs in the session's background, so a campaign and a proclamation only say what is to be announced, and wait. It ends with
 //! the hold. The contender takes the announcement along, or back.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,7 +6,6 @@ pub(crate) mod leader;
 pub(crate) mod leadership;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -10,7 +10,6 @@ pub(crate) mod transaction_error;
 pub(crate) mod turn;
 
 use std::fmt;
-use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;

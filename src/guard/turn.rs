@@ -3,7 +3,6 @@
 //! A hold has one turn, unless it is passed on inside the process: then the next turn begins as the present one ends. The
 //! turns share the node, the lease and every loss.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

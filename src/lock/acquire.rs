@@ -1,6 +1,5 @@
 //! Acquires locks: what every primitive's `acquire` stands on, and the stages that follow the grant in some.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -8,7 +8,6 @@ pub(crate) mod query;
 pub(crate) mod rw_lock;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! The [`MultiLock`]: several locks at once.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,7 +85,7 @@ impl<T: AsRef<str>> From<T> for Access {
 /// guard.release().await?;
 ///
 /// // Readers and writers may be mixed.
-/// let report = session.lock_all([Access::shared("/lock/prices"), Access::exclusive("/lock/report")])?;
+/// let report = session.lock_all(["/lock/report".into(), Access::shared("/lock/prices")])?;
 /// let guard = report.acquire().await?;
 /// # drop(guard);
 /// # Ok(())

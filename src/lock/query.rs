@@ -1,7 +1,5 @@
 //! Questions to ZooKeeper. The caller waits half a session timeout at most for each answer.
 
-use std::future::Future;
-
 use zklock_recipe::{Event, Refusal};
 
 use crate::error::QueryError;

@@ -1,7 +1,6 @@
 //! The [`RwLock`]: many readers, or one writer.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! The tasks of this process that want the lock of one key, and what the process has of it.
 
-use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};

@@ -6,7 +6,6 @@ mod line;
 pub(crate) mod options;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! One look, and the watch that it leaves.
 
-use std::future::{Future, poll_fn, ready};
+use std::future::{poll_fn, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;

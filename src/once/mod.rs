@@ -11,7 +11,6 @@ pub(crate) mod record;
 pub(crate) mod run;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

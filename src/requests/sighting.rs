@@ -1,6 +1,5 @@
 //! What an observer sees, and the watch that tells it of a change.
 
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
 
 use futures::future::pending;

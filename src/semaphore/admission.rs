@@ -3,7 +3,7 @@
 //! Everything here happens while the acquisition holds the turnstile. The acquisition's caller polls it, and may drop it at each
 //! await; what must still be done then, the session's background does.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;

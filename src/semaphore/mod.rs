@@ -6,7 +6,6 @@ pub(crate) mod slots;
 mod statement;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! The [`Slots`]: a number of places, each held by one.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 

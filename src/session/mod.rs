@@ -98,17 +98,7 @@ impl Session {
 
     /// Returns the locks at these paths as one lock: all of them are acquired at once. It sends nothing.
     ///
-    /// A path alone means exclusively. If some are shared, name them by [`Access`]:
-    ///
-    /// ```no_run
-    /// use zklock::Access;
-    ///
-    /// # fn example(session: zklock::Session) -> Result<(), zklock::InvalidLock> {
-    /// let accounts = session.lock_all(["/lock/account/7", "/lock/account/9"])?;
-    /// let report = session.lock_all(["/lock/report".into(), Access::shared("/lock/prices")])?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// A path alone means exclusively. If some are shared, name them by [`Access`]; see the example of [`MultiLock`].
     ///
     /// # Errors
     ///

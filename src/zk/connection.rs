@@ -6,7 +6,6 @@
 //! poll is the one in which the client reports the loss of its connection. In that poll the client can begin to
 //! reconnect, but it cannot send anything before the next poll.
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Sends requests on a session's present connection.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use futures::FutureExt;

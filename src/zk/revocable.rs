@@ -4,7 +4,6 @@
 //! clone. A caller may keep such a future and never poll it again. Neither the end of a connection nor `Session::close`
 //! may wait for that caller. So every such future lives in a slot that its connection can empty.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};

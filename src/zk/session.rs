@@ -1,6 +1,5 @@
 //! One ZooKeeper session: its lease, its requests, and its background tasks.
 
-use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! One ZooKeeper session after the other. A [`Session`](crate::Session) and its locks share one succession.
 
-use std::future::Future;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
