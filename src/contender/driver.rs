@@ -90,7 +90,7 @@ impl Driver {
     /// session may have been granted a shorter timeout than the one before.
     pub(crate) fn stop_margin(&self) -> Duration {
         let margin = self.locks().map(|lock| lock.stop_margin).max().unwrap_or_default();
-        margin.min(self.session.lengths().longest_stop_margin())
+        margin.min(self.session.lease.lengths().longest_stop_margin())
     }
 
     /// Returns true once the nodes are old enough for their holder to watch them.

@@ -263,7 +263,7 @@ impl Keeper {
     fn wait(&mut self) -> impl Future<Output = Heard> + Send + use<> {
         let (mut watch, wanted) = (self.watch.take(), self.wanted.clone());
         // A server withholds the events of a node that this session may no longer read.
-        let doubted = self.hold.session().sleep(stale(self.hold.session().lengths().timeout));
+        let doubted = self.hold.session().sleep(stale(self.hold.session().lease.lengths().timeout));
         async move {
             let news = async {
                 tokio::select! {

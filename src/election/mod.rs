@@ -86,9 +86,7 @@ impl Election {
     /// Returns it with these options in place of the default ones. The `acl` is also that of the
     /// announcement. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         Self::new(self.lock.succession().clone(), self.path(), options)
     }

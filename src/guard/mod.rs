@@ -27,7 +27,7 @@ pub use mode::{AnyKind, Exclusive, Indexed, OneLock, Several, Shared, Weighted};
 pub use operation::{Applied, NodeOptions};
 pub use transaction::Transaction;
 pub use transaction_error::{ConditionProblem, TransactionError};
-use turn::{Ended, Relay, Turn};
+use turn::{Ended, Turn};
 
 use crate::contender::{Attended, Driver, Outcome, Work};
 use crate::fence::{FencingToken, Sequencer};
@@ -393,17 +393,6 @@ impl<K> Guard<K> {
             self.share = if self.turn.leave() { Share::Last } else { Share::NotLast };
         }
         self.share == Share::Last
-    }
-
-    /// Has the hold taken over inside the process when a turn ends. Returns the first turn.
-    pub(crate) fn pass_to(&self, relay: Arc<dyn Relay>) -> &Arc<Turn> {
-        self.turn.pass_to(relay);
-        &self.turn
-    }
-
-    /// See [`Turn::is_ample`].
-    pub(crate) fn is_ample(&self, least: Duration) -> bool {
-        self.turn.is_ample(least)
     }
 
     /// Releases the lock, and returns once ZooKeeper has confirmed that. This takes one round trip, or two if the

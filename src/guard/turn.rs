@@ -66,7 +66,7 @@ impl Turn {
     }
 
     /// Has this process take the hold over when this turn, or a later one, ends.
-    pub(super) fn pass_to(&self, relay: Arc<dyn Relay>) {
+    pub(crate) fn pass_to(&self, relay: Arc<dyn Relay>) {
         let _first = self.relay.set(relay);
     }
 

@@ -70,9 +70,7 @@ impl Lock {
 
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         Self::new(self.succession().clone(), self.path(), options)
     }

@@ -117,9 +117,7 @@ impl MultiLock {
 
     /// Returns it with these options in place of the default ones, for each of the locks. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         let access = |entry: &Entry| Access { path: entry.lock.path.to_string(), kind: entry.kind };
         Self::new(self.acquirer.succession.clone(), self.acquirer.entries.iter().map(access), &options)

@@ -79,9 +79,7 @@ impl RwLock {
 
     /// Returns it with these options in place of the default ones, for readers and writers. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         Self::new(self.lock.succession().clone(), self.path(), options)
     }

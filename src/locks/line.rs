@@ -156,7 +156,7 @@ impl Line {
 
     /// Whether the lease lets the hold that is offered be handed on.
     fn lasts(&self, state: &State) -> bool {
-        state.stage.offered().is_some_and(|guard| guard.is_ample(self.budget.lease))
+        state.stage.offered().is_some_and(|guard| guard.turn.is_ample(self.budget.lease))
     }
 
     /// Does what the stage says. Foreign code, and code that comes back here, runs outside the mutex.
@@ -193,7 +193,8 @@ impl State {
     /// Begins a hold. From now on the guard is passed on here.
     fn begin(&mut self, line: &Arc<Line>, hold: HoldNumber, guard: &Guard) -> Arc<Turn> {
         (self.began, self.idle) = (Instant::now(), Instant::now());
-        guard.pass_to(Arc::new(Held { line: line.clone(), hold })).clone()
+        guard.turn.pass_to(Arc::new(Held { line: line.clone(), hold }));
+        guard.turn.clone()
     }
 }
 

@@ -120,9 +120,7 @@ impl Locks {
     /// Returns it with these options in place of the default ones. It sends nothing.
     /// Its tasks and those of the locks before contend with each other in ZooKeeper only.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LocksOptions) -> Result<Self, InvalidLock> {
         Self::new(self.root.succession().clone(), self.root.path(), options)
     }

@@ -114,9 +114,7 @@ impl Once {
 
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: OnceOptions) -> Result<Self, InvalidLock> {
         Self::new(self.lock.succession().clone(), self.path(), options)
     }

@@ -275,7 +275,7 @@ impl Admitting {
     fn wait(&mut self) -> BoxFuture<'static, Heard> {
         let mut watches = std::mem::take(&mut self.watches);
         let lost = self.turnstile.as_ref().map(|turnstile| turnstile.turn.clone().lost(Duration::ZERO));
-        let stale = self.session.pause(self.session.lengths().timeout * STALE);
+        let stale = self.session.pause(self.session.lease.lengths().timeout * STALE);
         async move {
             let mut touched = pin!(async {
                 match lost {

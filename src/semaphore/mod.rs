@@ -97,9 +97,7 @@ impl Semaphore {
 
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         Self::new(self.pool.succession().clone(), self.path(), self.capacity(), options)
     }

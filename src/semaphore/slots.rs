@@ -76,9 +76,7 @@ impl Slots {
 
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         let slots = Self::new(self.pool.succession().clone(), self.path(), self.count(), options)?;
         Ok(Self { preferred: self.preferred, ..slots })

@@ -89,9 +89,7 @@ impl Session {
 
     /// Returns the read-write lock whose contenders queue in the directory `path`. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
+    /// Errors: as [`lock`](Self::lock).
     pub fn rw_lock(&self, path: &str) -> Result<RwLock, InvalidLock> {
         RwLock::new(self.succession.clone(), path, LockOptions::new())
     }
@@ -115,18 +113,14 @@ impl Session {
     /// Returns the locks by key below the directory `root`, for a process in which many tasks want the same ones; see
     /// [`Locks`]. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
+    /// Errors: as [`lock`](Self::lock).
     pub fn locks(&self, root: &str) -> Result<Locks, InvalidLock> {
         Locks::new(self.succession.clone(), root, LocksOptions::new())
     }
 
     /// Returns the lock at `path` whose slots run once; see [`Once`]. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
+    /// Errors: as [`lock`](Self::lock).
     pub fn once(&self, path: &str) -> Result<Once, InvalidLock> {
         Once::new(self.succession.clone(), path, OnceOptions::new())
     }
@@ -134,9 +128,7 @@ impl Session {
     /// Returns the election at `path`: candidates queue in the directory `path/queue`, and the leader announces itself in
     /// the node `path/leader`. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
+    /// Errors: as [`lock`](Self::lock).
     pub fn election(&self, path: &str) -> Result<Election, InvalidLock> {
         Election::new(self.succession.clone(), path, LockOptions::new())
     }
@@ -227,14 +219,14 @@ impl Session {
     /// Returns the session timeout that zklock reckons with: the smallest one that a server has granted this ZooKeeper
     /// session, or may have granted it.
     pub fn timeout(&self) -> Duration {
-        self.succession.present().lengths().timeout
+        self.succession.present().lease.lengths().timeout
     }
 
     /// Returns the time between two heartbeats. With a heartbeat the session asks ZooKeeper for a sign of life, and so
     /// extends the lease of its guards. The time is a quarter of what three quarters of a tick (and a little more, for
     /// clock drift) leave of the session timeout. It is between 100 ms and 10 s: 2.1 s by default.
     pub fn heartbeat(&self) -> Duration {
-        self.succession.present().lengths().heartbeat
+        self.succession.present().lease.lengths().heartbeat
     }
 
     /// Returns the servers' tick that zklock computes leases with: the one you set, or the one it learned from the
@@ -252,14 +244,14 @@ impl Session {
     /// Returns the longest [`stop_margin`](LockOptions::stop_margin) that a lock of this session may have. The lease of
     /// a guard never falls below it while ZooKeeper answers each heartbeat within a quarter of the time between two.
     pub fn longest_stop_margin(&self) -> Duration {
-        self.succession.present().lengths().longest_stop_margin()
+        self.succession.present().lease.lengths().longest_stop_margin()
     }
 
     /// Returns the longest time for which a guard can stay valid after ZooKeeper falls silent: the session timeout,
     /// less its part that allows for clock drift. The shortest such time is
     /// [`longest_stop_margin`](Self::longest_stop_margin).
     pub fn longest_validity(&self) -> Duration {
-        self.succession.present().lengths().validity()
+        self.succession.present().lease.lengths().validity()
     }
 
     /// Returns the session's state, as far as this process knows it.
@@ -313,13 +305,14 @@ impl Session {
         let last = self.succession.present();
         // While the lease lasts, the session certainly exists. After that, a server has as long to answer as any server
         // has.
-        let bound = last.lease.remaining().max(last.lengths().timeout * 2 / 5);
+        let bound = last.lease.remaining().max(last.lease.lengths().timeout * 2 / 5);
         let last = self.succession.close();
         match self.succession.timeout_at(Instant::now() + bound, last.over()).await {
             Ok(Some(Closing::Confirmed)) => Ok(()),
-            Ok(Some(Closing::Unconfirmed) | None) | Err(_) => {
-                Err(ReleaseError::SessionUnconfirmed { session: last.id, timeout: last.lengths().timeout })
-            }
+            Ok(Some(Closing::Unconfirmed) | None) | Err(_) => Err(ReleaseError::SessionUnconfirmed {
+                session: last.id,
+                timeout: last.lease.lengths().timeout,
+            }),
         }
     }
 }

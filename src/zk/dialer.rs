@@ -153,7 +153,7 @@ impl Dialer {
         if let Some(session) = resume {
             connector = connector.with_session(session.clone());
         }
-        let connecting = open(server.connect(connector));
+        let connecting = open(server.connect(connector, &self.servers.chroot));
         let (client, serving) = timeout(patience, connecting).await.map_err(|_| Error::Timeout)??;
         Ok(Opened { granted: client.session_timeout(), client, serving, asked })
     }

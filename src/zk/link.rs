@@ -35,14 +35,9 @@ pub(crate) enum Answer<T> {
 
 /// Sends requests on the connections of one session.
 #[derive(Clone)]
-pub(crate) struct Requester(watch::Receiver<Link>);
+pub(crate) struct Requester(pub(super) watch::Receiver<Link>);
 
 impl Requester {
-    /// Makes a requester that uses the connections in `link`.
-    pub(crate) fn new(link: watch::Receiver<Link>) -> Self {
-        Self(link)
-    }
-
     /// Resolves when a connection comes or goes; returns `false` if none will any more.
     pub(crate) async fn changed(&mut self) -> bool {
         self.0.changed().await.is_ok()

@@ -25,13 +25,14 @@ const LONGEST_ANSWER: u64 = 16 * 1024;
 pub(crate) struct Servers {
     text: String,
     servers: Vec<Server>,
+    /// The connect string's chroot; empty if it has none.
+    pub(crate) chroot: String,
 }
 
 /// One server of a connect string.
 pub(crate) struct Server {
     /// `host:port`, in the user's spelling.
     address: String,
-    chroot: String,
     tls: bool,
 }
 
@@ -89,13 +90,10 @@ impl Servers {
                 check_node(below)
                     .map_err(|problem| malformed(&format!("the chroot is no path: {problem}")))?;
             }
-            chroot = below.to_owned();
-            servers.push(Server { address: address.to_owned(), chroot: String::new(), tls: scheme == TLS });
+            chroot = below.trim_end_matches('/').to_owned();
+            servers.push(Server { address: address.to_owned(), tls: scheme == TLS });
         }
-        for server in &mut servers {
-            server.chroot.clone_from(&chroot);
-        }
-        Ok(Self { text, servers })
+        Ok(Self { text, servers, chroot })
     }
 
     /// Returns every server, in the order of the connect string.
@@ -122,11 +120,6 @@ impl Servers {
         });
         Diagnosis { causes: causes.collect(), any_is_read_only: findings.contains(&Finding::ReadOnly) }
     }
-
-    /// Returns the connect string's chroot; empty if it has none.
-    pub(crate) fn chroot(&self) -> &str {
-        self.servers.first().map_or("", |server| server.chroot.trim_end_matches('/'))
-    }
 }
 
 impl fmt::Display for Servers {
@@ -150,10 +143,10 @@ async fn ask(mut connection: TcpStream, word: &str) -> std::io::Result<String> {
 }
 
 impl Server {
-    /// Makes zookeeper-client connect to this server only.
-    pub(crate) async fn connect(&self, connector: Connector) -> Result<Client, Error> {
+    /// Makes zookeeper-client connect to this server only, below this chroot.
+    pub(crate) async fn connect(&self, connector: Connector, chroot: &str) -> Result<Client, Error> {
         let scheme = if self.tls { TLS } else { PLAIN };
-        connector.connect(&format!("{scheme}{}{}", self.address, self.chroot)).await
+        connector.connect(&format!("{scheme}{}{chroot}", self.address)).await
     }
 
     /// Finds out why this server gave no session. A server that can become read-only answers `isro` without being

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Sleep;
 use uuid::Uuid;
-use zklock_recipe::{Lease, Lengths, SessionEnd, Tries};
+use zklock_recipe::{Lease, SessionEnd, Tries};
 
 use super::background::{self, Background};
 use super::confirmation::Confirmation;
@@ -81,7 +81,7 @@ impl ZkSession {
         let (_, link) = watch::channel(Link::Over(SessionEnd::Expired));
         let (_, over) = watch::channel(Some(Closing::Confirmed));
         let (background, _) = Background::new();
-        let chroot = dialer.servers.chroot().to_owned();
+        let chroot = dialer.servers.chroot.clone();
         let lease = Arc::new(SharedLease::new(lease, now));
         Arc::new(Self::new(0, chroot, runtime, link, lease, over, background))
     }
@@ -95,7 +95,7 @@ impl ZkSession {
         over: watch::Receiver<Option<Closing>>,
         background: Background,
     ) -> Self {
-        let requester = Requester::new(link);
+        let requester = Requester(link);
         Self {
             id,
             runtime,
@@ -112,11 +112,6 @@ impl ZkSession {
             chroot,
             confirmation: Confirmation::default(),
         }
-    }
-
-    /// The session timeout that zklock reckons with, and the lengths that follow from it.
-    pub(crate) fn lengths(&self) -> Lengths {
-        self.lease.lengths()
     }
 
     /// What an observer needs of the session. It does not keep the session open.
@@ -254,7 +249,7 @@ impl ZkSession {
         if *writes.borrow() == 0 {
             return self.close();
         }
-        let patience = self.lengths().timeout / 10;
+        let patience = self.lease.lengths().timeout / 10;
         self.finish(
             async move {
                 // The background task awaits this, inside its runtime.

@@ -99,7 +99,7 @@ impl Succession {
     /// How long a call that only asks waits for ZooKeeper: half a session timeout. zklock leaves a silent server after
     /// two fifths, so another one still has a chance to answer.
     pub(crate) fn patience(&self) -> Duration {
-        self.present().lengths().timeout / 2
+        self.present().lease.lengths().timeout / 2
     }
 
     /// Waits for an answer for as long as [`patience`](Self::patience) says. `Err` holds that time if no answer came.
