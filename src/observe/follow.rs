@@ -27,13 +27,6 @@ pub(super) struct View<T> {
     pub(super) refusal: Option<Refusal>,
 }
 
-impl<T> View<T> {
-    /// The view of an observer that has not looked yet.
-    pub(super) fn new() -> Self {
-        Self { who: None, told: 0, as_of: None, refusal: None }
-    }
-}
-
 /// Looks at what is observed, and watches it.
 type Look<T> = dyn Fn(Arc<Client>, Footing) -> BoxFuture<'static, Result<Sighting<T>, Event>> + Send + Sync;
 

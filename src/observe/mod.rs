@@ -87,7 +87,8 @@ impl<T> Observer<T> {
         L: Fn(Arc<Client>, Footing) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
     {
-        let (sender, view) = watch::channel(View::new());
+        // It has not looked yet.
+        let (sender, view) = watch::channel(View { who: None, told: 0, as_of: None, refusal: None });
         let look = Box::new(move |client, footing| look(client, footing).boxed());
         succession.spawn(follow::follow(Subject { path, look }, Bystander::new(succession), sender));
         let told = stream::unfold((view.clone(), 0), |(mut view, last)| async move {

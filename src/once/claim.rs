@@ -25,7 +25,7 @@ use crate::mutex::Mutex;
 use crate::node::encode;
 use crate::requests::{self, Kept, Page};
 use crate::settings::Settings;
-use crate::zk::{Wire, ZkSession};
+use crate::zk::Wire;
 
 /// How many records one transaction drops at most. If the number of records to keep was made much smaller, several claims
 /// drop the rest.
@@ -78,7 +78,6 @@ impl Ledger {
             begins,
             ledger: self.clone(),
             name: name.clone(),
-            session: session.clone(),
             guard: Some(guard),
             tries: Tries::default(),
         };
@@ -231,7 +230,6 @@ struct Claiming {
     begins: Begins,
     ledger: Arc<Ledger>,
     name: Name,
-    session: Arc<ZkSession>,
     /// `None` once the caller has it, or it is released.
     guard: Option<Guard>,
     tries: Tries,
@@ -274,7 +272,7 @@ impl Procedure for Claiming {
         let (ledger, name) = (self.ledger.clone(), self.name.as_str().to_owned());
         let request = match command {
             Command::Look => {
-                let pause = self.session.pause_after(self.tries);
+                let pause = guard.session().pause_after(self.tries);
                 async move {
                     pause.await;
                     look(ledger, guard, name).await

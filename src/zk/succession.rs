@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, Timeout};
 use tracing::{info, warn};
 use zklock_recipe::{Lease, SessionEnd};
@@ -231,23 +232,16 @@ impl Successor {
                 None => return,
             },
         };
-        let survey = tokio::spawn({
-            let dialer = self.dialer.clone();
-            async move { survey::grants(&dialer).await }
-        });
-        self.succeed(&mut life).await;
-        survey.abort();
-    }
-
-    async fn succeed(&self, life: &mut watch::Receiver<Lease>) {
+        let (dialer, mut survey) = (self.dialer.clone(), JoinSet::new());
+        survey.spawn(async move { survey::grants(&dialer).await });
         loop {
             let next = Instant::now() + APART;
-            match self.follow(life).await {
+            match self.follow(&mut life).await {
                 Some(SessionEnd::Expired | SessionEnd::Closed) => {}
                 Some(SessionEnd::AuthFailed) | None => return,
             }
             let Some(next) = self.open(next).await else { return };
-            *life = next.lease.changes();
+            life = next.lease.changes();
         }
     }
 

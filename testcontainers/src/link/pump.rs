@@ -102,10 +102,11 @@ impl Way {
                     Piece::Frame(frame) => frame,
                 };
                 // The first frame each way is the handshake.
-                let verdict = if std::mem::replace(&mut greeted, true) {
-                    self.judge(&frame)
-                } else {
-                    self.judge_handshake()
+                let verdict = match (self.toward, std::mem::replace(&mut greeted, true)) {
+                    (Toward::Server, true) => self.judge_request(&frame),
+                    (Toward::Client, true) => self.judge_reply(&frame),
+                    (Toward::Client, false) if self.link.lock().lose_handshakes => Verdict::Close,
+                    (Toward::Server | Toward::Client, false) => Verdict::Forward,
                 };
                 match verdict {
                     Verdict::Forward => {}
@@ -140,20 +141,6 @@ impl Way {
 
     fn send(self: &Arc<Self>, item: Item) {
         self.connection.lane(self.toward).send(self, item, self.link.one_way());
-    }
-
-    fn judge_handshake(&self) -> Verdict {
-        match self.toward {
-            Toward::Client if self.link.lock().lose_handshakes => Verdict::Close,
-            _ => Verdict::Forward,
-        }
-    }
-
-    fn judge(&self, frame: &[u8]) -> Verdict {
-        match self.toward {
-            Toward::Server => self.judge_request(frame),
-            Toward::Client => self.judge_reply(frame),
-        }
     }
 
     fn judge_request(&self, frame: &[u8]) -> Verdict {
