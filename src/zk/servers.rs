@@ -42,13 +42,6 @@ pub(crate) struct Diagnosis {
     pub(crate) any_is_read_only: bool,
 }
 
-/// Why one server gave no session.
-#[derive(PartialEq)]
-enum Finding {
-    ReadOnly,
-    Problem(ServerProblem),
-}
-
 impl Servers {
     /// Reads a connect string. With TLS options every server is reached by TLS. An address with another scheme is an
     /// error, so that zklock never sends anything in clear text by mistake.
@@ -110,15 +103,12 @@ impl Servers {
 
     /// Finds out why none of these servers gave a session, as far as that is known by `deadline`.
     pub(crate) async fn diagnose(&self, deadline: Instant) -> Diagnosis {
-        let each = self.iter().map(|server| server.diagnose(deadline));
-        let findings = join_all(each).await;
-        let causes = self.iter().zip(&findings).filter_map(|(server, finding)| match finding {
-            Finding::Problem(cause) => {
-                Some(ServerFailure { server: server.address.clone(), cause: cause.clone() })
-            }
-            Finding::ReadOnly => None,
+        let problems = join_all(self.iter().map(|server| server.diagnose(deadline))).await;
+        let any_is_read_only = problems.contains(&None);
+        let causes = self.iter().zip(problems).filter_map(|(server, problem)| {
+            problem.map(|cause| ServerFailure { server: server.address.clone(), cause })
         });
-        Diagnosis { causes: causes.collect(), any_is_read_only: findings.contains(&Finding::ReadOnly) }
+        Diagnosis { causes: causes.collect(), any_is_read_only }
     }
 }
 
@@ -149,10 +139,10 @@ impl Server {
         connector.connect(&format!("{scheme}{}{chroot}", self.address)).await
     }
 
-    /// Finds out why this server gave no session. A server that can become read-only answers `isro` without being
+    /// Finds out why this server gave no session; `None` if it is read-only. A server that can become read-only answers `isro` without being
     /// configured to: `FourLetterCommands` then whitelists that word.
-    async fn diagnose(&self, deadline: Instant) -> Finding {
-        let unconnected = |cause| Finding::Problem(ServerProblem::NoConnection(cause));
+    async fn diagnose(&self, deadline: Instant) -> Option<ServerProblem> {
+        let unconnected = |cause| Some(ServerProblem::NoConnection(cause));
         let connection = match timeout_at(deadline, TcpStream::connect(self.socket_address())).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return unconnected(error.to_string()),
@@ -160,11 +150,11 @@ impl Server {
         };
         // A word would go out in clear text.
         if self.tls {
-            return Finding::Problem(ServerProblem::NoTlsSession);
+            return Some(ServerProblem::NoTlsSession);
         }
         match timeout_at(deadline, ask(connection, "isro")).await {
-            Ok(Ok(answer)) if answer.trim() == "ro" => Finding::ReadOnly,
-            _ => Finding::Problem(ServerProblem::NoSession),
+            Ok(Ok(answer)) if answer.trim() == "ro" => None,
+            _ => Some(ServerProblem::NoSession),
         }
     }
 
