@@ -102,10 +102,7 @@ async fn a_black_hole_keeps_connections_and_everything_sent() {
 async fn a_cut_ends_current_connections_only() {
     let (_zk, link, client) = linked().await;
     let mut other = TcpStream::connect(link.address()).await.unwrap();
-    eventually("both connections", Duration::from_secs(5), || async {
-        (link.connections() == 2).then_some(())
-    })
-    .await;
+    eventually("both connections", Duration::from_secs(5), async || link.connections() == 2).await;
     link.cut();
     assert!(soon("the cut", other.read_u8()).await.is_err());
     soon("the session's return", async {
