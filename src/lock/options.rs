@@ -120,9 +120,9 @@ impl LockOptions {
 
     /// Makes the settings of the lock at `path`, if this session allows the path and these options.
     pub(crate) fn settings(self, path: &str, session: &ZkSession) -> Result<Settings, InvalidLock> {
-        let path = LockPath::parse(path, session.chroot())
+        let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        let lengths = session.lengths();
+        let lengths = session.lease.lengths();
         let (stop_margin, longest) = (self.stop_margin, lengths.longest_stop_margin());
         if stop_margin > longest {
             let (path, timeout) = (path.to_string(), lengths.timeout);
