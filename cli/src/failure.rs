@@ -4,7 +4,6 @@ use std::fmt::{self, Display};
 use std::panic;
 use std::process::{self, ExitCode};
 use std::thread;
-use std::time::Duration;
 
 use zklock::{
     AcquireError, ConnectError, InvalidLock, QueryError, election::AnnounceError, fence::InvalidSequencer,
@@ -64,15 +63,6 @@ impl Failure {
         Self { is_expected: true, ..Self::new(Code::NotAcquired, message) }
     }
 
-    /// No server answered a plain client in time.
-    pub(crate) fn unreachable(servers: &str, patience: Duration) -> Self {
-        let patience = duration::text(patience);
-        Self::new(
-            Code::Unreachable,
-            format_args!("no server of {servers:?} answered within --connect-timeout {patience}"),
-        )
-    }
-
     /// The program cannot write to standard output.
     pub(crate) fn output(error: &std::io::Error) -> Self {
         Self::internal(format_args!("the result cannot be written: {error}"))
@@ -95,9 +85,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> ExitCode {
         self.status.map_or_else(|| self.code.into(), ExitCode::from)
     }
-}
 
-impl Failure {
     /// A refusal by the ACL of this path.
     pub(crate) fn forbidden(path: &str, message: impl Display) -> Self {
         Self { forbidden: Some(path.to_owned()), ..Self::new(Code::NotAuthorized, message) }
@@ -266,6 +254,8 @@ impl Cause for zookeeper_client::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

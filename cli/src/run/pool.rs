@@ -54,12 +54,10 @@ impl Pool {
     /// Acquires it. `None` if it was not acquired in time.
     pub(super) async fn take(&self, patience: Patience) -> Result<Option<Grant>, AcquireError> {
         let taken = self.take_within(patience).await?;
-        match patience {
-            Patience::None if taken.is_none() && self.has_room().await => {
-                self.take_within(Patience::For(PASSING)).await
-            }
-            _ => Ok(taken),
+        if patience.is_none() && taken.is_none() && self.has_room().await {
+            return self.take_within(Some(PASSING)).await;
         }
+        Ok(taken)
     }
 
     async fn take_within(&self, patience: Patience) -> Result<Option<Grant>, AcquireError> {
@@ -67,17 +65,15 @@ impl Pool {
             Wanted::Slot(slots, preferred) => {
                 let slots = preferred.map_or_else(|| slots.clone(), |index| slots.preferring(index));
                 let slot = match patience {
-                    Patience::None => slots.try_acquire().await?,
-                    Patience::For(time) => slots.acquire_timeout(time).await?,
-                    Patience::Endless => Some(slots.acquire().await?),
+                    None => slots.try_acquire().await?,
+                    Some(time) => slots.acquire_timeout(time).await?,
                 };
                 slot.map(Grant::slot)
             }
             Wanted::Permit(semaphore, weight) => {
                 let permit = match patience {
-                    Patience::None => semaphore.try_acquire_many(*weight).await?,
-                    Patience::For(time) => semaphore.acquire_many_timeout(*weight, time).await?,
-                    Patience::Endless => Some(semaphore.acquire_many(*weight).await?),
+                    None => semaphore.try_acquire_many(*weight).await?,
+                    Some(time) => semaphore.acquire_many_timeout(*weight, time).await?,
                 };
                 permit.map(Grant::permit)
             }

@@ -366,13 +366,9 @@ impl<'a> Shift<'a> {
             ("ZKLOCK_SEQUENCER", known(lines(sequencers))),
             ("ZKLOCK_SESSION_TIMEOUT_MS", Some(self.session_timeout.as_millis().to_string())),
         ];
-        // A run or a period around this one stays the command's own.
-        let special = [
-            ("ZKLOCK_ONCE", self.grant.once().map(str::to_owned)),
-            ("ZKLOCK_SLOT", self.grant.index().map(|index| index.to_string())),
-            ("ZKLOCK_PERMITS", self.grant.weight().map(|weight| weight.to_string())),
-        ];
-        Ok(always.into_iter().chain(special.into_iter().filter(|(_, value)| value.is_some())).collect())
+        // Those of a run, a slot or a permit around this one stay the command's own.
+        let special = self.grant.special().map(|(name, value)| (name, Some(value)));
+        Ok(always.into_iter().chain(special).collect())
     }
 }
 

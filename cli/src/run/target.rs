@@ -116,9 +116,8 @@ impl Target {
             Self::Locks(locks) => locks.take(patience).await?.map(Grant::locks),
             Self::Once(_, once, name) => {
                 let claim = match patience {
-                    Patience::None => once.try_claim(name).await?,
-                    Patience::For(timeout) => once.claim_timeout(name, timeout).await?,
-                    Patience::Endless => Some(once.claim(name).await?),
+                    None => once.try_claim(name).await?,
+                    Some(timeout) => once.claim_timeout(name, timeout).await?,
                 };
                 match claim {
                     Some(Claim::Done(record)) => return Ok(Some(Taken::Done(record))),
@@ -128,9 +127,8 @@ impl Target {
             }
             Self::Lead(_, election, value) => {
                 let leadership = match patience {
-                    Patience::None => election.try_campaign(value).await?,
-                    Patience::For(timeout) => election.campaign_timeout(value, timeout).await?,
-                    Patience::Endless => Some(election.campaign(value).await?),
+                    None => election.try_campaign(value).await?,
+                    Some(timeout) => election.campaign_timeout(value, timeout).await?,
                 };
                 leadership.map(Grant::leadership)
             }
