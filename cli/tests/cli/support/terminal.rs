@@ -106,6 +106,24 @@ impl Terminal {
         self.comes_to(text, || self.shown().contains(text)).await;
     }
 
+    /// Presses these keys, and waits until the output contains this.
+    pub(crate) async fn press_until(&mut self, keys: &str, text: &str) {
+        self.press(keys);
+        self.until(text).await;
+    }
+
+    /// Presses these keys, and waits until the screen shows this.
+    pub(crate) async fn press_to_show(&mut self, keys: &str, text: &str) {
+        self.press(keys);
+        self.shows(text).await;
+    }
+
+    /// Presses these keys, and waits for the program's end with this code.
+    pub(crate) async fn press_to_end(&mut self, keys: &str, code: u32) {
+        self.press(keys);
+        assert_eq!(self.ended().await, code, "{keys:?}");
+    }
+
     /// The text on the screen.
     pub(crate) fn text(&self) -> String {
         self.on_screen(vt100::Screen::contents)
