@@ -30,7 +30,7 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
     let session = connection.session_as_granted().await?;
     let seen = seen(&session, &list.root).await;
     closing::session(&session).await;
-    let Seen { exists, hidden, locks } = seen?;
+    let (exists, hidden, locks) = seen?;
     if hidden > 0 {
         let nodes = if hidden == 1 { "node" } else { "nodes" };
         console.note(format_args!(
@@ -58,14 +58,8 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is below a node.
-struct Seen {
-    exists: bool,
-    hidden: usize,
-    locks: Vec<Held>,
-}
-
-async fn seen(session: &Session, root: &str) -> Result<Seen, Failure> {
+/// Whether a node exists, how many nodes below it are hidden, and the locks there.
+async fn seen(session: &Session, root: &str) -> Result<(bool, usize, Vec<Held>), Failure> {
     let below = session.locks_below(root).await?;
     let held = async |lock: HeldLock| {
         let election = Election::of_queue(session, &lock.path).await?;
@@ -75,7 +69,7 @@ async fn seen(session: &Session, root: &str) -> Result<Seen, Failure> {
     let mut locks = locks.try_collect::<Vec<_>>().await?;
     locks.extend(below.pools.into_iter().map(Held::from));
     locks.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(Seen { exists: below.exists, hidden: below.hidden, locks })
+    Ok((below.exists, below.hidden, locks))
 }
 
 /// A lock that somebody holds. Its fields are those of the JSON, by these names.

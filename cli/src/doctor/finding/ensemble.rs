@@ -20,7 +20,7 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
     leadership(seen, found);
     size(seen, found);
     missing(seen, found);
-    names(seen, found);
+    connect_string(seen, found);
     if let Some(unknown) = seen.named(|server| server.mode() == Some(&Mode::Unknown)) {
         found.note(
             "mode-unknown",
@@ -214,7 +214,8 @@ fn hosts_of_a_kind(server: &Server) -> usize {
     four.max(server.hosts.len() - four)
 }
 
-fn names(seen: &Seen, found: &mut Findings) {
+/// What the connect string names: a server twice, observers only, several servers of one machine, or several hosts as one.
+fn connect_string(seen: &Seen, found: &mut Findings) {
     let mut servers = BTreeMap::<_, Vec<_>>::new();
     let mut hosts = BTreeMap::<_, BTreeSet<_>>::new();
     for server in &seen.servers {
