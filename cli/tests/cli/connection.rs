@@ -1,14 +1,13 @@
 //! The options that all commands share, from flags, the environment and files.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use tempfile::TempDir;
 use zklock::{Acl, LockOptions, Session};
 use zklock_testcontainers::{Link, ZooKeeper};
 
+use crate::support::authority::{Authority, Files};
 use crate::support::looker::codes;
 use crate::support::{self, Ran, at, output};
 use zklock_test_support::{own_server, server};
@@ -36,16 +35,6 @@ async fn ran(variables: &[(&str, &str)], command: &[&str], arguments: &[&str]) -
 fn identities(report: &Value) -> Vec<&str> {
     let identities = report["servers"][0]["identities"].as_array().expect("identities");
     identities.iter().filter_map(Value::as_str).filter(|identity| !identity.starts_with("ip:")).collect()
-}
-
-fn file(directory: &TempDir, name: &str, text: &str) -> PathBuf {
-    let path = directory.path().join(name);
-    fs::write(&path, text).unwrap();
-    path
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 #[tokio::test]
@@ -107,17 +96,16 @@ async fn connecting_takes_no_longer_than_it_may() {
 #[tokio::test]
 async fn digest_credentials_come_from_the_environment_or_a_file() {
     let (_server, servers) = at(server().await);
-    let directory = tempfile::tempdir().unwrap();
-    let bob = file(&directory, "bob", "bob:builder\n");
-    let carol = file(&directory, "carol", "carol:x\r\n");
+    let files = Files::new();
+    let (bob, carol) = (files.write("bob", "bob:builder\n"), files.write("carol", "carol:x\r\n"));
     let mut variables = vec![("ZKLOCK_SERVERS", servers.as_str())];
     assert_eq!(identities(&report(&variables, &[]).await), [""; 0]);
     variables.push(("ZKLOCK_DIGEST", SECRET));
     assert_eq!(identities(&report(&variables, &[]).await), ["digest:alice"]);
     // A file wins over the environment, and a flag over both.
-    variables.push(("ZKLOCK_DIGEST_FILE", text(&bob)));
+    variables.push(("ZKLOCK_DIGEST_FILE", &bob));
     assert_eq!(identities(&report(&variables, &[]).await), ["digest:bob"]);
-    assert_eq!(identities(&report(&variables, &["--digest-file", text(&carol)]).await), ["digest:carol"]);
+    assert_eq!(identities(&report(&variables, &["--digest-file", &carol]).await), ["digest:carol"]);
     let report = report(&variables, &[]).await;
     assert!(codes(&report).contains(&"digest-in-plain"), "{report}");
     assert!(!report.to_string().contains("builder"), "{report}");
@@ -130,17 +118,17 @@ async fn credentials_open_a_lock_that_others_may_not_see() {
     let options = LockOptions::new().acl(Acl::creator_only());
     let guard = session.lock("/closed").unwrap().with_options(options).unwrap().acquire().await.unwrap();
     let claim = guard.sequencer().unwrap().to_string();
-    let directory = tempfile::tempdir().unwrap();
-    let alice = file(&directory, "alice", &format!("{SECRET}\n"));
-    let mallory = file(&directory, "mallory", "alice:wonder");
+    let files = Files::new();
+    let alice = files.write("alice", &format!("{SECRET}\n"));
+    let mallory = files.write("mallory", "alice:wonder");
     // The commands differ in what they ask.
     for command in [["show", "/closed"], ["verify", &claim]] {
         for (variables, arguments, code) in [
             (&[("ZKLOCK_DIGEST", SECRET)][..], &[][..], 0),
-            (&[], &["--digest-file", text(&alice)], 0),
-            (&[("ZKLOCK_DIGEST_FILE", text(&alice))], &[], 0),
+            (&[], &["--digest-file", &alice], 0),
+            (&[("ZKLOCK_DIGEST_FILE", &alice)], &[], 0),
             (&[], &[], 77),
-            (&[], &["--digest-file", text(&mallory)], 77),
+            (&[], &["--digest-file", &mallory], 77),
         ] {
             let ran = ran(variables, &command, &[&["-s", &servers], arguments].concat()).await;
             assert_eq!(ran.code, code, "{command:?} {variables:?} {arguments:?}: {ran:?}");
@@ -151,22 +139,19 @@ async fn credentials_open_a_lock_that_others_may_not_see() {
 
 #[tokio::test]
 async fn what_cannot_be_used_is_a_matter_of_usage() {
-    let directory = tempfile::tempdir().unwrap();
-    let junk = file(&directory, "junk", "no credentials, no certificate, no key");
-    let empty = file(&directory, "empty", "\n");
-    let binary = directory.path().join("binary");
-    fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
-    let absent = directory.path().join("absent");
-    let authority = support::authority::Authority::new("an authority");
-    let (ours, theirs) = (authority.certify("ours", &[]), authority.certify("theirs", &[]));
-    let ca = file(&directory, "ca.pem", &authority.pem());
-    let cert = file(&directory, "cert.pem", &ours.certificate);
-    let key = file(&directory, "key.pem", &theirs.key);
-    let [junk, empty, binary, absent, ca, cert, key] =
-        [&junk, &empty, &binary, &absent, &ca, &cert, &key].map(|path| text(path));
+    let files = Files::new();
+    let junk = &files.write("junk", "no credentials, no certificate, no key");
+    let empty = &files.write("empty", "\n");
+    let binary = &files.write("binary", "");
+    fs::write(binary, [0xff, 0xfe, 0]).unwrap();
+    let (directory, absent) = (files.directory(), &format!("{binary}.absent"));
+    let authority = Authority::new("an authority");
+    let ca = &files.write("ca.pem", &authority.pem());
+    let (cert, _) = &files.certify(&authority, "ours");
+    let (_, key) = &files.certify(&authority, "theirs");
     let cases: &[&[&str]] = &[
         &["--digest-file", absent],
-        &["--digest-file", directory.path().to_str().unwrap()],
+        &["--digest-file", directory],
         &["--digest-file", junk],
         &["--digest-file", empty],
         &["--digest-file", binary],

@@ -174,7 +174,7 @@ async fn show_says_who_reads_who_writes_and_what_waits_for_whom() {
 async fn one_who_watches_sees_readers_come_and_go_without_a_handoff() {
     let (_server, servers, session) = with_session(server().await).await;
     let first = lock_of(&session, "alpha").read().await.unwrap();
-    let terminal = Terminal::start(&servers, 24, &["show", "--watch", PATH]);
+    let terminal = Terminal::start(&servers, &["show", "--watch", PATH]);
     terminal.shows("alpha   a reader").await;
     terminal.shows(" Nobody waits ").await;
     let second = lock_of(&session, "beta").read().await.unwrap();

@@ -17,7 +17,7 @@ const RELEASE_UNASKED: [&str; 4] = ["release", "--force", "--yes", "/lock/orders
 
 /// The program on a terminal, once it asks.
 async fn asking(servers: &str, options: &[&str]) -> Terminal {
-    let terminal = Terminal::start(servers, 24, &[&RELEASE[..], options].concat());
+    let terminal = Terminal::start(servers, &[&RELEASE[..], options].concat());
     terminal.shows("Take the lock from it? [y/N]").await;
     terminal
 }
@@ -69,7 +69,7 @@ async fn a_successor_is_not_hit() {
     let (session, operator) = (session(&server).await, operator(&server).await);
     let lock = session.lock("/lock/orders").unwrap();
     let shown = lock.acquire().await.unwrap();
-    let mut terminal = Terminal::start(&server.connect_string(), 24, &RELEASE);
+    let mut terminal = Terminal::start(&server.connect_string(), &RELEASE);
     terminal.shows("Take the lock from it? [y/N]").await;
     // While the user thinks about it, the lock is released, and its directory is deleted and created again.
     let node = shown.node();
@@ -82,7 +82,7 @@ async fn a_successor_is_not_hit() {
     assert!(successor.is_held() && queue(&lock).await[0].token == Some(successor.token()));
 
     // The same for a release with no successor.
-    let mut terminal = Terminal::start(&server.connect_string(), 24, &RELEASE);
+    let mut terminal = Terminal::start(&server.connect_string(), &RELEASE);
     terminal.shows("Take the lock from it? [y/N]").await;
     successor.release().await.unwrap();
     terminal.press_to_end("y\r", 1).await;

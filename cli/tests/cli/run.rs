@@ -121,18 +121,8 @@ async fn one_lock_may_be_held_within_another() {
     let mut witness = Witness::new();
     let inner = witness.of("read go; exit 6");
     let mut program = zklock(&servers);
-    program.args([
-        "run",
-        "/lock/outer",
-        "--",
-        env!("CARGO_BIN_EXE_zklock"),
-        "run",
-        "/lock/inner",
-        "--",
-        "sh",
-        "-c",
-    ]);
-    let mut child = program.arg(&inner).stdin(Stdio::piped()).spawn().unwrap();
+    program.args(["run", "/lock/outer", "--", env!("CARGO_BIN_EXE_zklock"), "run", "/lock/inner", "--"]);
+    let mut child = program.args(["sh", "-c", &inner]).stdin(Stdio::piped()).spawn().unwrap();
     witness.began().await;
     until_queued(&session, "/lock/outer", 1).await;
     until_queued(&session, "/lock/inner", 1).await;

@@ -276,7 +276,7 @@ async fn ctrl_z_does_nothing_where_nobody_could_undo_it() {
     let server = server().await;
     let script = "read x; echo an''d; read y; echo got $x $y";
     let arguments = ["run", "/lock/tty", "--", "sh", "-c", script];
-    let mut terminal = Terminal::start_with(&server.connect_string(), 24, &[], |command| {
+    let mut terminal = Terminal::start_with(&server.connect_string(), &[], |command| {
         command.env("PATH", std::env::var_os("PATH").expect("a path"));
         command.env("ZKLOCK_SERVERS", server.connect_string());
         *command.get_argv_mut() =

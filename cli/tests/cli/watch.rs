@@ -16,7 +16,7 @@ const WATCH: [&str; 3] = ["show", "--watch", "/lock/orders"];
 
 /// Watches on a terminal of 24 lines, and waits for the first drawing.
 async fn watch(servers: &str) -> Terminal {
-    let terminal = Terminal::start(servers, 24, &WATCH);
+    let terminal = Terminal::start(servers, &WATCH);
     is_drawn(&terminal).await;
     terminal
 }
@@ -132,7 +132,7 @@ async fn it_ends_with_its_terminal() {
     let terminal = watch(&servers).await;
     assert_eq!(terminal.torn().await, 129);
     // The kernel sends SIGHUP only if it was the controlling terminal.
-    let terminal = Terminal::start_with(&servers, 24, &WATCH, |command| command.set_controlling_tty(false));
+    let terminal = Terminal::start_with(&servers, &WATCH, |command| command.set_controlling_tty(false));
     is_drawn(&terminal).await;
     assert_eq!(terminal.torn().await, 129);
 }
@@ -218,7 +218,7 @@ async fn texts_of_strangers_do_nothing_to_the_terminal() {
         cells.any(|cell| cell.fgcolor() != vt100::Color::Default)
     };
     for no_color in [false, true] {
-        let mut terminal = Terminal::start_with(&servers, 24, &WATCH, |command| {
+        let mut terminal = Terminal::start_with(&servers, &WATCH, |command| {
             if no_color {
                 command.env("NO_COLOR", "1");
             }
@@ -235,19 +235,19 @@ async fn texts_of_strangers_do_nothing_to_the_terminal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_watched_opens_no_screen() {
     let arguments = [&WATCH[..], &["--connect-timeout", "300ms"]].concat();
-    let mut terminal = Terminal::start(NOBODY, 24, &arguments);
+    let mut terminal = Terminal::start(NOBODY, &arguments);
     assert_eq!(terminal.ended().await, 69);
     terminal.shows(" of --connect-timeout 300ms;").await;
 
     let (server, servers) = at(server().await);
-    let mut terminal = Terminal::start(&servers, 24, &["show", "--watch", "/lock/"]);
+    let mut terminal = Terminal::start(&servers, &["show", "--watch", "/lock/"]);
     assert_eq!(terminal.ended().await, 64);
     terminal.shows("it ends with '/'").await;
 
     let operator = authorized(&server).await;
     make(&operator, "/lock/orders").await;
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
-    let mut terminal = Terminal::start(&servers, 24, &WATCH);
+    let mut terminal = Terminal::start(&servers, &WATCH);
     assert_eq!(terminal.ended().await, 77);
     terminal.shows("no permission to read /lock/orders").await;
     assert!(!terminal.on_screen(vt100::Screen::alternate_screen));

@@ -210,17 +210,11 @@ pub(crate) async fn until_lines(file: &Path, lines: usize) {
     .await;
 }
 
-/// Seconds from `earlier` to `later`; negative if it is the other way round.
-pub(crate) fn seconds(earlier: Instant, later: Instant) -> f64 {
-    match later.checked_duration_since(earlier) {
-        Some(ahead) => ahead.as_secs_f64(),
-        None => -(earlier - later).as_secs_f64(),
-    }
-}
-
-/// Prints one row of the table of gaps.
+/// Prints one row of the table of gaps: the seconds until the next one, negative if it came before all was gone.
 pub(crate) fn report(scenario: &str, gone: Instant, next: Instant) {
-    println!("gap: {scenario}: {:+.3} s", seconds(gone, next));
+    let ahead = next.saturating_duration_since(gone).as_secs_f64();
+    let behind = gone.saturating_duration_since(next).as_secs_f64();
+    println!("gap: {scenario}: {:+.3} s", ahead - behind);
 }
 
 /// A bound for something that takes no time but on a busy machine. It is too short for a session to expire.
