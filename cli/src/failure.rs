@@ -116,9 +116,11 @@ impl Display for Failure {
 /// An error of the library or of the client.
 ///
 /// The library's own message may name the library's options, which the program's users do not have. Then the program has
-/// a message of its own.
-trait Cause: Display {
-    fn failure(&self) -> Failure;
+/// a message of its own. Unless its type says more, it is a matter of usage.
+trait Cause: Display + Sized {
+    fn failure(&self) -> Failure {
+        Failure::usage(self)
+    }
 }
 
 impl<E: Cause> From<E> for Failure {
@@ -158,17 +160,9 @@ impl Cause for ConnectError {
     }
 }
 
-impl Cause for InvalidLock {
-    fn failure(&self) -> Failure {
-        Failure::usage(self)
-    }
-}
+impl Cause for InvalidLock {}
 
-impl Cause for InvalidSequencer {
-    fn failure(&self) -> Failure {
-        Failure::usage(self)
-    }
-}
+impl Cause for InvalidSequencer {}
 
 impl Cause for AcquireError {
     fn failure(&self) -> Failure {

@@ -31,12 +31,8 @@ pub(crate) struct PermitsOf {
 
 /// Reads the value of `--slot`.
 pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
-    let Some((path, count, preferred)) = parts(text) else {
-        return Err(
-            "give it as PATH/COUNT or PATH/COUNT:PREFERRED, such as /workers/8 for 8 slots at /workers"
-                .to_owned(),
-        );
-    };
+    let form = "give it as PATH/COUNT or PATH/COUNT:PREFERRED, such as /workers/8 for 8 slots at /workers";
+    let (path, count, preferred) = parts(text).ok_or(form)?;
     if count == 0 {
         return Err("COUNT is 0; state one slot at least".to_owned());
     }
@@ -48,13 +44,8 @@ pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
 
 /// Reads the value of `--permits`.
 pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
-    let Some((path, capacity, weight)) = parts(text) else {
-        return Err(
-            "give it as PATH/CAPACITY or PATH/CAPACITY:WEIGHT, such as /convert/8 for a capacity of 8 at \
-                    /convert"
-                .to_owned(),
-        );
-    };
+    let form = "give it as PATH/CAPACITY or PATH/CAPACITY:WEIGHT, such as /convert/8 for a capacity of 8 at /convert";
+    let (path, capacity, weight) = parts(text).ok_or(form)?;
     let weight = weight.unwrap_or(1);
     if capacity == 0 {
         return Err("CAPACITY is 0; state 1 at least".to_owned());
