@@ -201,7 +201,6 @@ impl Run<'_> {
     }
 
     pub(crate) fn proclaim(&mut self, party: Party) {
-        self.world.faults.proclamations -= 1;
         (self.witness)(Witness::Proclaimed);
         let candidate = self.candidate(party);
         // The performer takes it in by itself, if it waits, or with the next reply.
@@ -305,7 +304,7 @@ impl Run<'_> {
                 let value = if tells_the_newest { candidate.proclaimed } else { number as u8 };
                 let told = (candidate.token(), value);
                 if outcome.is_ok() && !self.world.announced.contains(&told) {
-                    self.world.breach(HONEST);
+                    self.breach(HONEST);
                 }
                 return;
             }
@@ -475,7 +474,6 @@ impl Run<'_> {
     }
 
     pub(crate) fn break_connection(&mut self, party: Party) {
-        self.world.faults.breaks -= 1;
         self.world.ensemble.cut(party);
         let candidate = self.candidate(party);
         (candidate.dirty, candidate.withheld) = (false, false);

@@ -128,10 +128,10 @@ impl Run<'_> {
         let highest = onlooker.highest;
         onlooker.highest = highest.max(token);
         if token < highest {
-            self.world.breach(FORWARD);
+            self.breach(FORWARD);
         }
         if !self.world.announced.contains(&(token, value)) {
-            self.world.breach(GENUINE);
+            self.breach(GENUINE);
         }
     }
 
@@ -144,7 +144,6 @@ impl Run<'_> {
 
     /// Its connection or its session ends. Its requests and its watch go with it.
     pub(crate) fn cut(&mut self) {
-        self.world.faults.outages -= 1;
         let session = self.onlooker().session;
         self.world.ensemble.cut(session);
         self.observe(Observation::Disconnected);
@@ -154,7 +153,6 @@ impl Run<'_> {
     pub(crate) fn reconnect(&mut self, behind: bool) {
         if behind {
             (self.witness)(Witness::ServerBehindWasAsked);
-            self.world.faults.rewinds -= 1;
             self.world.ensemble.rewind();
         } else {
             while self.world.ensemble.is_behind() {

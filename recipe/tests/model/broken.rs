@@ -11,7 +11,7 @@ use super::mutant::Mutant;
 use super::nodes::Make;
 use super::setup::{Fault::*, Flaw, Setup, mixed, of, timed, tries, waiters, waits};
 use super::step::Step;
-use crate::world::exploration::refute;
+use crate::world::exploration::{refute, refute_each};
 
 /// Each fault that a machine can have, a model in which it shows, and the rule by which it does.
 #[test]
@@ -47,13 +47,6 @@ fn every_mutant_is_caught() {
         (Mutant::SharesAnOldSearch, super::searching(), NO_ORPHAN),
         (Mutant::LeavesAnUnclearNode, waiters(1).with(&[Break, Write]), NO_ORPHAN),
     ]);
-}
-
-pub(crate) fn refute_each<const N: usize>(mutants: [(Mutant, Setup, &'static str); N]) {
-    for (mutant, setup, property) in mutants {
-        println!("{mutant:?}: {property}");
-        refute(setup.mutated(mutant), property);
-    }
 }
 
 /// Each rule of the world that is at the bottom of the others. Further ones are beside the models that they keep.

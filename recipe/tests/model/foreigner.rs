@@ -64,7 +64,7 @@ impl World {
     }
 }
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     pub(crate) fn foreigner_enters(&mut self, index: usize) {
         let (party, make) = (self.world.foreign(index), self.world.foreigners[index].make);
         let name = Name::Next(QUEUE, Kind::Exclusive);

@@ -153,7 +153,7 @@ impl Session {
     }
 }
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     pub(crate) fn break_connection(&mut self, session: usize, kept: usize) {
         self.world.sessions[session].down.truncate(kept);
         self.disconnect(session);

@@ -1,11 +1,10 @@
 //! Contenders that wait for several locks at once.
 
-use super::broken::refute_each;
 use super::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, STUCK};
 use super::findings::Witness::*;
 use super::mutant::Mutant;
 use super::setup::{Actor, Fault::*, Flaw, Setup, of, reader, tries, waits, waits_for, writer};
-use crate::world::exploration::{explore, refute};
+use crate::world::exploration::{explore, refute_each};
 
 /// Two that wait for the same two locks, and name them in opposite order.
 fn opposite() -> Setup {
@@ -130,9 +129,9 @@ fn a_create_that_comes_late_is_found_or_deleted() {
 /// Each fault that a group can have.
 #[test]
 fn every_mutant_is_caught() {
-    // The models above would notice a deadlock.
-    refute(opposite().patient().mutated(Mutant::EnqueuesOneByOne), STUCK);
     refute_each([
+        // The models above would notice a deadlock.
+        (Mutant::EnqueuesOneByOne, opposite().patient(), STUCK),
         (Mutant::EnqueuesOneByOne, opposite().patient(), GRANTED),
         (Mutant::TakesAllWithTheFirst, among_plain().patient(), ONE_HOLDER),
         (Mutant::LeavesOthersBehind, lonely().settling().with(&[Deletion]), NO_ORPHAN),

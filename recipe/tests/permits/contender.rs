@@ -413,7 +413,7 @@ impl Run<'_> {
 
     fn waits(&mut self, party: Party) {
         if self.setup.wishes[party].1 == Patience::Try {
-            self.world.breach(PATIENT);
+            self.breach(PATIENT);
         }
     }
 

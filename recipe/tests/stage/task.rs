@@ -36,7 +36,6 @@ impl Run<'_> {
     }
 
     pub(crate) fn begin_try(&mut self, party: Party) {
-        self.world.faults.tries -= 1;
         self.world.tasks[party].comings -= 1;
         let process = self.world.tasks[party].process;
         let alone = self.world.locals[process].stage.is_free();
@@ -46,7 +45,7 @@ impl Run<'_> {
         let busy = self.world.locals[process].background != Background::None;
         let waits = self.world.line(process).any(|(_, place)| place.standing != Standing::Failed);
         if busy || waits {
-            self.world.breach(ORDER);
+            self.breach(ORDER);
         }
         self.world.tasks[party].doing = Doing::Trying;
     }
@@ -108,7 +107,7 @@ impl Run<'_> {
                     (place.halves, place.pause, place.missed) = (0, 0, 0);
                     self.world.tasks[party].doing = Doing::Took(place, hold);
                 }
-                _ => self.world.breach(PRESENT),
+                _ => self.breach(PRESENT),
             },
             Turned::Waits => self.world.tasks[party].doing = Doing::InLine(place),
             Turned::Contend => {
@@ -175,7 +174,6 @@ impl Run<'_> {
 
     /// A task gives up while it waits, or its try is dropped.
     pub(crate) fn give_up(&mut self, party: Party, left: Left, allowed: Allowed) {
-        self.world.faults.departures -= 1;
         let process = self.world.tasks[party].process;
         let Doing::InLine(place) = self.world.tasks[party].doing else {
             (self.witness)(Witness::TryDropped);
@@ -229,9 +227,6 @@ impl Run<'_> {
         let process = self.world.tasks[party].process;
         let Doing::Passing { hold, lost } = self.world.tasks[party].doing else { return };
         self.world.tasks[party].doing = Doing::Away;
-        if allowed == Allowed::No {
-            self.world.faults.refusals -= 1;
-        }
         let present = self.world.hold(process).map(|hold| *hold);
         let number = match present {
             Some(present) if self.is(Mutant::IgnoresTheHoldNumber) => present.number,
@@ -254,10 +249,10 @@ impl Run<'_> {
         match step {
             zklock_recipe::Step::Wake(_) => {
                 if lost {
-                    self.world.breach(FRESH);
+                    self.breach(FRESH);
                 }
                 if allowed == Allowed::No {
-                    self.world.breach(BUDGET);
+                    self.breach(BUDGET);
                 }
                 self.count_pass(process);
             }
@@ -266,7 +261,7 @@ impl Run<'_> {
                 match (allowed, spent) {
                     (Allowed::No, _) => (self.witness)(Witness::PassingRefused),
                     (Allowed::Yes, true) => (self.witness)(Witness::BudgetEnded),
-                    (Allowed::Yes, false) => self.world.breach(SERVED),
+                    (Allowed::Yes, false) => self.breach(SERVED),
                 }
             }
             _ => {}
@@ -282,7 +277,7 @@ impl Run<'_> {
             hold.passed
         });
         if passed.is_some_and(|passed| passed > budget) {
-            self.world.breach(BUDGET);
+            self.breach(BUDGET);
         }
     }
 
@@ -291,7 +286,7 @@ impl Run<'_> {
         let process = self.world.tasks[party].process;
         let Doing::Holding(hold) = self.world.tasks[party].doing else { return };
         if !self.world.is_valid(process, hold) {
-            self.world.breach(FRESH);
+            self.breach(FRESH);
         }
         if let Some(hold) = self.world.hold(process) {
             hold.turns += 1;
