@@ -303,9 +303,7 @@ impl Run<'_> {
                 let candidate = self.candidate(party);
                 let value = if tells_the_newest { candidate.proclaimed } else { number as u8 };
                 let told = (candidate.token(), value);
-                if outcome.is_ok() && !self.world.announced.contains(&told) {
-                    self.breach(HONEST);
-                }
+                self.forbid(HONEST, outcome.is_ok() && !self.world.announced.contains(&told));
                 return;
             }
         };

@@ -15,13 +15,9 @@ mod onlooker;
 mod run;
 mod setup;
 
-use crate::world::exploration::{explore, refute_each};
+use crate::world::exploration::{explore, explored, refute_each};
 use contest::{CLEAN, FORWARD, GENUINE, HONEST, OWN, SHOWN, SOUND, STUCK, TRUE};
-use setup::{
-    Fault::{self, *},
-    Mutant, Setup,
-    Witness::*,
-};
+use setup::{Fault, Fault::*, Mutant, Setup, Witness::*};
 
 fn setup(candidates: usize, faults: &[Fault]) -> Setup {
     Setup { candidates, observed: true, prompt: true, named: true, faults: faults.to_vec(), mutant: None }
@@ -32,11 +28,9 @@ fn slow(setup: Setup) -> Setup {
     Setup { observed: false, prompt: false, ..setup }
 }
 
-#[test]
-fn two_candidates_follow_each_other() {
-    let occurrences =
+explored! {
+    two_candidates_follow_each_other: setup(2, &[]), 45_636,
         [Announced, ToldSomebody, ToldNobody, ToldTheNext, ResignedWithAnnouncement, ResignedBare];
-    explore(setup(2, &[]), 45_636, &occurrences);
 }
 
 #[test]
@@ -46,10 +40,9 @@ fn a_leader_proclaims() {
     explore(setup, 12_263, &[Proclaimed, Coalesced, LookedAgain, EventOvertookTheAnswer, ReadFromThePast]);
 }
 
-#[test]
-fn connections_of_candidates_break() {
-    let setup = slow(setup(2, &[Break]));
-    explore(setup, 7_759, &[StrayApplied, AnnouncedAgain, ReleaseFoundDone]);
+explored! {
+    connections_of_candidates_break: slow(setup(2, &[Break])), 7_759,
+        [StrayApplied, AnnouncedAgain, ReleaseFoundDone];
 }
 
 #[test]
@@ -58,17 +51,10 @@ fn sessions_of_leaders_end() {
     explore(slow(setup(2, &[Lapse, Break])), 31_613, &[Expired, StrayApplied]);
 }
 
-#[test]
-fn the_observer_loses_its_connection() {
-    let setup = setup(2, &[Outage]);
-    explore(setup, 105_537, &[ToldTheNext, LookedAgain]);
-}
-
-/// The server of the next connection is behind, as if no write had opened it.
-#[test]
-fn the_observer_asks_a_server_that_is_behind() {
-    let setup = setup(2, &[Outage, Rewind]);
-    explore(setup, 211_191, &[ServerBehindWasAsked]);
+explored! {
+    the_observer_loses_its_connection: setup(2, &[Outage]), 105_537, [ToldTheNext, LookedAgain];
+    /// The server of the next connection is behind, as if no write had opened it.
+    the_observer_asks_a_server_that_is_behind: setup(2, &[Outage, Rewind]), 211_191, [ServerBehindWasAsked];
 }
 
 #[test]

@@ -127,12 +127,8 @@ impl Run<'_> {
         let onlooker = self.onlooker();
         let highest = onlooker.highest;
         onlooker.highest = highest.max(token);
-        if token < highest {
-            self.breach(FORWARD);
-        }
-        if !self.world.announced.contains(&(token, value)) {
-            self.breach(GENUINE);
-        }
+        self.forbid(FORWARD, token < highest);
+        self.forbid(GENUINE, !self.world.announced.contains(&(token, value)));
     }
 
     /// As if the machine had been told nothing yet.

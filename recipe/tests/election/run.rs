@@ -335,14 +335,10 @@ impl Run<'_> {
             let Some(taken) = taken else { return };
             let ours = taken.maker == Some(party);
             (self.witness)(if ours { Witness::Retracted } else { Witness::RetractedAnothers });
-            if !ours && taken.zxid == read {
-                self.breach(OWN);
-            }
+            self.forbid(OWN, !ours && taken.zxid == read);
         } else if node.is_some() && self.world.node(party).is_none() {
             let maker = taken.and_then(|taken| taken.maker);
-            if maker.is_some_and(|maker| maker != party && self.world.node(maker).is_some()) {
-                self.breach(OWN);
-            }
+            self.forbid(OWN, maker.is_some_and(|maker| maker != party && self.world.node(maker).is_some()));
             let together = taken.is_some();
             (self.witness)(if together { Witness::ResignedWithAnnouncement } else { Witness::ResignedBare });
         }
@@ -352,14 +348,10 @@ impl Run<'_> {
         if before.is_some_and(|before| before.maker != Some(party)) {
             (self.witness)(Witness::LeftoverReplaced);
         }
-        if !self.world.is_first(party) {
-            self.breach(SOUND);
-        }
+        self.forbid(SOUND, !self.world.is_first(party));
         let others = self.world.candidates.iter().enumerate().filter(|(other, _)| *other != party);
         let evicts = self.setup.faults.contains(&Fault::Eviction);
-        if !evicts && others.into_iter().any(|(_, other)| other.leads()) {
-            self.breach(SOUND);
-        }
+        self.forbid(SOUND, !evicts && others.into_iter().any(|(_, other)| other.leads()));
         (self.witness)(Witness::Announced);
         if self.world.announced.contains(&told) {
             (self.witness)(Witness::AnnouncedAgain);

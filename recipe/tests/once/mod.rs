@@ -10,14 +10,10 @@ mod record;
 mod run;
 mod setup;
 
-use crate::world::exploration::{self, Rule, explore, refute_each};
+use crate::world::exploration::{self, Rule, explore, explored, refute_each};
 use claimer::Caller;
 use record::World;
-use setup::{
-    Fault::{self, *},
-    Mutant, Setup,
-    Witness::*,
-};
+use setup::{Fault, Fault::*, Mutant, Setup, Witness::*};
 use stateright::Property;
 use zklock_recipe::claim::{Progress, RunEnd};
 
@@ -68,29 +64,15 @@ fn a_run_happens_once() {
     explore(setup(&[true, false, true], 2, &[]), 19_661, &[Ran, RanAgain, ToldDone]);
 }
 
-#[test]
-fn connections_break() {
-    let faults = &[Break, Break, Break];
-    let occurrences = [Ran, RanAgain, Adopted, StrayApplied];
-    explore(setup(&[true, false], 2, faults), 10_689, &occurrences);
-}
-
-#[test]
-fn callers_go() {
-    let faults = &[Departure, Departure, Break, Break];
-    explore(setup(&[true, false], 2, faults), 32_137, &[TakenBack, PutBack, StrayApplied]);
-}
-
-#[test]
-fn guards_are_lost() {
-    let faults = &[Loss, Eviction, Departure, Break];
-    explore(setup(&[true, false], 2, faults), 1_591_126, &[Displaced, BeganAgain, TakenBack]);
-}
-
-#[test]
-fn processes_die() {
-    let faults = &[Crash, Loss, Break];
-    explore(setup(&[true, false, true], 1, faults), 387_107, &[LeftByTheDead, RanAgain, Displaced]);
+explored! {
+    connections_break: setup(&[true, false], 2, &[Break, Break, Break]), 10_689,
+        [Ran, RanAgain, Adopted, StrayApplied];
+    callers_go: setup(&[true, false], 2, &[Departure, Departure, Break, Break]), 32_137,
+        [TakenBack, PutBack, StrayApplied];
+    guards_are_lost: setup(&[true, false], 2, &[Loss, Eviction, Departure, Break]), 1_591_126,
+        [Displaced, BeganAgain, TakenBack];
+    processes_die: setup(&[true, false, true], 1, &[Crash, Loss, Break]), 387_107,
+        [LeftByTheDead, RanAgain, Displaced];
 }
 
 #[test]

@@ -326,9 +326,10 @@ impl Run<'_> {
     /// The process is about to be told that the run is done.
     fn see_done(&mut self, party: Party) {
         let begun = self.world.record().filter(|record| record.progress == Progress::Begun);
-        if self.world.holds(party) && begun.is_some_and(|record| !self.world.knows(record.token)) {
-            self.breach(HONEST);
-        }
+        self.forbid(
+            HONEST,
+            self.world.holds(party) && begun.is_some_and(|record| !self.world.knows(record.token)),
+        );
     }
 
     fn runs(&mut self, party: Party, attempt: u8, version: i32) {
@@ -338,15 +339,9 @@ impl Run<'_> {
         // One that is told too late has a guard that is not valid, and others may have gone on by its record.
         let recorded = self.world.record().map(|record| (record.token, record.progress));
         let valid = self.world.holds(party);
-        if valid && earlier && !self.setup.retries[party] {
-            self.breach(ONCE);
-        }
-        if valid && self.world.succeeded {
-            self.breach(ONCE);
-        }
-        if valid && recorded != Some((token, Progress::Begun)) {
-            self.breach(RECORDED);
-        }
+        self.forbid(ONCE, valid && earlier && !self.setup.retries[party]);
+        self.forbid(ONCE, valid && self.world.succeeded);
+        self.forbid(RECORDED, valid && recorded != Some((token, Progress::Begun)));
         self.world.ran.push(token);
         let claimer = self.claimer(party);
         (claimer.caller, claimer.attempt) = (Caller::Running { version, valid }, attempt);
@@ -435,9 +430,7 @@ impl Run<'_> {
         match after {
             Some(record) if record.version == 0 => {
                 let runs = |claimer: &Claimer| matches!(claimer.caller, Caller::Running { valid: true, .. });
-                if self.world.claimers.iter().any(runs) {
-                    self.breach(ALONE);
-                }
+                self.forbid(ALONE, self.world.claimers.iter().any(runs));
             }
             Some(record) if record.token == token => {
                 self.world.succeeded |= record.progress == Progress::Ended(RunEnd::Succeeded);

@@ -412,9 +412,7 @@ impl Run<'_> {
     }
 
     fn waits(&mut self, party: Party) {
-        if self.setup.wishes[party].1 == Patience::Try {
-            self.breach(PATIENT);
-        }
+        self.forbid(PATIENT, self.setup.wishes[party].1 == Patience::Try);
     }
 
     pub(crate) fn give_back(&mut self, permit: Own) {

@@ -11,13 +11,9 @@ mod pool;
 mod run;
 mod setup;
 
-use crate::world::exploration::{explore, refute_each};
+use crate::world::exploration::{explore, explored, refute_each};
 use contest::{CLEAN, DELAYED, ENDED, KEPT, ONCE, ORDER, PATIENT, REAL, SERVED, WITHIN};
-use setup::{
-    Fault::{self, *},
-    Mutant, Setup,
-    Witness::*,
-};
+use setup::{Fault, Fault::*, Mutant, Setup, Witness::*};
 use zklock_recipe::{Patience, Stock, Takeover, Wish};
 
 fn setup(weights: &[u32], capacity: u32, faults: &[Fault]) -> Setup {
@@ -54,44 +50,17 @@ fn three_contenders_share_a_capacity() {
     explore(setup(&[1, 2, 3, 1], 3, &[]), 20_293, &occurrences);
 }
 
-#[test]
-fn connections_break() {
-    let faults = &[Break, Break, Late];
-    explore(
-        setup(&[1, 2, 1], 2, faults),
-        93_902,
-        &[Adopted, NotCommitted, StrayApplied, StrayRefused, LateApplied],
-    );
-}
-
-#[test]
-fn sessions_end() {
-    let faults = &[Expiry, Expiry, Break];
-    explore(setup(&[1, 2, 1], 2, faults), 219_047, &[Expired, Adopted, Waited]);
-}
-
-#[test]
-fn callers_go() {
-    let faults = &[Departure, Break, Late];
-    explore(setup(&[1, 2, 1], 2, faults), 358_733, &[GivenBack, LateApplied]);
-}
-
-#[test]
-fn servers_are_behind() {
-    let faults = &[Break];
-    explore(behind(&[0, 1], setup(&[2, 1, 1], 2, faults)), 43_116, &[AnsweredFromThePast, SentInVain]);
-}
-
-#[test]
-fn an_operator_deletes_permits_and_contenders() {
-    let faults = &[Eviction, Displacement, Break];
-    explore(setup(&[1, 2, 1], 2, faults), 474_559, &[Told, QueuedAgain, Adopted]);
-}
-
-#[test]
-fn an_operator_changes_the_capacity() {
-    let faults = &[Change, Change, Break];
-    explore(setup(&[2, 1, 1], 2, faults), 227_152, &[SentInVain, Refused, HeldTogether]);
+explored! {
+    connections_break: setup(&[1, 2, 1], 2, &[Break, Break, Late]), 93_902,
+        [Adopted, NotCommitted, StrayApplied, StrayRefused, LateApplied];
+    sessions_end: setup(&[1, 2, 1], 2, &[Expiry, Expiry, Break]), 219_047, [Expired, Adopted, Waited];
+    callers_go: setup(&[1, 2, 1], 2, &[Departure, Break, Late]), 358_733, [GivenBack, LateApplied];
+    servers_are_behind: behind(&[0, 1], setup(&[2, 1, 1], 2, &[Break])), 43_116,
+        [AnsweredFromThePast, SentInVain];
+    an_operator_deletes_permits_and_contenders:
+        setup(&[1, 2, 1], 2, &[Eviction, Displacement, Break]), 474_559, [Told, QueuedAgain, Adopted];
+    an_operator_changes_the_capacity: setup(&[2, 1, 1], 2, &[Change, Change, Break]), 227_152,
+        [SentInVain, Refused, HeldTogether];
 }
 
 /// No server is behind here: what it shows too long is waited for too long.
@@ -105,10 +74,9 @@ fn contenders_delay_their_takeover() {
     explore(delayed(&[1, 1], 2, faults), 380_201, &occurrences);
 }
 
-#[test]
-fn an_operator_writes_to_contenders() {
-    let faults = &[Touch, Break, Late];
-    explore(setup(&[1, 2], 2, faults), 5_062, &[FoundTouched, QueuedAgain, LateApplied]);
+explored! {
+    an_operator_writes_to_contenders: setup(&[1, 2], 2, &[Touch, Break, Late]), 5_062,
+        [FoundTouched, QueuedAgain, LateApplied];
 }
 
 #[test]
@@ -118,14 +86,9 @@ fn one_that_only_tries_does_not_wait() {
     explore(tries(delayed(&[1, 1], 2, faults)), 4_984, &[FoundBusy, AttemptedAtOnce]);
 }
 
-#[test]
-fn slots_are_held_once_each() {
-    let faults = &[Break, Eviction, Change];
-    explore(
-        slots(&[None, Some(0), Some(1)], 2, faults),
-        482_613,
-        &[TookAnotherSlot, HeldTogether, SentInVain],
-    );
+explored! {
+    slots_are_held_once_each: slots(&[None, Some(0), Some(1)], 2, &[Break, Eviction, Change]), 482_613,
+        [TookAnotherSlot, HeldTogether, SentInVain];
 }
 
 /// Each with a setup in which it must be caught, and the rule that it breaks.
@@ -164,32 +127,18 @@ fn each_mutant_is_caught() {
     ]);
 }
 
-#[cfg(not(debug_assertions))]
-#[test]
-fn contenders_delay_their_takeover_while_an_operator_deletes_what_he_likes() {
-    let faults = &[Expiry, Eviction, Displacement];
-    explore(
-        delayed(&[1, 2, 1], 2, faults),
-        1_888_922,
-        &[Delayed, VanishedInTheDelay, AttemptedAtOnce, QueuedAgain],
-    );
-}
-
-/// Nearly everything at once.
-#[cfg(not(debug_assertions))]
-#[test]
-fn two_contenders_with_every_fault() {
-    let faults = &[Break, Late, Expiry, Departure, Eviction, Displacement, Change];
-    explore(setup(&[1, 2], 2, faults), 8_083_128, &[LateApplied, GivenBack, Told, QueuedAgain]);
-}
-
-#[cfg(not(debug_assertions))]
-#[test]
-fn two_contenders_one_of_them_at_a_server_that_is_behind() {
-    let faults = &[Break, Break, Late, Departure, Change];
-    explore(
-        behind(&[1], setup(&[1, 2], 2, faults)),
-        1_291_789,
-        &[LateApplied, GivenBack, AnsweredFromThePast, SentInVain],
-    );
+explored! {
+    #[cfg(not(debug_assertions))]
+    contenders_delay_their_takeover_while_an_operator_deletes_what_he_likes:
+        delayed(&[1, 2, 1], 2, &[Expiry, Eviction, Displacement]), 1_888_922,
+        [Delayed, VanishedInTheDelay, AttemptedAtOnce, QueuedAgain];
+    /// Nearly everything at once.
+    #[cfg(not(debug_assertions))]
+    two_contenders_with_every_fault:
+        setup(&[1, 2], 2, &[Break, Late, Expiry, Departure, Eviction, Displacement, Change]), 8_083_128,
+        [LateApplied, GivenBack, Told, QueuedAgain];
+    #[cfg(not(debug_assertions))]
+    two_contenders_one_of_them_at_a_server_that_is_behind:
+        behind(&[1], setup(&[1, 2], 2, &[Break, Break, Late, Departure, Change])), 1_291_789,
+        [LateApplied, GivenBack, AnsweredFromThePast, SentInVain];
 }

@@ -291,24 +291,16 @@ impl Run<'_> {
         let first = self.world.tree().children(TURNSTILE).first().map(|(_, node)| node.czxid);
         let stock = self.world.stock();
         step(&mut self.world.ensemble);
-        if self.world.stock() != stock {
-            self.breach(KEPT);
-        }
+        self.forbid(KEPT, self.world.stock() != stock);
         let new = |(path, ..): &(Path, Party, i64)| before.iter().all(|(other, _)| other != path);
         let Some((path, _, id)) = self.world.permits().find(|it| new(it)) else { return false };
-        if before.iter().any(|(_, other)| *other == id) {
-            self.breach(ONCE);
-        }
+        self.forbid(ONCE, before.iter().any(|(_, other)| *other == id));
         let node = self.world.tree().get(path).map(|node| node.data);
         if matches!(node, Some(Data::Permit { owes: true, .. })) {
             self.breach(DELAYED);
         }
-        if first.is_some_and(|first| first != id) {
-            self.breach(ORDER);
-        }
-        if self.world.is_exceeded() {
-            self.breach(WITHIN);
-        }
+        self.forbid(ORDER, first.is_some_and(|first| first != id));
+        self.forbid(WITHIN, self.world.is_exceeded());
         if !before.is_empty() {
             (self.witness)(Witness::HeldTogether);
         }

@@ -10,16 +10,12 @@ mod run;
 mod task;
 mod world;
 
-use crate::world::exploration::{explore, refute_each};
+use crate::world::exploration::{explore, explored, refute_each};
 use contest::{
     AWAKE, BOUNDED, BUDGET, CLEAN, FRESH, HALF, IN_THE_END, ONE_CONTENDER, ONE_HOLDER, ORDER, PATIENT, PLACE,
     PRESENT, SERVED, STANDS, WANTED,
 };
-use world::{
-    Fault::{self, *},
-    Mutant, Setup,
-    Witness::*,
-};
+use world::{Fault, Fault::*, Mutant, Setup, Witness::*};
 
 /// Processes with so many tasks, each of which wants the lock once, and a remote contender that does.
 fn setup(tasks: &[usize], budget: u32, faults: &[Fault]) -> Setup {
@@ -90,10 +86,9 @@ fn tasks_come_again() {
     }
 }
 
-#[test]
-fn holds_may_not_be_passed_on_for_long() {
-    let faults = &[Refusal, Refusal];
-    explore(setup(&[2, 2], 1, faults), 39_452, &[PassedOn, PassingRefused]);
+explored! {
+    holds_may_not_be_passed_on_for_long: setup(&[2, 2], 1, &[Refusal, Refusal]), 39_452,
+        [PassedOn, PassingRefused];
 }
 
 #[test]
@@ -187,42 +182,14 @@ fn acquisitions_fail() {
     explore(twice(setup(&[2], 1, &[Failure, Lapse])), 63_743, &[Failed, PutBackAlone, LatePass]);
 }
 
-#[test]
-fn two_tasks_under_every_fault() {
-    let faults = &[Try, Departure, Absence, Lapse, Deletion, Failure, Refusal];
-    let occurrences = [
-        PassedOn,
-        PassingRefused,
-        PassedOver,
-        PassingOverRefused,
-        AllPassedOver,
-        CameBack,
-        CameBackAlone,
-        LeftWhileOffered,
-        LeftWhileOfferedToTheLast,
-        LeftWithoutTime,
-        LostWhileOffered,
-        LostWhileTaken,
-        LostWhilePassed,
-        LatePass,
-        LatePassBesideATurn,
-        Retired,
-        RetireRaced,
-        GrantedToNobody,
-        ContendedAgain,
-        TrySucceeded,
-        TryFailed,
-        TryRefused,
-        TryDropped,
-        TrySucceededBesideOthers,
-        PutBack,
-        PutBackAlone,
-        PutBackBesideAHold,
-        Failed,
-        WentBehindTheRemote,
-        WaitedBehindItself,
-    ];
-    explore(setup(&[2], 1, faults), 811_758, &occurrences);
+explored! {
+    two_tasks_under_every_fault:
+        setup(&[2], 1, &[Try, Departure, Absence, Lapse, Deletion, Failure, Refusal]), 811_758,
+        [PassedOn, PassingRefused, PassedOver, PassingOverRefused, AllPassedOver, CameBack, CameBackAlone,
+         LeftWhileOffered, LeftWhileOfferedToTheLast, LeftWithoutTime, LostWhileOffered, LostWhileTaken,
+         LostWhilePassed, LatePass, LatePassBesideATurn, Retired, RetireRaced, GrantedToNobody,
+         ContendedAgain, TrySucceeded, TryFailed, TryRefused, TryDropped, TrySucceededBesideOthers, PutBack,
+         PutBackAlone, PutBackBesideAHold, Failed, WentBehindTheRemote, WaitedBehindItself];
 }
 
 /// Models of millions of states.
@@ -230,34 +197,16 @@ fn two_tasks_under_every_fault() {
 mod at_large {
     use super::*;
 
-    #[test]
-    fn two_processes_whose_tasks_give_up_while_leases_lapse() {
-        let faults = &[Departure, Lapse];
-        explore(
-            setup(&[2, 2], 1, faults),
-            1_981_890,
-            &[LeftWhileOffered, LatePassBesideATurn, PutBackBesideAHold],
-        );
-    }
-
-    #[test]
-    fn two_processes_whose_tasks_are_not_polled_while_leases_lapse() {
-        let faults = &[Absence, Lapse];
-        explore(
-            setup(&[2, 2], 1, faults),
-            4_406_748,
-            &[PassedOver, CameBackAlone, LatePassBesideATurn, PutBack],
-        );
-    }
-
-    #[test]
-    fn two_processes_whose_nodes_are_deleted_while_leases_lapse() {
-        let faults = &[Lapse, Deletion];
-        explore(
-            setup(&[2, 2], 1, faults),
-            3_399_072,
-            &[LatePassBesideATurn, PutBackBesideAHold, WaitedBehindItself],
-        );
+    explored! {
+        two_processes_whose_tasks_give_up_while_leases_lapse:
+            setup(&[2, 2], 1, &[Departure, Lapse]), 1_981_890,
+            [LeftWhileOffered, LatePassBesideATurn, PutBackBesideAHold];
+        two_processes_whose_tasks_are_not_polled_while_leases_lapse:
+            setup(&[2, 2], 1, &[Absence, Lapse]), 4_406_748,
+            [PassedOver, CameBackAlone, LatePassBesideATurn, PutBack];
+        two_processes_whose_nodes_are_deleted_while_leases_lapse:
+            setup(&[2, 2], 1, &[Lapse, Deletion]), 3_399_072,
+            [LatePassBesideATurn, PutBackBesideAHold, WaitedBehindItself];
     }
 
     #[test]
@@ -276,28 +225,15 @@ mod at_large {
         }
     }
 
-    #[test]
-    fn two_processes_whose_tasks_give_up_and_are_not_polled_while_leases_lapse() {
-        let faults = &[Departure, Absence, Lapse];
-        let occurrences = [PassedOver, LeftWhileOffered, LatePassBesideATurn, PutBackBesideAHold];
-        explore(setup(&[2, 2], 1, faults), 20_763_750, &occurrences);
-    }
-
-    #[test]
-    fn two_processes_with_a_late_task_whose_others_give_up_while_leases_lapse() {
-        let faults = &[Departure, Lapse];
-        let occurrences = [PassedOver, HadTheRest, LeftWhileOffered, LatePassBesideATurn, PutBackBesideAHold];
-        explore(late(1, setup(&[2, 2], 1, faults)), 2_660_247, &occurrences);
-    }
-
-    #[test]
-    fn three_tasks_under_most_faults() {
-        let faults = &[Departure, Absence, Lapse, Failure];
-        explore(
-            setup(&[3], 1, faults),
-            1_874_438,
-            &[LatePassBesideATurn, PutBackBesideAHold, Failed, CameBackAlone],
-        );
+    explored! {
+        two_processes_whose_tasks_give_up_and_are_not_polled_while_leases_lapse:
+            setup(&[2, 2], 1, &[Departure, Absence, Lapse]), 20_763_750,
+            [PassedOver, LeftWhileOffered, LatePassBesideATurn, PutBackBesideAHold];
+        two_processes_with_a_late_task_whose_others_give_up_while_leases_lapse:
+            late(1, setup(&[2, 2], 1, &[Departure, Lapse])), 2_660_247,
+            [PassedOver, HadTheRest, LeftWhileOffered, LatePassBesideATurn, PutBackBesideAHold];
+        three_tasks_under_most_faults: setup(&[3], 1, &[Departure, Absence, Lapse, Failure]), 1_874_438,
+            [LatePassBesideATurn, PutBackBesideAHold, Failed, CameBackAlone];
     }
 }
 

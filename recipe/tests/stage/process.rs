@@ -87,9 +87,7 @@ impl Run<'_> {
                 *turns = turns.saturating_sub(1);
             }
         }
-        if overtaken {
-            self.breach(BOUNDED);
-        }
+        self.forbid(BOUNDED, overtaken);
     }
 
     /// Carries out what the stage has decided about a hold that goes on.
@@ -109,12 +107,8 @@ impl Run<'_> {
             Step::GiveUp => self.world.locals[process].nudged = !self.is(Mutant::NeverRetires),
             Step::Wake(caller) => {
                 let is_present = self.world.hold(process).is_some_and(|present| present.number == hold);
-                if !is_present || self.world.locals[process].offer.is_some() {
-                    self.breach(PRESENT);
-                }
-                if self.world.next(process, half) != Some(caller.party) {
-                    self.breach(ORDER);
-                }
+                self.forbid(PRESENT, !is_present || self.world.locals[process].offer.is_some());
+                self.forbid(ORDER, self.world.next(process, half) != Some(caller.party));
                 let late =
                     self.world.place(caller.party).is_some_and(|place| place.lateness == Lateness::Late);
                 let offer = Offer { hold, to: caller.party, looks: 0, opens: half.is_some() && late };
@@ -135,9 +129,7 @@ impl Run<'_> {
 
     /// A hold without a turn was released: nobody may wait that could have it.
     fn check_release(&mut self, process: Process) {
-        if self.world.is_wanted(process) {
-            self.breach(SERVED);
-        }
+        self.forbid(SERVED, self.world.is_wanted(process));
     }
 
     /// A guard is dropped whose hold nobody shall have any more.
@@ -164,9 +156,7 @@ impl Run<'_> {
         }
         if retires || self.is(Mutant::RetiresThoughWanted) {
             (self.witness)(Witness::Retired);
-            if wanted {
-                self.breach(PLACE);
-            }
+            self.forbid(PLACE, wanted);
             self.leave_queue(process);
         }
     }
@@ -185,9 +175,7 @@ impl Run<'_> {
             }
         }
         let (failed, withdrawn) = self.world.locals[process].stage.fail(&());
-        if withdrawn.is_some() {
-            self.breach(PRESENT);
-        }
+        self.forbid(PRESENT, withdrawn.is_some());
         let count = if self.is(Mutant::WakesOnlyTheFirst) { 1 } else { failed.len() };
         for caller in failed.into_iter().take(count) {
             self.wake(caller);
@@ -235,9 +223,7 @@ impl Run<'_> {
         let nobody_waits = others().next().is_none();
         let has_its_half = offer.opens && left == Left::Half;
         if step == Step::Nothing {
-            if offer.looks > 0 && (left == Left::Nothing || others_wait && !has_its_half) {
-                self.breach(STANDS);
-            }
+            self.forbid(STANDS, offer.looks > 0 && (left == Left::Nothing || others_wait && !has_its_half));
             offer.looks = 2.min(offer.looks + 1);
             self.world.locals[process].offer = Some(offer);
             return;
@@ -271,9 +257,7 @@ impl Run<'_> {
         }
         if comes {
             place.missed += 1;
-            if place.missed > self.most_missed() {
-                self.breach(IN_THE_END);
-            }
+            self.forbid(IN_THE_END, place.missed > self.most_missed());
         } else if !absent {
             self.spend(Fault::Absence);
         }

@@ -44,9 +44,7 @@ impl Run<'_> {
         }
         let busy = self.world.locals[process].background != Background::None;
         let waits = self.world.line(process).any(|(_, place)| place.standing != Standing::Failed);
-        if busy || waits {
-            self.breach(ORDER);
-        }
+        self.forbid(ORDER, busy || waits);
         self.world.tasks[party].doing = Doing::Trying;
     }
 
@@ -248,12 +246,8 @@ impl Run<'_> {
         let step = self.world.locals[process].stage.passed(number, hold, may);
         match step {
             zklock_recipe::Step::Wake(_) => {
-                if lost {
-                    self.breach(FRESH);
-                }
-                if allowed == Allowed::No {
-                    self.breach(BUDGET);
-                }
+                self.forbid(FRESH, lost);
+                self.forbid(BUDGET, allowed == Allowed::No);
                 self.count_pass(process);
             }
             _ if is_present && self.world.is_wanted(process) => {
@@ -276,18 +270,14 @@ impl Run<'_> {
             hold.passed += 1;
             hold.passed
         });
-        if passed.is_some_and(|passed| passed > budget) {
-            self.breach(BUDGET);
-        }
+        self.forbid(BUDGET, passed.is_some_and(|passed| passed > budget));
     }
 
     /// A task has a guard.
     fn begin_local_turn(&mut self, party: Party) {
         let process = self.world.tasks[party].process;
         let Doing::Holding(hold) = self.world.tasks[party].doing else { return };
-        if !self.world.is_valid(process, hold) {
-            self.breach(FRESH);
-        }
+        self.forbid(FRESH, !self.world.is_valid(process, hold));
         if let Some(hold) = self.world.hold(process) {
             hold.turns += 1;
         }

@@ -217,6 +217,19 @@ pub(crate) fn explore<S: Setup>(setup: S, states: usize, occurrences: &[S::Witne
     assert_eq!(checker.unique_state_count(), states);
 }
 
+/// A test for each of these models: its name, its setup, how many states it has, and what must have happened in it.
+macro_rules! explored {
+    ($($(#[$meta:meta])* $name:ident: $setup:expr, $states:literal, [$($witness:ident),*];)*) => {$(
+        $(#[$meta])*
+        #[test]
+        fn $name() {
+            $crate::world::exploration::explore($setup, $states, &[$($witness),*]);
+        }
+    )*};
+}
+
+pub(crate) use explored;
+
 /// Explores until `rule` is broken, as it must be.
 pub(crate) fn refute<S: Setup>(setup: S, rule: Rule) {
     let lenient = setup.properties().iter().any(|property| property.name == rule);
