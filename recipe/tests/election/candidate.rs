@@ -428,9 +428,7 @@ impl Run<'_> {
             (Request::Recover, answer) => {
                 let own = self.candidate(party).own;
                 let is_there = |found: &Answer<Data>| matches!(found, Answer::Got(Some(node)) if Some(node.czxid) == own.map(|own| own.czxid));
-                if !is_there(&answer) {
-                    (self.witness)(Witness::ReleaseFoundDone);
-                }
+                self.note(Witness::ReleaseFoundDone, !is_there(&answer));
                 self.inform(party, Event::Recovered(own.filter(|_| is_there(&answer))));
             }
             (Request::Read, Answer::Got(found)) => {

@@ -15,7 +15,7 @@ mod onlooker;
 mod run;
 mod setup;
 
-use crate::world::exploration::{explore, explored, refute_each};
+use crate::world::exploration::{explored, refute_each};
 use contest::{CLEAN, FORWARD, GENUINE, HONEST, OWN, SHOWN, SOUND, STUCK, TRUE};
 use setup::{Fault, Fault::*, Mutant, Setup, Witness::*};
 
@@ -31,61 +31,34 @@ fn slow(setup: Setup) -> Setup {
 explored! {
     two_candidates_follow_each_other: setup(2, &[]), 45_636,
         [Announced, ToldSomebody, ToldNobody, ToldTheNext, ResignedWithAnnouncement, ResignedBare];
-}
-
-#[test]
-fn a_leader_proclaims() {
-    let setup = setup(1, &[Proclamation, Proclamation]);
-    explore(Setup { named: false, ..setup.clone() }, 9_965, &[Proclaimed, LookedAgain]);
-    explore(setup, 12_263, &[Proclaimed, Coalesced, LookedAgain, EventOvertookTheAnswer, ReadFromThePast]);
-}
-
-explored! {
+    a_leader_proclaims:
+        Setup { named: false, ..setup(1, &[Proclamation, Proclamation]) }, 9_965, [Proclaimed, LookedAgain],
+        setup(1, &[Proclamation, Proclamation]), 12_263,
+            [Proclaimed, Coalesced, LookedAgain, EventOvertookTheAnswer, ReadFromThePast];
     connections_of_candidates_break: slow(setup(2, &[Break])), 7_759,
         [StrayApplied, AnnouncedAgain, ReleaseFoundDone];
-}
-
-#[test]
-fn sessions_of_leaders_end() {
-    explore(setup(2, &[Lapse]), 195_990, &[Expired, ToldTheNext]);
-    explore(slow(setup(2, &[Lapse, Break])), 31_613, &[Expired, StrayApplied]);
-}
-
-explored! {
+    sessions_of_leaders_end:
+        setup(2, &[Lapse]), 195_990, [Expired, ToldTheNext],
+        slow(setup(2, &[Lapse, Break])), 31_613, [Expired, StrayApplied];
     the_observer_loses_its_connection: setup(2, &[Outage]), 105_537, [ToldTheNext, LookedAgain];
     /// The server of the next connection is behind, as if no write had opened it.
     the_observer_asks_a_server_that_is_behind: setup(2, &[Outage, Rewind]), 211_191, [ServerBehindWasAsked];
-}
-
-#[test]
-fn an_operator_touches_the_announcement() {
-    let faults = &[Deletion];
-    explore(setup(1, faults), 4_136, &[AnnouncedAgain, LookedAgain]);
-    let faults = &[Write, Eviction];
-    explore(setup(1, faults), 20_658, &[AnnouncedAgain, Retracted]);
-    let faults = &[Forgery, Proclamation];
-    explore(setup(1, faults), 18_007, &[LeftoverReplaced]);
-}
-
-#[test]
-fn an_operator_deletes_candidates() {
-    explore(setup(2, &[Eviction]), 1_107_648, &[Retracted, RetractedAnothers, AnnouncedAgain]);
-    explore(slow(setup(2, &[Eviction, Break])), 179_981, &[Retracted, AnnouncedAgain]);
-    explore(slow(setup(2, &[Eviction, Lapse])), 113_479, &[Retracted, AnnouncedAgain]);
-}
-
-#[test]
-fn an_operator_writes_to_a_leaders_node() {
-    explore(setup(2, &[Touch]), 577_352, &[Touched, Retracted, ToldTheNext]);
-    explore(slow(setup(2, &[Touch, Break])), 72_963, &[Touched, StrayApplied]);
-}
-
-#[test]
-fn servers_refuse_and_withhold() {
-    let faults = &[Refusal, Refusal, Silence, Deletion, Deletion];
-    explore(setup(1, faults), 250_104, &[Refused, Hidden, Withheld, AnnouncedAgain]);
-    let faults = &[Refusal, Silence, Break, Deletion, Proclamation];
-    explore(slow(setup(1, faults)), 10_156, &[Refused, Hidden, Withheld, ReleaseUnanswered]);
+    an_operator_touches_the_announcement:
+        setup(1, &[Deletion]), 4_136, [AnnouncedAgain, LookedAgain],
+        setup(1, &[Write, Eviction]), 20_658, [AnnouncedAgain, Retracted],
+        setup(1, &[Forgery, Proclamation]), 18_007, [LeftoverReplaced];
+    an_operator_deletes_candidates:
+        setup(2, &[Eviction]), 1_107_648, [Retracted, RetractedAnothers, AnnouncedAgain],
+        slow(setup(2, &[Eviction, Break])), 179_981, [Retracted, AnnouncedAgain],
+        slow(setup(2, &[Eviction, Lapse])), 113_479, [Retracted, AnnouncedAgain];
+    an_operator_writes_to_a_leaders_node:
+        setup(2, &[Touch]), 577_352, [Touched, Retracted, ToldTheNext],
+        slow(setup(2, &[Touch, Break])), 72_963, [Touched, StrayApplied];
+    servers_refuse_and_withhold:
+        setup(1, &[Refusal, Refusal, Silence, Deletion, Deletion]), 250_104,
+            [Refused, Hidden, Withheld, AnnouncedAgain],
+        slow(setup(1, &[Refusal, Silence, Break, Deletion, Proclamation])), 10_156,
+            [Refused, Hidden, Withheld, ReleaseUnanswered];
 }
 
 /// Each with a setup in which it must be caught, and the rule that it breaks.

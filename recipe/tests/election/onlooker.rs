@@ -61,9 +61,7 @@ impl Run<'_> {
 
     /// It hears the message at this place: the first one, or the first event if that is behind answers.
     pub(crate) fn listen(&mut self, place: usize) {
-        if place > 0 {
-            (self.witness)(Witness::EventOvertookTheAnswer);
-        }
+        self.note(Witness::EventOvertookTheAnswer, place > 0);
         let takes_anything = self.setup.mutant == Some(Mutant::TakesAnythingForAnAnnouncement);
         let named = self.setup.named;
         let event = match self.link().down.remove(place) {
@@ -94,15 +92,11 @@ impl Run<'_> {
         }
         let answered = matches!(event, Observation::Seen(_));
         let instructions = self.onlooker().machine.handle(event);
-        if changed && looking && instructions.is_empty() {
-            (self.witness)(Witness::Coalesced);
-        }
+        self.note(Witness::Coalesced, changed && looking && instructions.is_empty());
         for instruction in instructions {
             match instruction {
                 Instruction::Look(footing) => {
-                    if answered {
-                        (self.witness)(Witness::LookedAgain);
-                    }
+                    self.note(Witness::LookedAgain, answered);
                     self.look(footing);
                 }
                 Instruction::Tell(told) => self.tell(told),

@@ -345,9 +345,7 @@ impl Run<'_> {
     }
 
     fn see_announcement(&mut self, party: Party, before: Option<Announcement>, told: Told) {
-        if before.is_some_and(|before| before.maker != Some(party)) {
-            (self.witness)(Witness::LeftoverReplaced);
-        }
+        self.note(Witness::LeftoverReplaced, before.is_some_and(|before| before.maker != Some(party)));
         self.forbid(SOUND, !self.world.is_first(party));
         let others = self.world.candidates.iter().enumerate().filter(|(other, _)| *other != party);
         let evicts = self.setup.faults.contains(&Fault::Eviction);

@@ -318,9 +318,7 @@ impl Run<'_> {
             self.forbid(IN_TURN, waits && !self.setup.may(&[Fault::Deletion]));
         }
         let beside = |(other, contender): (Party, &Contender)| other != party && contender.holds();
-        if self.world.contenders.iter().enumerate().any(beside) {
-            (self.witness)(Witness::GrantBesideAnother);
-        }
+        self.note(Witness::GrantBesideAnother, self.world.contenders.iter().enumerate().any(beside));
         self.see_grant(party);
         let contender = &mut self.world.contenders[party];
         contender.caller = Caller::Holding { valid: true };
@@ -433,9 +431,10 @@ impl Run<'_> {
             Message::WatchLost => {
                 let Some((target, place)) = contender.seats[seat].watch.take() else { return };
                 let queue = contender.seats[seat].seat.queue;
-                if target == Target::Predecessor && self.world.leader.tree.node(queue, place).is_none() {
-                    (self.witness)(Witness::PredecessorVanishedWhileDisconnected);
-                }
+                self.note(
+                    Witness::PredecessorVanishedWhileDisconnected,
+                    target == Target::Predecessor && self.world.leader.tree.node(queue, place).is_none(),
+                );
                 Input::Watch(seat, Event::WatchLost)
             }
             Message::Changed(place, shown) => {

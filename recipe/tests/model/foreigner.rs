@@ -75,9 +75,7 @@ impl Run<'_> {
     }
 
     pub(crate) fn foreigner_holds(&mut self, index: usize) {
-        if self.world.tokens[QUEUE].any > 0 {
-            (self.witness)(Witness::ForeignerHeldNext);
-        }
+        self.note(Witness::ForeignerHeldNext, self.world.tokens[QUEUE].any > 0);
         self.world.foreigners[index].stay = Stay::Holding;
     }
 

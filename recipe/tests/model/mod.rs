@@ -30,11 +30,37 @@ mod setup;
 mod several;
 mod step;
 
-use crate::world::exploration::{explore, explored, refute};
-use contest::{GRANTED, NO_ORPHAN, ONE_HOLDER, ONE_KIND, STUCK};
+use crate::world::exploration::explored;
 use findings::Witness::*;
 use nodes::Make;
-use setup::{Clock, Fault::*, Flaw, Setup, mixed, of, timed, tries, waiters, waits};
+use setup::{Clock, Fault::*, Setup, mixed, of, timed, tries, waiters, waits};
+
+/// Two acquisitions of a session look for their nodes at once, and one of them has created its own after the other's search.
+fn searching() -> Setup {
+    of(vec![waits(0), waits(0)]).counting().with(&[Break, Doubt])
+}
+
+/// What an operator ends goes unnoticed for as long as the lease lasts, if the holder's server hears of nothing.
+fn evicted(end: u8) -> Setup {
+    timed(end).delayed().with(&[Eviction, Stall, Beat])
+}
+
+/// A caller keeps the future of its acquisition and does not poll it. A second acquisition of its session is the one with
+/// which it begins anew.
+fn neglectful() -> Setup {
+    of(vec![waits(0), waits(0), waits(1)]).patient().with(&[Neglect])
+}
+
+/// The leader grants less than the follower at which the session began.
+fn clipped(end: u8) -> Setup {
+    Setup { clock: Some(Clock { end, timeout: 5, lower: 3, drift_ppm: 0 }), ..timed(end) }
+}
+
+/// The leader's clock gets ahead of the clients'.
+fn gaining() -> Setup {
+    let clock = Clock { end: 6, timeout: 6, lower: 6, drift_ppm: 166_667 };
+    Setup { clock: Some(clock), ..timed(6) }.with(&[Gain])
+}
 
 explored! {
     three_waiters_look_in_either_way: Setup { giving_up: false, ..waiters(3) }, 47_741,
@@ -57,22 +83,7 @@ explored! {
     two_contenders_share_a_session:
         of(vec![waits(0), waits(0), waits(1)]).patient().reaped().with(&[Break]), 310_534,
         [SearchShared, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset];
-}
-
-/// Two acquisitions of a session look for their nodes at once, and one of them has created its own after the other's search.
-fn searching() -> Setup {
-    of(vec![waits(0), waits(0)]).counting().with(&[Break, Doubt])
-}
-
-#[test]
-fn searches_are_shared() {
-    explore(searching(), 18_146, &[SearchShared, RecoveryFindsNode, RecoveryFindsNone]);
-    refute(searching().weakened(Flaw::SearchesOutliveConnections), NO_ORPHAN);
-    let written = waiters(1).with(&[Break, Write]);
-    refute(written.weakened(Flaw::WrittenNodesArePassedOver), NO_ORPHAN);
-}
-
-explored! {
+    searches_are_shared: searching(), 18_146, [SearchShared, RecoveryFindsNode, RecoveryFindsNone];
     holders_watch_their_own_nodes: waiters(2).settling().with(&[Break, Lapse]), 142_962,
         [RemovalFoundDone, GuardLost, GrantByRelease];
     /// Two may believe that they hold a lock which an operator takes away from one of them; what is promised is that
@@ -90,19 +101,6 @@ explored! {
     an_operator_ends_sessions:
         waiters(2).patient().following(&[0]).settling().with(&[Break, Eviction]), 484_674,
         [GuardLost, ServedAfterItsEnd, AnswerFromThePast];
-}
-
-/// What an operator ends goes unnoticed for as long as the lease lasts, if the holder's server hears of nothing.
-fn evicted(end: u8) -> Setup {
-    timed(end).delayed().with(&[Eviction, Stall, Beat])
-}
-
-#[test]
-fn a_delay_must_not_be_shorter() {
-    refute(evicted(6).weakened(Flaw::DelayIsTooShort), ONE_HOLDER);
-}
-
-explored! {
     /// The delay may take any time, and whatever can happen happens meanwhile.
     waiters_delay_their_takeover: waiters(2).delayed().with(&[Break, Lapse, Expiry]), 137_154,
         [TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed];
@@ -115,37 +113,11 @@ explored! {
     another_client_contends_while_a_follower_is_behind:
         mixed(Make::Foreign).counting().following(&[0]).with(&[Lapse]), 70_229,
         [ForeignerMet, ForeignerHeldNext, GuardLost, AnswerFromThePast];
-}
-
-/// The two clients rely on the lease's end alone when a session expires.
-#[test]
-fn the_lease_must_end_before_another_client_holds_the_lock() {
-    refute(mixed(Make::Foreign).with(&[Expiry]).weakened(Flaw::LeaseIsTooLong), ONE_KIND);
-}
-
-/// A caller keeps the future of its acquisition and does not poll it. A second acquisition of its session is the one with
-/// which it begins anew.
-fn neglectful() -> Setup {
-    of(vec![waits(0), waits(0), waits(1)]).patient().with(&[Neglect])
-}
-
-explored! {
     callers_stop_polling: neglectful().with(&[Return]), 36_635,
         [Evicted, PolledAgain, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
     callers_stop_polling_while_sessions_end:
         waiters(2).patient().with(&[Neglect, Return, Break, Lapse, Expiry]), 113_239,
         [Evicted, PolledAgain, GiveUpOnceGranted, RecoveryFindsNode, GuardLost];
-}
-
-#[test]
-fn a_caller_that_does_not_poll_must_lose_its_place() {
-    let setup = neglectful().weakened(Flaw::NobodyIsEvicted);
-    refute(setup.clone().with(&[Return]), STUCK);
-    // Those who poll again, later or never, would leave no end in which somebody is not granted.
-    refute(setup, GRANTED);
-}
-
-explored! {
     /// The first contender's session is at a follower, which has everything some time later.
     a_contender_is_at_a_follower: waiters(2).following(&[0]), 4_308,
         [AnswerFromThePast, GrantByRelease, GrantByListing, GrantByCount];
@@ -158,40 +130,13 @@ explored! {
         [AnswerFromThePast, ServedAfterItsEnd, GuardLost];
     /// With the production lease, and a leader that expires sessions by what it has heard of them.
     leases_are_kept_by_the_clock: timed(5).with(&[Beat]), 32_561, [GuardLost, LeaseExtended];
-}
-
-/// The leader grants less than the follower at which the session began.
-fn clipped(end: u8) -> Setup {
-    Setup { clock: Some(Clock { end, timeout: 5, lower: 3, drift_ppm: 0 }), ..timed(end) }
-}
-
-#[test]
-fn leases_are_kept_where_servers_have_different_limits() {
-    let setup = clipped(5).with(&[Break]);
-    explore(setup.clone(), 61_527, &[GuardLost, MovedToLeader, MovedToFollower]);
-    refute(setup.weakened(Flaw::LimitsAreIgnored), ONE_HOLDER);
-}
-
-#[test]
-fn leases_are_kept_though_a_request_to_resume_arrives_late() {
-    let setup = clipped(4).with(&[Break, Half]);
-    explore(setup.clone(), 90_404, &[GuardLost, ResumedLate, MovedToFollower]);
-    refute(setup.weakened(Flaw::HalvesAreForgotten), ONE_HOLDER);
-}
-
-#[test]
-fn leases_are_kept_though_the_leaders_clock_is_fast() {
-    let clock = Clock { end: 6, timeout: 6, lower: 6, drift_ppm: 166_667 };
-    let setup = Setup { clock: Some(clock), ..timed(6) }.with(&[Gain]);
-    explore(setup.clone(), 19_768, &[GuardLost]);
-    refute(setup.weakened(Flaw::DriftIsIgnored), ONE_HOLDER);
-}
-
-#[test]
-fn leases_are_kept_though_sessions_are_resumed_as_they_expire() {
-    let setup = timed(5).with(&[Break, Race]);
-    explore(setup.clone(), 74_974, &[GuardLost, MovedToLeader]);
-    refute(setup.weakened(Flaw::DoubtIsIgnored), ONE_HOLDER);
+    leases_are_kept_where_servers_have_different_limits: clipped(5).with(&[Break]), 61_527,
+        [GuardLost, MovedToLeader, MovedToFollower];
+    leases_are_kept_though_a_request_to_resume_arrives_late: clipped(4).with(&[Break, Half]), 90_404,
+        [GuardLost, ResumedLate, MovedToFollower];
+    leases_are_kept_though_the_leaders_clock_is_fast: gaining(), 19_768, [GuardLost];
+    leases_are_kept_though_sessions_are_resumed_as_they_expire: timed(5).with(&[Break, Race]), 74_974,
+        [GuardLost, MovedToLeader];
 }
 
 /// Models of millions of states.
@@ -231,15 +176,6 @@ mod at_large {
         another_client_contends_under_every_fault_of_sessions:
             mixed(Make::Foreign).counting().with(&[Break, Lapse, Expiry]), 316_097,
             [ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease, RecoveryFindsNode];
-    }
-
-    #[test]
-    fn a_write_alone_must_not_confirm() {
-        let setup = timed(5).with(&[Beat, Stall, Stall]);
-        refute(setup.weakened(Flaw::WritesConfirmAlone), ONE_HOLDER);
-    }
-
-    explored! {
         three_waiters_whose_directory_is_reaped_and_whose_connections_break:
             waiters(3).counting().reaped().with(&[Break]), 1_942_410,
             [DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, StrayCreate];

@@ -351,9 +351,10 @@ impl Run<'_> {
             let answer = (address, Message::Reply(Event::NoDirectory));
             return self.answer_write(session, awaited.then_some(answer));
         };
-        if created.iter().any(|own| own.place.sequence == Sequence(0) && own.czxid > 1) {
-            (self.witness)(Witness::DirectoryReset);
-        }
+        self.note(
+            Witness::DirectoryReset,
+            created.iter().any(|own| own.place.sequence == Sequence(0) && own.czxid > 1),
+        );
         owns.extend(created);
         if awaited && owns.len() < all.len() {
             let rest = Sent { address, request: Request::Create(look, owns), awaited };
@@ -468,9 +469,7 @@ impl Run<'_> {
         };
         let named = operations.iter().map(|operation| operation.clone().map(|node| Named::of(paths[node])));
         if let Err((failed, _)) = self.commit(session, named.collect()) {
-            if releases {
-                (self.witness)(Witness::ReleaseFindsNone);
-            }
+            self.note(Witness::ReleaseFindsNone, releases);
             return Some(*operations[failed].node());
         }
         // What nobody has told it yet, it cannot know.

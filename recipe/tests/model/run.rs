@@ -41,9 +41,7 @@ impl Run<'_> {
             Step::Doubt(session) => self.doubt(session),
             Step::ApplyStray(session) => {
                 let stray = self.world.sessions[session].strays.remove(0);
-                if matches!(stray.request, Request::Create(..)) {
-                    (self.witness)(Witness::StrayCreate);
-                }
+                self.note(Witness::StrayCreate, matches!(stray.request, Request::Create(..)));
                 self.serve(session, stray);
             }
             Step::Deliver(party) => self.deliver(party),

@@ -222,9 +222,7 @@ impl Run<'_> {
         if let Some(follower) = &mut self.world.follower {
             follower.moved(index);
         }
-        if self.world.sessions[index].follows {
-            (self.witness)(Witness::MovedToLeader);
-        }
+        self.note(Witness::MovedToLeader, self.world.sessions[index].follows);
         self.world.sessions[index].follows = false;
         self.attempt(index, true);
         self.touch(index, true);

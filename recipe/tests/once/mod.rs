@@ -10,7 +10,7 @@ mod record;
 mod run;
 mod setup;
 
-use crate::world::exploration::{self, Rule, explore, explored, refute_each};
+use crate::world::exploration::{self, Rule, explored, refute_each};
 use claimer::Caller;
 use record::World;
 use setup::{Fault, Fault::*, Mutant, Setup, Witness::*};
@@ -58,13 +58,10 @@ fn setup(retries: &'static [bool], claims: u8, faults: &[Fault]) -> Setup {
     Setup { retries, claims, faults: faults.to_vec(), mutant: None }
 }
 
-#[test]
-fn a_run_happens_once() {
-    explore(setup(&[false, false, false], 1, &[]), 775, &[Ran, ToldDone]);
-    explore(setup(&[true, false, true], 2, &[]), 19_661, &[Ran, RanAgain, ToldDone]);
-}
-
 explored! {
+    a_run_happens_once:
+        setup(&[false, false, false], 1, &[]), 775, [Ran, ToldDone],
+        setup(&[true, false, true], 2, &[]), 19_661, [Ran, RanAgain, ToldDone];
     connections_break: setup(&[true, false], 2, &[Break, Break, Break]), 10_689,
         [Ran, RanAgain, Adopted, StrayApplied];
     callers_go: setup(&[true, false], 2, &[Departure, Departure, Break, Break]), 32_137,
@@ -73,16 +70,11 @@ explored! {
         [Displaced, BeganAgain, TakenBack];
     processes_die: setup(&[true, false, true], 1, &[Crash, Loss, Break]), 387_107,
         [LeftByTheDead, RanAgain, Displaced];
-}
-
-#[test]
-fn ends_are_told_as_they_are() {
-    let faults = &[Break, Break, Loss, Refusal, Meddling];
-    let occurrences =
-        [EndTold, EndSeen, EndWrittenAgain, EndUnconfirmed, EndReplaced, EndUnwritten, EndChanged];
-    explore(setup(&[true], 1, faults), 4_815, &occurrences);
-    let faults = &[Break, Loss, Eviction, Refusal, Meddling];
-    explore(setup(&[true, false], 1, faults), 578_485, &occurrences);
+    ends_are_told_as_they_are:
+        setup(&[true], 1, &[Break, Break, Loss, Refusal, Meddling]), 4_815,
+            [EndTold, EndSeen, EndWrittenAgain, EndUnconfirmed, EndReplaced, EndUnwritten, EndChanged],
+        setup(&[true, false], 1, &[Break, Loss, Eviction, Refusal, Meddling]), 578_485,
+            [EndTold, EndSeen, EndWrittenAgain, EndUnconfirmed, EndReplaced, EndUnwritten, EndChanged];
 }
 
 /// Each with a setup in which it must be caught, and the rule that it breaks.

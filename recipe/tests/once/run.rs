@@ -172,9 +172,7 @@ impl Run<'_> {
                 (self.witness)(if applied { Witness::StrayApplied } else { Witness::StrayRefused });
             }
             Step::Vanish(party) => {
-                if self.claimer(party).caller == Caller::Dead {
-                    (self.witness)(Witness::LeftByTheDead);
-                }
+                self.note(Witness::LeftByTheDead, self.world.claimers[party].caller == Caller::Dead);
                 self.world.leave(party);
             }
             Step::End(party, end) => {

@@ -11,7 +11,7 @@ mod pool;
 mod run;
 mod setup;
 
-use crate::world::exploration::{explore, explored, refute_each};
+use crate::world::exploration::{explored, refute_each};
 use contest::{CLEAN, DELAYED, ENDED, KEPT, ONCE, ORDER, PATIENT, REAL, SERVED, WITHIN};
 use setup::{Fault, Fault::*, Mutant, Setup, Witness::*};
 use zklock_recipe::{Patience, Stock, Takeover, Wish};
@@ -43,14 +43,10 @@ fn tries(mut setup: Setup) -> Setup {
     setup
 }
 
-#[test]
-fn three_contenders_share_a_capacity() {
-    let occurrences = [Waited, HeldTogether, LargeHeld, FoundRoomAtTheWatch];
-    explore(setup(&[1, 2, 1], 2, &[]), 1_416, &occurrences);
-    explore(setup(&[1, 2, 3, 1], 3, &[]), 20_293, &occurrences);
-}
-
 explored! {
+    three_contenders_share_a_capacity:
+        setup(&[1, 2, 1], 2, &[]), 1_416, [Waited, HeldTogether, LargeHeld, FoundRoomAtTheWatch],
+        setup(&[1, 2, 3, 1], 3, &[]), 20_293, [Waited, HeldTogether, LargeHeld, FoundRoomAtTheWatch];
     connections_break: setup(&[1, 2, 1], 2, &[Break, Break, Late]), 93_902,
         [Adopted, NotCommitted, StrayApplied, StrayRefused, LateApplied];
     sessions_end: setup(&[1, 2, 1], 2, &[Expiry, Expiry, Break]), 219_047, [Expired, Adopted, Waited];
@@ -61,32 +57,19 @@ explored! {
         setup(&[1, 2, 1], 2, &[Eviction, Displacement, Break]), 474_559, [Told, QueuedAgain, Adopted];
     an_operator_changes_the_capacity: setup(&[2, 1, 1], 2, &[Change, Change, Break]), 227_152,
         [SentInVain, Refused, HeldTogether];
-}
-
-/// No server is behind here: what it shows too long is waited for too long.
-#[test]
-fn contenders_delay_their_takeover() {
-    let occurrences = [Delayed, VanishedInTheDelay, AttemptedAtOnce, Expired];
-    explore(delayed(&[1, 2, 1], 2, &[Expiry, Expiry, Break]), 740_928, &occurrences);
-    let faults = &[Expiry, Eviction, Departure];
-    explore(delayed(&[1, 2, 1], 2, faults), 1_469_572, &occurrences);
-    let faults = &[Expiry, Eviction, Break, Late, Change];
-    explore(delayed(&[1, 1], 2, faults), 380_201, &occurrences);
-}
-
-explored! {
+    /// No server is behind here: what it shows too long is waited for too long.
+    contenders_delay_their_takeover:
+        delayed(&[1, 2, 1], 2, &[Expiry, Expiry, Break]), 740_928,
+            [Delayed, VanishedInTheDelay, AttemptedAtOnce, Expired],
+        delayed(&[1, 2, 1], 2, &[Expiry, Eviction, Departure]), 1_469_572,
+            [Delayed, VanishedInTheDelay, AttemptedAtOnce, Expired],
+        delayed(&[1, 1], 2, &[Expiry, Eviction, Break, Late, Change]), 380_201,
+            [Delayed, VanishedInTheDelay, AttemptedAtOnce, Expired];
     an_operator_writes_to_contenders: setup(&[1, 2], 2, &[Touch, Break, Late]), 5_062,
         [FoundTouched, QueuedAgain, LateApplied];
-}
-
-#[test]
-fn one_that_only_tries_does_not_wait() {
-    let faults = &[Expiry, Break];
-    explore(tries(setup(&[1, 2, 1], 2, faults)), 57_469, &[FoundBusy, HeldTogether, Adopted]);
-    explore(tries(delayed(&[1, 1], 2, faults)), 4_984, &[FoundBusy, AttemptedAtOnce]);
-}
-
-explored! {
+    one_that_only_tries_does_not_wait:
+        tries(setup(&[1, 2, 1], 2, &[Expiry, Break])), 57_469, [FoundBusy, HeldTogether, Adopted],
+        tries(delayed(&[1, 1], 2, &[Expiry, Break])), 4_984, [FoundBusy, AttemptedAtOnce];
     slots_are_held_once_each: slots(&[None, Some(0), Some(1)], 2, &[Break, Eviction, Change]), 482_613,
         [TookAnotherSlot, HeldTogether, SentInVain];
 }

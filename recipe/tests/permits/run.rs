@@ -189,9 +189,10 @@ impl Run<'_> {
             Step::Serve(party, lateness) => {
                 let late = lateness == Lateness::Late;
                 let behind = self.world.ensemble.links[party].follows && self.world.ensemble.is_behind();
-                if behind && matches!(self.world.ensemble.links[party].up[0], Ask::Get(..) | Ask::List(..)) {
-                    (self.witness)(Witness::AnsweredFromThePast);
-                }
+                self.note(
+                    Witness::AnsweredFromThePast,
+                    behind && matches!(self.world.ensemble.links[party].up[0], Ask::Get(..) | Ask::List(..)),
+                );
                 self.carry_out(party, |ensemble| ensemble.serve(party, late));
                 self.listen(party);
             }
@@ -208,9 +209,7 @@ impl Run<'_> {
                     ensemble.apply_stray(party);
                 });
                 (self.witness)(if applied { Witness::StrayApplied } else { Witness::StrayRefused });
-                if applied && late {
-                    (self.witness)(Witness::LateApplied);
-                }
+                self.note(Witness::LateApplied, applied && late);
             }
             Step::Leave(party) => {
                 self.world.leave_turnstile(party);
@@ -301,9 +300,7 @@ impl Run<'_> {
         }
         self.forbid(ORDER, first.is_some_and(|first| first != id));
         self.forbid(WITHIN, self.world.is_exceeded());
-        if !before.is_empty() {
-            (self.witness)(Witness::HeldTogether);
-        }
+        self.note(Witness::HeldTogether, !before.is_empty());
         let Path::Child(_, place) = path else { return true };
         match (self.setup.wishes[party].0, place.kind) {
             (_, Kind::Permit(2..)) => (self.witness)(Witness::LargeHeld),

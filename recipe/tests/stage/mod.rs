@@ -89,36 +89,25 @@ fn tasks_come_again() {
 explored! {
     holds_may_not_be_passed_on_for_long: setup(&[2, 2], 1, &[Refusal, Refusal]), 39_452,
         [PassedOn, PassingRefused];
-}
-
-#[test]
-fn tasks_give_up() {
-    let faults = &[Departure, Departure];
-    let occurrences =
-        [LeftWhileOffered, LeftWhileOfferedToTheLast, Retired, RetireRaced, GrantedToNobody, PassedOn];
-    explore(setup(&[3], 1, faults), 7_268, &occurrences);
-    explore(setup(&[2, 2], 1, &[Departure]), 85_132, &occurrences);
-    explore(twice(setup(&[2], 1, faults)), 12_729, &occurrences);
-}
-
-#[test]
-fn tasks_are_not_polled() {
-    let faults = &[Absence, Absence];
-    let occurrences = [PassedOver, AllPassedOver, CameBack, CameBackAlone, PassedOn, BudgetEnded];
-    explore(setup(&[3], 1, faults), 103_372, &occurrences);
-    explore(setup(&[2, 2], 1, &[Absence]), 160_912, &occurrences[..5]);
-    let faults = &[Absence, Absence, Refusal];
-    explore(
-        short(setup(&[3], 1, faults)),
-        110_080,
-        &[PassedOver, PassingOverRefused, CameBack, BecameTheLast],
-    );
-    let faults = &[Absence, Absence, Departure];
-    let occurrences = [PassedOver, CameBack, LeftWhileOffered, GrantedToNobody, MissedItsHalfForNobody];
-    explore(setup(&[3], 1, faults), 326_710, &occurrences);
-    let faults = &[Absence, Absence, Departure, Refusal];
-    explore(twice(setup(&[2], 1, faults)), 659_023, &[BecameTheLast, TheLastHadATurn, LeftWithoutTime]);
-    explore(beside_others_that_come_often(), 13_361, &[BecameTheLast, MissedAnotherHalf, HadAnotherHalf]);
+    tasks_give_up:
+        setup(&[3], 1, &[Departure, Departure]), 7_268,
+            [LeftWhileOffered, LeftWhileOfferedToTheLast, Retired, RetireRaced, GrantedToNobody, PassedOn],
+        setup(&[2, 2], 1, &[Departure]), 85_132,
+            [LeftWhileOffered, LeftWhileOfferedToTheLast, Retired, RetireRaced, GrantedToNobody, PassedOn],
+        twice(setup(&[2], 1, &[Departure, Departure])), 12_729,
+            [LeftWhileOffered, LeftWhileOfferedToTheLast, Retired, RetireRaced, GrantedToNobody, PassedOn];
+    tasks_are_not_polled:
+        setup(&[3], 1, &[Absence, Absence]), 103_372,
+            [PassedOver, AllPassedOver, CameBack, CameBackAlone, PassedOn, BudgetEnded],
+        setup(&[2, 2], 1, &[Absence]), 160_912,
+            [PassedOver, AllPassedOver, CameBack, CameBackAlone, PassedOn],
+        short(setup(&[3], 1, &[Absence, Absence, Refusal])), 110_080,
+            [PassedOver, PassingOverRefused, CameBack, BecameTheLast],
+        setup(&[3], 1, &[Absence, Absence, Departure]), 326_710,
+            [PassedOver, CameBack, LeftWhileOffered, GrantedToNobody, MissedItsHalfForNobody],
+        twice(setup(&[2], 1, &[Absence, Absence, Departure, Refusal])), 659_023,
+            [BecameTheLast, TheLastHadATurn, LeftWithoutTime],
+        beside_others_that_come_often(), 13_361, [BecameTheLast, MissedAnotherHalf, HadAnotherHalf];
 }
 
 /// Each of these explorations ends. So a task that is late for ever has its turn, whatever the others do.
@@ -144,45 +133,28 @@ fn tasks_are_late_for_ever() {
     explore(late(1, setup(&[2], 1, faults)), 12_114, &[PassedOver, LostWhileOffered, LeftWhileOffered]);
 }
 
-#[test]
-fn tasks_try() {
-    let faults = &[Try, Try, Departure];
-    let occurrences =
-        [TrySucceeded, TryFailed, TryRefused, TryDropped, TrySucceededBesideOthers, PassedOn, ContendedAgain];
-    explore(setup(&[3], 1, faults), 15_468, &occurrences);
-    explore(setup(&[2, 2], 1, &[Try]), 49_078, &[TrySucceeded, TryFailed, TrySucceededBesideOthers]);
-    let faults = &[Try, Try, Departure, Lapse];
-    explore(setup(&[2], 1, faults), 16_668, &[TrySucceeded, LostWhileTaken, TryDropped]);
-}
-
-#[test]
-fn leases_lapse_and_sessions_expire() {
-    let faults = &[Lapse];
-    let occurrences = [LostWhileOffered, LostWhileTaken, LostWhilePassed, LatePass, PutBack, PutBackAlone];
-    explore(setup(&[2, 2], 1, faults), 374_534, &occurrences);
-    let occurrences =
-        [&occurrences[..], &[LatePassBesideATurn, PutBackBesideAHold, WaitedBehindItself]].concat();
-    explore(setup(&[3], 1, faults), 22_287, &occurrences);
-    explore(setup(&[2], 2, &[Lapse, Lapse]), 13_740, &[LatePassBesideATurn, PutBackBesideAHold]);
-}
-
-#[test]
-fn an_operator_deletes_nodes() {
-    let faults = &[Deletion];
-    let occurrences = [LostWhileOffered, LostWhileTaken, LatePassBesideATurn, PutBack, PutBackBesideAHold];
-    explore(setup(&[2, 2], 1, faults), 195_352, &occurrences[..2]);
-    explore(setup(&[3], 1, &[Deletion, Deletion]), 56_413, &occurrences);
-}
-
-#[test]
-fn acquisitions_fail() {
-    let faults = &[Failure];
-    explore(setup(&[2, 2], 1, faults), 72_492, &[Failed, PassedOn]);
-    explore(setup(&[3], 1, &[Failure, Departure]), 18_669, &[Failed, RetireRaced]);
-    explore(twice(setup(&[2], 1, &[Failure, Lapse])), 63_743, &[Failed, PutBackAlone, LatePass]);
-}
-
 explored! {
+    tasks_try:
+        setup(&[3], 1, &[Try, Try, Departure]), 15_468,
+            [TrySucceeded, TryFailed, TryRefused, TryDropped, TrySucceededBesideOthers, PassedOn,
+             ContendedAgain],
+        setup(&[2, 2], 1, &[Try]), 49_078, [TrySucceeded, TryFailed, TrySucceededBesideOthers],
+        setup(&[2], 1, &[Try, Try, Departure, Lapse]), 16_668, [TrySucceeded, LostWhileTaken, TryDropped];
+    leases_lapse_and_sessions_expire:
+        setup(&[2, 2], 1, &[Lapse]), 374_534,
+            [LostWhileOffered, LostWhileTaken, LostWhilePassed, LatePass, PutBack, PutBackAlone],
+        setup(&[3], 1, &[Lapse]), 22_287,
+            [LostWhileOffered, LostWhileTaken, LostWhilePassed, LatePass, PutBack, PutBackAlone,
+             LatePassBesideATurn, PutBackBesideAHold, WaitedBehindItself],
+        setup(&[2], 2, &[Lapse, Lapse]), 13_740, [LatePassBesideATurn, PutBackBesideAHold];
+    an_operator_deletes_nodes:
+        setup(&[2, 2], 1, &[Deletion]), 195_352, [LostWhileOffered, LostWhileTaken],
+        setup(&[3], 1, &[Deletion, Deletion]), 56_413,
+            [LostWhileOffered, LostWhileTaken, LatePassBesideATurn, PutBack, PutBackBesideAHold];
+    acquisitions_fail:
+        setup(&[2, 2], 1, &[Failure]), 72_492, [Failed, PassedOn],
+        setup(&[3], 1, &[Failure, Departure]), 18_669, [Failed, RetireRaced],
+        twice(setup(&[2], 1, &[Failure, Lapse])), 63_743, [Failed, PutBackAlone, LatePass];
     two_tasks_under_every_fault:
         setup(&[2], 1, &[Try, Departure, Absence, Lapse, Deletion, Failure, Refusal]), 811_758,
         [PassedOn, PassingRefused, PassedOver, PassingOverRefused, AllPassedOver, CameBack, CameBackAlone,

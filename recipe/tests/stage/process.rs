@@ -151,9 +151,7 @@ impl Run<'_> {
         let local = &mut self.world.locals[process];
         local.nudged = false;
         let retires = local.stage.retire();
-        if !retires {
-            (self.witness)(Witness::RetireRaced);
-        }
+        self.note(Witness::RetireRaced, !retires);
         if retires || self.is(Mutant::RetiresThoughWanted) {
             (self.witness)(Witness::Retired);
             self.forbid(PLACE, wanted);
@@ -194,9 +192,10 @@ impl Run<'_> {
         let again = again && !self.is(Mutant::ForgetsToContendAgain);
         if again {
             (self.witness)(Witness::ContendedAgain);
-            if self.world.queue.iter().any(|node| matches!(node, Node::Waiting(Owner::Remote, _))) {
-                (self.witness)(Witness::WentBehindTheRemote);
-            }
+            self.note(
+                Witness::WentBehindTheRemote,
+                self.world.queue.iter().any(|node| matches!(node, Node::Waiting(Owner::Remote, _))),
+            );
         }
         self.world.locals[process].background = if again { Background::Acquiring } else { Background::None };
     }
@@ -239,12 +238,8 @@ impl Run<'_> {
             self.breach(STANDS);
         }
         (self.witness)(Witness::PassedOver);
-        if absent && left == Left::Nothing && offer.looks == 1 {
-            (self.witness)(Witness::MissedItsHalfThoughAbsent);
-        }
-        if absent && nobody_waits {
-            (self.witness)(Witness::MissedItsHalfForNobody);
-        }
+        self.note(Witness::MissedItsHalfThoughAbsent, absent && left == Left::Nothing && offer.looks == 1);
+        self.note(Witness::MissedItsHalfForNobody, absent && nobody_waits);
         (place.standing, place.lateness) = (Standing::Absent, if others_wait { worse } else { late });
         if offer.opens && others_wait {
             (self.witness)(if place.halves == 0 {

@@ -74,9 +74,7 @@ impl Run<'_> {
         let process = self.world.tasks[party].process;
         let Doing::InLine(mut place) = self.world.tasks[party].doing else { return };
         let absent = place.standing == Standing::Absent;
-        if absent {
-            (self.witness)(Witness::CameBack);
-        }
+        self.note(Witness::CameBack, absent);
         let forgotten = absent && self.is(Mutant::ForgetsTheAbsent);
         (place.woken, place.standing) = (false, Standing::Present);
         self.world.tasks[party].doing = Doing::InLine(place);
@@ -94,12 +92,8 @@ impl Run<'_> {
                     // Nobody wakes it while it has the hold, so its waker is of no account.
                     place.caller.moved = false;
                     self.note_late_turn(process, place.lateness, offer.opens);
-                    if offer.opens && place.halves > 0 {
-                        (self.witness)(Witness::HadAnotherHalf);
-                    }
-                    if absent {
-                        (self.witness)(Witness::HadItsHalfThoughAbsent);
-                    }
+                    self.note(Witness::HadAnotherHalf, offer.opens && place.halves > 0);
+                    self.note(Witness::HadItsHalfThoughAbsent, absent);
                     // If it is put back, it begins anew.
                     place.lateness = Lateness::Prompt;
                     (place.halves, place.pause, place.missed) = (0, 0, 0);

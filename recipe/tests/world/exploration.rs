@@ -90,6 +90,13 @@ pub(crate) struct Run<'a, S: Setup> {
 }
 
 impl<S: Setup> Run<'_, S> {
+    /// This has happened, if that is so.
+    pub(crate) fn note(&self, witness: S::Witness, happened: bool) {
+        if happened {
+            (self.witness)(witness);
+        }
+    }
+
     /// The step breaks this rule.
     pub(crate) fn breach(&mut self, rule: Rule) {
         self.broken.get_or_insert(rule);
@@ -217,13 +224,13 @@ pub(crate) fn explore<S: Setup>(setup: S, states: usize, occurrences: &[S::Witne
     assert_eq!(checker.unique_state_count(), states);
 }
 
-/// A test for each of these models: its name, its setup, how many states it has, and what must have happened in it.
+/// Tests. Each has a name, and one model or more: its setup, how many states it has, and what must have happened in it.
 macro_rules! explored {
-    ($($(#[$meta:meta])* $name:ident: $setup:expr, $states:literal, [$($witness:ident),*];)*) => {$(
+    ($($(#[$meta:meta])* $name:ident: $($setup:expr, $states:literal, [$($witness:ident),*]),+;)*) => {$(
         $(#[$meta])*
         #[test]
         fn $name() {
-            $crate::world::exploration::explore($setup, $states, &[$($witness),*]);
+            $($crate::world::exploration::explore($setup, $states, &[$($witness),*]);)+
         }
     )*};
 }
