@@ -10,7 +10,7 @@ mod run;
 mod task;
 mod world;
 
-use crate::world::exploration::{explore, explored, refute_each};
+use crate::world::exploration::{explored, refute_each};
 use contest::{
     AWAKE, BOUNDED, BUDGET, CLEAN, FRESH, HALF, IN_THE_END, ONE_CONTENDER, ONE_HOLDER, ORDER, PATIENT, PLACE,
     PRESENT, SERVED, STANDS, WANTED,
@@ -36,6 +36,11 @@ fn twice(setup: Setup) -> Setup {
     Setup { comings: 2, ..setup }
 }
 
+/// The remote contender wants the lock twice.
+fn beside_one_that_comes_twice(setup: Setup) -> Setup {
+    Setup { remote: 2, ..setup }
+}
+
 /// Another task comes often enough to pass the first one, which is late for ever, over in each hold.
 fn beside_one_that_comes_often(faults: &[Fault]) -> Setup {
     late(1, Setup { comings: 4, remote: 0, ..setup(&[2], 1, faults) })
@@ -56,37 +61,19 @@ fn late(late: usize, setup: Setup) -> Setup {
     Setup { late, ..setup }
 }
 
-#[test]
-fn two_processes_pass_their_holds_on() {
-    for (budget, states) in [(0, 7_404), (1, 13_712), (2, 14_408)] {
-        let occurrences: &[_] = if budget > 0 {
-            &[PassedOn, ContendedAgain, WentBehindTheRemote]
-        } else {
-            &[BudgetEnded, ContendedAgain]
-        };
-        explore(setup(&[2, 2], budget, &[]), states, occurrences);
-    }
-}
-
-#[test]
-fn four_tasks_want_more_than_the_budget_allows() {
-    for (budget, states) in [(0, 4_638), (1, 7_585), (2, 8_457)] {
-        explore(setup(&[4], budget, &[]), states, &[BudgetEnded, WentBehindTheRemote, ContendedAgain]);
-    }
-}
-
-#[test]
-fn tasks_come_again() {
-    for (budget, states) in [(0, 10_711), (1, 26_711), (2, 37_359)] {
-        explore(
-            Setup { remote: 2, ..twice(setup(&[3], budget, &[])) },
-            states,
-            &[BudgetEnded, WentBehindTheRemote],
-        );
-    }
-}
-
 explored! {
+    two_processes_pass_their_holds_on:
+        setup(&[2, 2], 0, &[]), 7_404, [BudgetEnded, ContendedAgain],
+        setup(&[2, 2], 1, &[]), 13_712, [PassedOn, ContendedAgain, WentBehindTheRemote],
+        setup(&[2, 2], 2, &[]), 14_408, [PassedOn, ContendedAgain, WentBehindTheRemote];
+    four_tasks_want_more_than_the_budget_allows:
+        setup(&[4], 0, &[]), 4_638, [BudgetEnded, WentBehindTheRemote, ContendedAgain],
+        setup(&[4], 1, &[]), 7_585, [BudgetEnded, WentBehindTheRemote, ContendedAgain],
+        setup(&[4], 2, &[]), 8_457, [BudgetEnded, WentBehindTheRemote, ContendedAgain];
+    tasks_come_again:
+        beside_one_that_comes_twice(twice(setup(&[3], 0, &[]))), 10_711, [BudgetEnded, WentBehindTheRemote],
+        beside_one_that_comes_twice(twice(setup(&[3], 1, &[]))), 26_711, [BudgetEnded, WentBehindTheRemote],
+        beside_one_that_comes_twice(twice(setup(&[3], 2, &[]))), 37_359, [BudgetEnded, WentBehindTheRemote];
     holds_may_not_be_passed_on_for_long: setup(&[2, 2], 1, &[Refusal, Refusal]), 39_452,
         [PassedOn, PassingRefused];
     tasks_give_up:
@@ -108,32 +95,22 @@ explored! {
         twice(setup(&[2], 1, &[Absence, Absence, Departure, Refusal])), 659_023,
             [BecameTheLast, TheLastHadATurn, LeftWithoutTime],
         beside_others_that_come_often(), 13_361, [BecameTheLast, MissedAnotherHalf, HadAnotherHalf];
-}
-
-/// Each of these explorations ends. So a task that is late for ever has its turn, whatever the others do.
-#[test]
-fn tasks_are_late_for_ever() {
-    let faults = &[Refusal];
-    explore(late(1, twice(setup(&[1], 1, faults))), 419, &[PassedOver, AllPassedOver, CameBackAlone]);
-    let occurrences = [PassedOver, HadItsHalf, HadTheRest, CameBack, PassedOn, BudgetEnded];
-    for (budget, states) in [(0, 1_427), (1, 2_335), (2, 2_495)] {
-        explore(late(1, setup(&[3], budget, &[])), states, &occurrences[..3]);
-    }
-    explore(late(2, setup(&[3], 1, &[])), 3_870, &occurrences);
-    explore(late(1, setup(&[2, 2], 1, &[])), 18_715, &[PassedOver, HadTheRest]);
-    explore(late(1, twice(setup(&[2], 1, faults))), 9_390, &occurrences);
-    explore(late(2, twice(setup(&[2], 1, &[]))), 3_691, &[PassedOver, HadTheRest]);
-    explore(beside_one_that_comes_often(&[]), 4_823, &[HadItsHalfThoughAbsent, BudgetEnded]);
-    explore(
-        beside_one_that_comes_often(faults),
-        20_455,
-        &[HadItsHalfThoughAbsent, MissedItsHalfThoughAbsent],
-    );
-    let faults = &[Departure, Lapse];
-    explore(late(1, setup(&[2], 1, faults)), 12_114, &[PassedOver, LostWhileOffered, LeftWhileOffered]);
-}
-
-explored! {
+    /// Each of these explorations ends. So a task that is late for ever has its turn, whatever the others do.
+    tasks_are_late_for_ever:
+        late(1, twice(setup(&[1], 1, &[Refusal]))), 419, [PassedOver, AllPassedOver, CameBackAlone],
+        late(1, setup(&[3], 0, &[])), 1_427, [PassedOver, HadItsHalf, HadTheRest],
+        late(1, setup(&[3], 1, &[])), 2_335, [PassedOver, HadItsHalf, HadTheRest],
+        late(1, setup(&[3], 2, &[])), 2_495, [PassedOver, HadItsHalf, HadTheRest],
+        late(2, setup(&[3], 1, &[])), 3_870,
+            [PassedOver, HadItsHalf, HadTheRest, CameBack, PassedOn, BudgetEnded],
+        late(1, setup(&[2, 2], 1, &[])), 18_715, [PassedOver, HadTheRest],
+        late(1, twice(setup(&[2], 1, &[Refusal]))), 9_390,
+            [PassedOver, HadItsHalf, HadTheRest, CameBack, PassedOn, BudgetEnded],
+        late(2, twice(setup(&[2], 1, &[]))), 3_691, [PassedOver, HadTheRest],
+        beside_one_that_comes_often(&[]), 4_823, [HadItsHalfThoughAbsent, BudgetEnded],
+        beside_one_that_comes_often(&[Refusal]), 20_455, [HadItsHalfThoughAbsent, MissedItsHalfThoughAbsent],
+        late(1, setup(&[2], 1, &[Departure, Lapse])), 12_114,
+            [PassedOver, LostWhileOffered, LeftWhileOffered];
     tasks_try:
         setup(&[3], 1, &[Try, Try, Departure]), 15_468,
             [TrySucceeded, TryFailed, TryRefused, TryDropped, TrySucceededBesideOthers, PassedOn,
@@ -179,25 +156,17 @@ mod at_large {
         two_processes_whose_nodes_are_deleted_while_leases_lapse:
             setup(&[2, 2], 1, &[Lapse, Deletion]), 3_399_072,
             [LatePassBesideATurn, PutBackBesideAHold, WaitedBehindItself];
-    }
-
-    #[test]
-    fn two_processes_whose_tasks_give_up_and_are_not_polled() {
-        let faults = &[Departure, Absence];
-        for (budget, states) in [(0, 583_630), (1, 896_303), (2, 921_186)] {
-            explore(setup(&[2, 2], budget, faults), states, &[LeftWhileOffered, PassedOver, CameBackAlone]);
-        }
-    }
-
-    #[test]
-    fn two_processes_whose_tasks_come_again() {
-        for (budget, states) in [(0, 174_615), (1, 657_516), (2, 998_628)] {
-            let setup = Setup { remote: 2, ..twice(setup(&[2, 2], budget, &[])) };
-            explore(setup, states, &[ContendedAgain, WentBehindTheRemote, BudgetEnded]);
-        }
-    }
-
-    explored! {
+        two_processes_whose_tasks_give_up_and_are_not_polled:
+            setup(&[2, 2], 0, &[Departure, Absence]), 583_630, [LeftWhileOffered, PassedOver, CameBackAlone],
+            setup(&[2, 2], 1, &[Departure, Absence]), 896_303, [LeftWhileOffered, PassedOver, CameBackAlone],
+            setup(&[2, 2], 2, &[Departure, Absence]), 921_186, [LeftWhileOffered, PassedOver, CameBackAlone];
+        two_processes_whose_tasks_come_again:
+            beside_one_that_comes_twice(twice(setup(&[2, 2], 0, &[]))), 174_615,
+                [ContendedAgain, WentBehindTheRemote, BudgetEnded],
+            beside_one_that_comes_twice(twice(setup(&[2, 2], 1, &[]))), 657_516,
+                [ContendedAgain, WentBehindTheRemote, BudgetEnded],
+            beside_one_that_comes_twice(twice(setup(&[2, 2], 2, &[]))), 998_628,
+                [ContendedAgain, WentBehindTheRemote, BudgetEnded];
         two_processes_whose_tasks_give_up_and_are_not_polled_while_leases_lapse:
             setup(&[2, 2], 1, &[Departure, Absence, Lapse]), 20_763_750,
             [PassedOver, LeftWhileOffered, LatePassBesideATurn, PutBackBesideAHold];
