@@ -13,7 +13,7 @@ pub(crate) struct Setup {
     pub(crate) prompt: bool,
     /// Whether events name their transactions, as from ZooKeeper 3.9 on.
     pub(crate) named: bool,
-    /// Each as often as it is named.
+    /// What may go wrong, each as often as it is named.
     pub(crate) faults: Vec<Fault>,
     pub(crate) mutant: Option<Mutant>,
 }

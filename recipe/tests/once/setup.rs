@@ -13,7 +13,7 @@ pub(crate) struct Setup {
     pub(crate) retries: &'static [bool],
     /// How many times each process claims the run, one after the other.
     pub(crate) claims: u8,
-    /// Each as often as it is named.
+    /// What may go wrong, each as often as it is named.
     pub(crate) faults: Vec<Fault>,
     pub(crate) mutant: Option<Mutant>,
 }

@@ -14,7 +14,7 @@ pub(crate) struct Setup {
     pub(crate) takeover: Takeover,
     /// Those whose server is the follower.
     pub(crate) following: Vec<Party>,
-    /// Each as often as it is named.
+    /// What may go wrong, each as often as it is named.
     pub(crate) faults: Vec<Fault>,
     pub(crate) mutant: Option<Mutant>,
 }

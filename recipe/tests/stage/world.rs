@@ -23,7 +23,7 @@ pub(crate) struct Setup {
     pub(crate) budget: u32,
     /// Half of each hold's time is longer than two looks.
     pub(crate) is_long: bool,
-    /// Each as often as it is named.
+    /// What may go wrong, each as often as it is named.
     pub(crate) faults: Vec<Fault>,
     pub(crate) mutant: Option<Mutant>,
 }

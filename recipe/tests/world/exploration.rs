@@ -42,7 +42,7 @@ pub(crate) trait Setup: Send + Sync + Sized + 'static {
         false
     }
 
-    /// As it is, but for this mutant.
+    /// The same, with this mutant.
     fn mutated(self, mutant: Self::Mutant) -> Self;
 
     /// What must hold in every state, beside what steps break, and what must be so in some.
