@@ -56,6 +56,14 @@ pub(crate) struct Write<W> {
     pub(crate) value: u64,
 }
 
+#[cfg(test)]
+impl<W> Write<W> {
+    /// One of a value that is one higher than what was read, for tests.
+    pub(crate) fn sample(at: u64, who: W, token: i64, read: u64) -> Self {
+        Self { at: Instant(at), who, token: Some(FencingToken::new(token)), read, value: read + 1 }
+    }
+}
+
 /// A reader's read that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look<W> {
@@ -84,6 +92,14 @@ impl<W> Default for Ledger<W> {
     fn default() -> Self {
         let (writes, looks) = (Vec::new(), Vec::new());
         Self { value: 0, writes, looks, reads: 0, refused_reads: 0, refused_writes: 0 }
+    }
+}
+
+#[cfg(test)]
+impl<W> Ledger<W> {
+    /// One that was written to, for tests.
+    pub(crate) fn sample(writes: Vec<Write<W>>) -> Self {
+        Self { value: writes.len() as u64, writes, ..Self::default() }
     }
 }
 

@@ -56,7 +56,7 @@ impl Client {
         for server in 0..ensemble.len() {
             links.push(Link::start(ensemble.address(server)).await?);
         }
-        let tasks = rules(setup.mode).tasks(number);
+        let tasks = (rules(setup.mode).tasks)(number);
         let brake = Brake::new(&setup.shim, number)?;
         let slew = if slew::is_slewed(number) { slew::rate(u32::from(number / 2)) } else { 0 };
         let (delay, slew, life) = (Mutex::default(), AtomicI64::new(slew), tokio::sync::Mutex::default());

@@ -21,7 +21,6 @@ use super::client::Order;
 use super::clients::Client;
 use super::history::Fault;
 use super::occasion::{pool_victim, victim};
-use super::record::Who;
 use super::scene::{Holder, Scene};
 use super::schedule::{Aim, Kind, Planned};
 use super::servers::{LESSER, Node, SERVERS, Servers, Trouble, permits, queues};
@@ -466,11 +465,8 @@ impl Injector {
 
     /// What all faults have in common.
     fn begin(&self, planned: Planned, holder: Option<&Holder>) -> Fault {
-        let at = Instant::now();
-        let holder: Option<Who> =
-            holder.map(|holder| holder.who).or(self.scene.holder().map(|holder| holder.who));
-        let (servers, kind) = (Vec::new(), planned.kind);
-        Fault { kind, at, until: at, servers, client: None, session: None, node: None, holder }
+        let holder = holder.map(|holder| holder.who).or(self.scene.holder().map(|holder| holder.who));
+        Fault { holder, ..Fault::begins(planned.kind, Instant::now()) }
     }
 
     fn client(&self, number: u16) -> Option<&Arc<Client>> {

@@ -55,6 +55,16 @@ pub(crate) struct Attempt {
     pub(crate) outcome: Outcome,
 }
 
+impl Attempt {
+    /// The one that led to this guard, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(hold: &Hold) -> Self {
+        let Hold { who, weight, asked, granted: ended, .. } = *hold;
+        let key = hold.is_keyed.then_some(0);
+        Self { who, how: How::Wait, key, weight, asked, ended, outcome: Outcome::Granted }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -137,6 +147,14 @@ pub(crate) struct Fault {
     pub(crate) node: Option<i64>,
     /// The holder at that moment.
     pub(crate) holder: Option<Who>,
+}
+
+impl Fault {
+    /// One that begins now, and of which no more is known.
+    pub(crate) fn begins(kind: Kind, at: Instant) -> Self {
+        let (servers, until) = (Vec::new(), at);
+        Self { kind, at, until, servers, client: None, session: None, node: None, holder: None }
+    }
 }
 
 /// What was left on the servers.

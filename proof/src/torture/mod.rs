@@ -110,7 +110,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         "zookeeper-client has no recipe for this mode; use --mode lock"
     );
     let rules = rules(torture.mode);
-    let locks = rules.locks();
+    let locks = rules.locks;
     let seed = torture.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
     let journal = Journal::open(torture.journal.as_deref())?;
     eprintln!(
@@ -130,7 +130,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
 
     let shim = slew::Shim::build().await?;
     let servers = Servers::start(TICK).await?;
-    if rules.keeps_logs() {
+    if rules.keeps_logs {
         make_logs(&servers.operator().await?, locks).await?;
     }
     let registers = try_join_all((0..locks).map(|_| Register::open())).await?;
@@ -161,7 +161,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         clients: clients.clone(),
         scene: scene.clone(),
         locks,
-        is_pool: rules.is_pool(),
+        is_pool: rules.is_pool,
         done,
         lives: AtomicU64::new(1),
         peace: RwLock::default(),
@@ -242,15 +242,15 @@ async fn aftermath(
     scene: &Scene,
     mode: Mode,
 ) -> anyhow::Result<End> {
-    let locks = rules(mode).locks();
+    let locks = rules(mode).locks;
     servers.recover().await?;
     for client in clients {
         client.order(Order::Finish).await?;
     }
     let all: Vec<_> = clients.iter().flat_map(|client| client.contenders()).collect();
     let starved =
-        scene.unfinished_within(FINISH_BOUND + TURN_BOUND * (rules(mode).last_turns() - 1), &all).await;
-    let observing = clients.iter().filter(|client| rules(mode).observes(client.number));
+        scene.unfinished_within(FINISH_BOUND + TURN_BOUND * (rules(mode).last_turns - 1), &all).await;
+    let observing = clients.iter().filter(|client| (rules(mode).observes)(client.number));
     let observers: Vec<_> = observing.map(|client| Who::process(client.number)).collect();
     // A contender that is still in the queue would keep the last leader out.
     let finale = match observers.is_empty() || !starved.is_empty() {
@@ -285,7 +285,7 @@ async fn aftermath(
         if remains.ephemerals == 0 || Timer::now() >= deadline {
             // The clients are gone, so nothing is added any more.
             let operator = servers.operator().await?;
-            let logs = match rules(mode).keeps_logs() {
+            let logs = match rules(mode).keeps_logs {
                 true => logs(&operator, locks).await?,
                 false => Vec::new(),
             };

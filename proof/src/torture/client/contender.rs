@@ -36,7 +36,7 @@ pub(super) struct Contender {
     rng: Rng,
     contest: Arc<dyn Contest>,
     orders: Orders,
-    rules: &'static dyn Rules,
+    rules: &'static Rules,
     registers: Vec<String>,
     /// One for each lock.
     desks: Vec<Desk>,
@@ -84,7 +84,7 @@ impl Contender {
 
     /// Contends again and again, until it is told to finish and has then been granted as often as the mode asks for.
     pub(super) async fn run(mut self) -> anyhow::Result<()> {
-        let mut last_turns = self.rules.last_turns();
+        let mut last_turns = self.rules.last_turns;
         loop {
             let is_last = self.orders.is_to_finish();
             let completed = self.turn(is_last).await?;
@@ -102,7 +102,7 @@ impl Contender {
     async fn turn(&mut self, is_last: bool) -> anyhow::Result<bool> {
         let (how, patience) = if is_last { (How::Wait, None) } else { self.manner() };
         let delay = self.orders.delay();
-        let wish = self.rules.wish(&mut self.rng);
+        let wish = (self.rules.wish)(&mut self.rng);
         self.who.says(Event::Asks { wish: wish.clone(), how, patience, delayed: !delay.is_zero() })?;
         let limit = patience.map(Duration::from_millis);
         let dawdles = if is_last { None } else { self.dawdles() };
@@ -209,7 +209,7 @@ impl Contender {
         is_last: bool,
     ) -> anyhow::Result<bool> {
         let who = self.who;
-        let extras = if is_last { Extras::default() } else { self.rules.extras(&mut self.rng) };
+        let extras = if is_last { Extras::default() } else { (self.rules.extras)(&mut self.rng) };
         let mut shares: Vec<_> = (0..extras.shares).filter_map(|_| held.share()).collect();
         if !shares.is_empty() {
             who.says(Event::Shares { number: shares.len() })?;
@@ -385,7 +385,7 @@ impl Contender {
             95..99 => self.rng.u64(400..2_000),
             _ => self.rng.u64(2_000..8_000),
         });
-        LONGEST.min(length * self.rules.stretch())
+        LONGEST.min(length * self.rules.stretch)
     }
 
     /// Reads, sleeps, asks its guard, writes what it holds alone; again and again until its time is over, and once at least.

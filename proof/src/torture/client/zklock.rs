@@ -232,7 +232,7 @@ impl Present {
         let owner = Who::process(part.number).to_string();
         let options = LocksOptions::new()
             .lock(LockOptions::new().owner(owner).takeover_delay(delay))
-            .turns(rules(part.setup.mode).budget(part.number));
+            .turns((rules(part.setup.mode).budget)(part.number));
         let opened = self.session.locks(ROOT).and_then(|it| it.with_options(options)).map_err(invalid)?;
         locks.insert(delay, opened.clone());
         Ok(opened)
