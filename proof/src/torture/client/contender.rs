@@ -2,17 +2,18 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use fastrand::Rng;
-use futures::future::{BoxFuture, try_join_all};
-use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
+use futures::future::try_join_all;
+use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-use super::contest::{Contest, Hold, Patience};
+use super::contest::Contest;
+use super::held::Held;
 use super::orders::Orders;
+use super::patience::Patience;
 use crate::harness::Instant;
 use crate::harness::register::{Answer, Desk, Request};
 use crate::torture::mode::{Extras, Rules, rules};
@@ -34,7 +35,7 @@ const PROCLAIMS: u32 = 4;
 pub(super) struct Contender {
     who: Who,
     rng: Rng,
-    contest: Arc<dyn Contest>,
+    contest: Contest,
     orders: Orders,
     rules: &'static Rules,
     registers: Vec<String>,
@@ -70,12 +71,7 @@ enum End {
 }
 
 impl Contender {
-    pub(super) async fn new(
-        who: Who,
-        part: &Part,
-        contest: Arc<dyn Contest>,
-        orders: Orders,
-    ) -> anyhow::Result<Self> {
+    pub(super) async fn new(who: Who, part: &Part, contest: Contest, orders: Orders) -> anyhow::Result<Self> {
         let rng = Rng::with_seed(part.seed.wrapping_add(u64::from(who.task)));
         let (rules, registers) = (rules(part.setup.mode), part.setup.registers.clone());
         let desks = desks(&registers).await?;
@@ -112,7 +108,7 @@ impl Contender {
             match (how, limit) {
                 (How::Try, _) => acquire(Patience::None).await,
                 (How::Cancel, Some(limit)) => {
-                    let acquired = tokio::time::timeout(limit, acquire(Patience::Endless)).await;
+                    let acquired = timeout(limit, acquire(Patience::Endless)).await;
                     acquired.unwrap_or(Err(Leaving::Cancelled))
                 }
                 (How::Wait | How::Timeout | How::Cancel, limit) => {
@@ -134,14 +130,14 @@ impl Contender {
             }
         };
         let mut watch = Watch { seen: Seen { valid: at, promised: None } };
-        if let Some((_, reason)) = watch.look(held.as_ref()) {
+        if let Some((_, reason)) = watch.look(&held) {
             // It was not valid at any time since this instant, so it counts as no guard.
             let why = Leaving::Failed(format!("{LOST_BY_THEN}: {reason}"));
             self.who.says_at(at, Event::LeftWithout { why })?;
             return Ok(false);
         }
-        let (session, token, nodes, seen) = (held.session(), held.token(), held.nodes(), watch.seen);
-        let claims = held.claims().unwrap_or_else(|| wish.claims());
+        let (session, token, nodes, seen) = (held.session, held.token(), held.nodes(), watch.seen);
+        let claims = held.claim.map_or_else(|| wish.claims(), |claim| vec![claim]);
         self.who.says_at(at, Event::Granted { session, token, claims: claims.clone(), nodes, seen })?;
         self.hold(held, &claims, watch, is_last).await
     }
@@ -203,7 +199,7 @@ impl Contender {
 
     async fn hold(
         &mut self,
-        held: Box<dyn Hold>,
+        held: Held,
         claims: &[Claim],
         mut watch: Watch,
         is_last: bool,
@@ -214,7 +210,7 @@ impl Contender {
         if !shares.is_empty() {
             who.says(Event::Shares { number: shares.len() })?;
         }
-        let claim = if extras.claims { held.claim() } else { None };
+        let claim = if extras.claims { held.sequencer() } else { None };
         if claim.is_some() {
             who.says(Event::Claims)?;
         }
@@ -222,11 +218,11 @@ impl Contender {
             let length = if is_last { Duration::from_millis(5) } else { self.length() };
             let mut work = pin!(async {
                 if extras.enters {
-                    self.enter(held.as_ref(), claims).await?;
+                    self.enter(&held, claims, Duration::MAX).await?;
                 }
-                self.work(held.as_ref(), claims, length).await
+                self.work(&held, claims, length).await
             });
-            let mut lost = pin!(watch.lost(held.as_ref(), who));
+            let mut lost = pin!(watch.lost(&held, who));
             tokio::select! {
                 // Lost first: a process that is continued after a stop finds both ready.
                 biased;
@@ -235,16 +231,14 @@ impl Contender {
             }
         };
         let end = match end {
-            End::Done => {
-                watch.look(held.as_ref()).map_or(End::Done, |(at, why)| End::Lost(watch.seen, at, why))
-            }
+            End::Done => watch.look(&held).map_or(End::Done, |(at, why)| End::Lost(watch.seen, at, why)),
             lost @ End::Lost(..) => lost,
         };
         let (held, end) = match end {
             End::Done if !shares.is_empty() => {
                 shares.push(held);
                 let last = self.release_all_but_one(shares.split_off(0)).await?;
-                let lost = watch.look(last.as_ref()).map(|(at, why)| End::Lost(watch.seen, at, why));
+                let lost = watch.look(&last).map(|(at, why)| End::Lost(watch.seen, at, why));
                 (last, lost.unwrap_or(End::Done))
             }
             end => (held, end),
@@ -255,7 +249,7 @@ impl Contender {
                 who.says_at(at, Event::Lost { seen, reason })?;
                 // It may have been cut short in the middle of a request.
                 self.desks = desks(&self.registers).await?;
-                self.write_late(held.as_ref()).await?;
+                self.write_late(&held).await?;
                 ensure!(
                     shares.iter().all(|share| share.check().is_err()),
                     "{who} has lost one of its shares"
@@ -273,7 +267,9 @@ impl Contender {
             }
             End::Done if is_last || self.rng.u32(..5) > 0 => {
                 if extras.leaves_open {
-                    self.leave_open(held.as_ref(), claims).await?;
+                    let moment =
+                        Duration::from_micros(if self.rng.bool() { 0 } else { self.rng.u64(0..3_000) });
+                    self.enter(&held, claims, moment).await?;
                 }
                 who.says(Event::Releases { seen })?;
                 let dawdles = if is_last { None } else { self.dawdles() };
@@ -296,7 +292,7 @@ impl Contender {
     }
 
     /// Releases or drops all guards of a hold but one, in any order. The hold goes on with that one.
-    async fn release_all_but_one(&mut self, mut guards: Vec<Box<dyn Hold>>) -> anyhow::Result<Box<dyn Hold>> {
+    async fn release_all_but_one(&mut self, mut guards: Vec<Held>) -> anyhow::Result<Held> {
         self.rng.shuffle(&mut guards);
         let last = guards.pop().context("a hold has a guard")?;
         for guard in guards {
@@ -311,42 +307,23 @@ impl Contender {
         Ok(last)
     }
 
-    /// Makes an entry in the lock's log, and says what came of that if it hears of it.
-    async fn enter(&self, held: &dyn Hold, claims: &[Claim]) -> anyhow::Result<()> {
-        let Some(entering) = self.entering(held, claims)? else { return Ok(()) };
-        match entering.await {
-            Some(done) => self.who.says(Event::Entered { done }),
-            None => Ok(()),
-        }
-    }
-
-    /// As [`enter`](Self::enter), but does not wait for the answer: the transaction stays under way.
-    async fn leave_open(&mut self, held: &dyn Hold, claims: &[Claim]) -> anyhow::Result<()> {
-        let Some(entering) = self.entering(held, claims)? else { return Ok(()) };
-        let moment = Duration::from_micros(if self.rng.bool() { 0 } else { self.rng.u64(0..3_000) });
-        match tokio::time::timeout(moment, entering).await {
+    /// Makes an entry in the lock's log, if the recipe has such, and says what came of that if it hears of it within the limit.
+    /// If not, the transaction stays under way.
+    async fn enter(&self, held: &Held, claims: &[Claim], limit: Duration) -> anyhow::Result<()> {
+        let (Some(claim), Some(token)) = (claims.first(), held.token()) else { return Ok(()) };
+        let entry = Entry { who: self.who, token };
+        let Some(entering) = held.enter(format!("{}/{}", log(claim.lock), entry.name())) else {
+            return Ok(());
+        };
+        self.who.says(Event::Enters)?;
+        match timeout(limit, entering).await {
             Ok(Some(done)) => self.who.says(Event::Entered { done }),
             _ => Ok(()),
         }
     }
 
-    /// An entry that is about to be made, if the recipe has such.
-    fn entering<'a>(
-        &self,
-        held: &'a dyn Hold,
-        claims: &[Claim],
-    ) -> anyhow::Result<Option<BoxFuture<'a, Option<bool>>>> {
-        let (Some(claim), Some(token)) = (claims.first(), held.token()) else { return Ok(None) };
-        let entry = Entry { who: self.who, token };
-        let entering = held.enter(format!("{}/{}", log(claim.lock), entry.name()));
-        if entering.is_some() {
-            self.who.says(Event::Enters)?;
-        }
-        Ok(entering)
-    }
-
     /// Writes as a holder does that was stopped between the look at its guard and the write. Only the register can refuse it.
-    async fn write_late(&mut self, held: &dyn Hold) -> anyhow::Result<()> {
+    async fn write_late(&mut self, held: &Held) -> anyhow::Result<()> {
         let read = std::mem::take(&mut self.read);
         if held.token().is_some() {
             for (lock, read) in read {
@@ -357,22 +334,22 @@ impl Contender {
     }
 
     /// Announces another value, if it leads an election.
-    async fn proclaim(&mut self, held: &dyn Hold) -> anyhow::Result<()> {
+    async fn proclaim(&mut self, held: &Held) -> anyhow::Result<()> {
         let value = value(&mut self.rng);
-        let Some(proclaimed) = held.proclaim(value.clone()) else { return Ok(()) };
-        self.who.says(Event::Proclaims { value })?;
-        match proclaimed.await {
-            Err(why) if held.check().is_ok() => self.who.says(Event::Unannounced { why }),
+        let Some(leadership) = held.leadership() else { return Ok(()) };
+        self.who.says(Event::Proclaims { value: value.clone() })?;
+        match leadership.proclaim(value).await {
+            Err(why) if held.check().is_ok() => self.who.says(Event::Unannounced { why: why.to_string() }),
             _ => Ok(()),
         }
     }
 
-    async fn read(&mut self, held: &dyn Hold, Claim { lock, shared }: Claim) -> anyhow::Result<Answer> {
+    async fn read(&mut self, held: &Held, Claim { lock, shared }: Claim) -> anyhow::Result<Answer> {
         let read = Request::Read { who: self.who, token: held.token(), shared };
         self.desks.get_mut(lock).context("no such lock")?.ask(read).await
     }
 
-    async fn write(&mut self, held: &dyn Hold, lock: usize, read: u64) -> anyhow::Result<Answer> {
+    async fn write(&mut self, held: &Held, lock: usize, read: u64) -> anyhow::Result<Answer> {
         let write = Request::Write { who: self.who, token: held.token(), read, value: read + 1 };
         self.desks.get_mut(lock).context("no such lock")?.ask(write).await
     }
@@ -389,7 +366,7 @@ impl Contender {
     }
 
     /// Reads, sleeps, asks its guard, writes what it holds alone; again and again until its time is over, and once at least.
-    async fn work(&mut self, held: &dyn Hold, claims: &[Claim], length: Duration) -> anyhow::Result<()> {
+    async fn work(&mut self, held: &Held, claims: &[Claim], length: Duration) -> anyhow::Result<()> {
         let end = tokio::time::Instant::now() + length;
         let mut over = false;
         self.read.clear();
@@ -436,7 +413,7 @@ struct Watch {
 
 impl Watch {
     /// One look; if it says "lost", the instant behind it and why.
-    fn look(&mut self, held: &dyn Hold) -> Option<(Instant, String)> {
+    fn look(&mut self, held: &Held) -> Option<(Instant, String)> {
         let before = Instant::now();
         if let Err(reason) = held.check() {
             return Some((Instant::now(), reason));
@@ -447,7 +424,7 @@ impl Watch {
         None
     }
 
-    async fn lost(&mut self, held: &dyn Hold, who: Who) -> anyhow::Result<End> {
+    async fn lost(&mut self, held: &Held, who: Who) -> anyhow::Result<End> {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut said = self.seen.valid;

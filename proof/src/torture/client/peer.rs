@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use zklock::FencingToken;
 use zookeeper_client::{
     Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient, SessionState, StateWatcher,
 };
 
-use super::contest::{Acquired, Contest, Hold, Patience};
+use super::guard::AnyGuard;
+use super::patience::Patience;
 use crate::torture::part::Part;
 use crate::torture::record::{Leaving, Who};
-use crate::torture::wish::{self, Wish};
+use crate::torture::wish;
 
 pub(super) struct ZookeeperClient {
     servers: String,
@@ -26,7 +26,7 @@ pub(super) struct ZookeeperClient {
     client: tokio::sync::Mutex<Option<Client>>,
 }
 
-struct Held {
+pub(super) struct PeerLock {
     lock: OwnedLockClient,
     told: Mutex<StateWatcher>,
     lost: AtomicBool,
@@ -52,7 +52,7 @@ impl ZookeeperClient {
         Ok(present.insert(client).clone())
     }
 
-    async fn lock(&self, who: Who) -> Acquired {
+    async fn lock(&self, who: Who) -> Result<PeerLock, Leaving> {
         let client = self.client().await?;
         let acls = Acls::anyone_all();
         let options = LockOptions::new(acls)
@@ -69,47 +69,27 @@ impl ZookeeperClient {
                 return Err(failed(error));
             }
         };
-        Ok(Box::new(Held { lock, told, lost: AtomicBool::new(false) }))
+        Ok(PeerLock { lock, told, lost: AtomicBool::new(false) })
     }
-}
 
-impl Contest for ZookeeperClient {
-    /// It knows one lock, and no takeover delay.
-    fn acquire<'a>(
-        &'a self,
-        who: Who,
-        _wish: &'a Wish,
-        _delay: Duration,
-        patience: Patience,
-    ) -> BoxFuture<'a, Acquired> {
-        async move {
-            let limit = match patience {
-                Patience::Endless => return self.lock(who).await,
-                Patience::Within(limit) => limit,
-                // It cannot; a short wait comes near.
-                Patience::None => Duration::from_millis(50),
-            };
-            // It has no time limit of its own; its documentation says to drop it.
-            tokio::time::timeout(limit, self.lock(who)).await.unwrap_or(Err(Leaving::TimedOut))
+    pub(super) async fn acquire(&self, who: Who, patience: Patience) -> Result<PeerLock, Leaving> {
+        let limit = match patience {
+            Patience::Endless => return self.lock(who).await,
+            Patience::Within(limit) => limit,
+            // It cannot; a short wait comes near.
+            Patience::None => Duration::from_millis(50),
+        };
+        // It has no time limit of its own; its documentation says to drop it.
+        tokio::time::timeout(limit, self.lock(who)).await.unwrap_or(Err(Leaving::TimedOut))
+    }
+
+    pub(super) async fn close(&self) {
+        if let Some(client) = self.client.lock().await.take() {
+            let mut told = client.state_watcher();
+            drop(client);
+            let over = async { while !told.changed().await.is_terminated() {} };
+            let _over = tokio::time::timeout(self.session_timeout, over).await;
         }
-        .boxed()
-    }
-
-    /// It never does.
-    fn requeued(&self) -> u64 {
-        0
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        async {
-            if let Some(client) = self.client.lock().await.take() {
-                let mut told = client.state_watcher();
-                drop(client);
-                let over = async { while !told.changed().await.is_terminated() {} };
-                let _over = tokio::time::timeout(self.session_timeout, over).await;
-            }
-        }
-        .boxed()
     }
 }
 
@@ -117,11 +97,13 @@ fn failed(error: zookeeper_client::Error) -> Leaving {
     Leaving::Failed(error.to_string())
 }
 
-impl Hold for Held {
-    fn session(&self) -> i64 {
+impl PeerLock {
+    pub(super) fn session(&self) -> i64 {
         self.lock.client().session_id().0
     }
+}
 
+impl AnyGuard for PeerLock {
     fn token(&self) -> Option<FencingToken> {
         None
     }
@@ -146,10 +128,5 @@ impl Hold for Held {
 
     fn remaining(&self) -> Option<Duration> {
         None
-    }
-
-    /// Dropping it deletes its node in the background, all it offers for that.
-    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), String>> {
-        async { Ok(()) }.boxed()
     }
 }
