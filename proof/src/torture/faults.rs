@@ -19,9 +19,9 @@ use zookeeper_client::{Client as Operator, Error};
 
 use super::client::Order;
 use super::clients::Client;
-use super::history::Fault;
+use super::history::{Fault, Hold};
 use super::occasion::{pool_victim, victim};
-use super::scene::{Holder, Scene};
+use super::scene::Scene;
 use super::schedule::{Aim, Kind, Planned};
 use super::servers::{LESSER, Node, SERVERS, Servers, Trouble, permits, queues};
 use super::slew;
@@ -208,7 +208,7 @@ impl Injector {
     }
 
     /// The server to meet, and the holder that is connected to it, if it was looked for.
-    async fn server_for(&self, planned: Planned) -> Option<(Trouble, Option<Holder>)> {
+    async fn server_for(&self, planned: Planned) -> Option<(Trouble, Option<Hold>)> {
         let leader = self.servers.leader().await;
         let will_do = |server: usize| match planned.kind {
             Kind::IsolateLeader => leader == Some(server),
@@ -216,8 +216,8 @@ impl Injector {
             _ => true,
         };
         if planned.aim == Aim::Holder {
-            let its_server = |holder: &Holder| self.client(holder.who.client)?.server();
-            let met = |holder: &Holder| its_server(holder).is_some_and(will_do);
+            let its_server = |holder: &Hold| self.client(holder.who.client)?.server();
+            let met = |holder: &Hold| its_server(holder).is_some_and(will_do);
             if let Some(holder) = self.meet(planned, met).await
                 && let Some(trouble) = its_server(&holder).and_then(|server| self.servers.reserve(server))
             {
@@ -357,10 +357,10 @@ impl Injector {
     async fn waiter(&self, planned: Planned, operator: &Operator) -> Result<Node, Error> {
         loop {
             let queues = queues(operator, self.locks).await?;
-            let holders = self.scene.present().holders();
+            let holders = self.scene.holders();
             let behind = queues.iter().flat_map(|queue| queue.get(1..).unwrap_or_default());
             let waiting: Vec<_> =
-                behind.filter(|node| !holders.iter().any(|holder| holder.has(node))).collect();
+                behind.filter(|node| !holders.iter().any(|holder| holder.has(&node.path))).collect();
             let leaving = waiting.iter().find(|node| node.who.is_some_and(|who| self.scene.gives_up(who)));
             let anyone = waiting.get(planned.pick as usize % waiting.len().max(1));
             if let Some(victim) = leaving.or(anyone) {
@@ -386,29 +386,30 @@ impl Injector {
     }
 
     /// A holder and whom to strike, if all is calm, the holders' watches stand, and the takeover delay covers the act.
-    async fn occasion(&self, planned: Planned, operator: &Operator) -> Option<(Holder, Node)> {
+    async fn occasion(&self, planned: Planned, operator: &Operator) -> Option<(Hold, Node)> {
         if !self.servers.is_calm().await {
             return None;
         }
         // A waiter without a delay would never leave if the holder stayed.
-        if !self.scene.present().is_delayed() {
+        if !self.scene.is_delayed() {
             return None;
         }
-        let mut holders = self.scene.present().holders();
+        let mut holders = self.scene.holders();
         for holder in &holders {
             self.client(holder.who.client)?.order(Order::Stay(planned.stay)).await.ok()?;
         }
         let first = holders.last()?;
-        sleep(SETTLED.saturating_sub(Instant::now().since(first.since))).await;
+        sleep(SETTLED.saturating_sub(Instant::now().since(first.granted))).await;
         let now = Instant::now();
-        holders.retain(|holder| now.since(holder.since) >= SETTLED);
+        holders.retain(|holder| now.since(holder.granted) >= SETTLED);
         let queues = queues(operator, self.locks).await.ok()?;
-        let present = self.scene.present();
-        if !present.is_delayed() {
+        if !self.scene.is_delayed() {
             return None;
         }
-        holders.retain(|holder| present.holders().contains(holder));
-        let stays = |node: &Node| present.stays(node, SETTLED, Instant::now());
+        let present = self.scene.holders();
+        let same = |one: &Hold, other: &Hold| (one.who, one.granted) == (other.who, other.granted);
+        holders.retain(|holder| present.iter().any(|other| same(holder, other)));
+        let stays = |node: &Node| self.scene.stays(node, SETTLED);
         if !self.is_pool {
             return victim(planned, &holders, &queues, stays);
         }
@@ -429,7 +430,7 @@ impl Injector {
         &self,
         planned: Planned,
         operator: &Operator,
-        holder: &Holder,
+        holder: &Hold,
         victim: &Node,
     ) -> anyhow::Result<Fault> {
         let mut fault = self.begin(planned, Some(holder));
@@ -447,7 +448,7 @@ impl Injector {
 
     /// A holder that will do. One that is to stay is told so, which may come too late for this time; then it is met when it
     /// holds again.
-    async fn meet(&self, planned: Planned, will_do: impl Fn(&Holder) -> bool) -> Option<Holder> {
+    async fn meet(&self, planned: Planned, will_do: impl Fn(&Hold) -> bool) -> Option<Hold> {
         let holder = self.scene.holder_within(CHANCE, &will_do).await?;
         if planned.stay.is_zero() {
             return Some(holder);
@@ -456,16 +457,17 @@ impl Injector {
         client.order(Order::Stay(planned.stay + CHANCE / 4)).await.ok()?;
         // By then it has heard that, or has released.
         sleep(HEARING).await;
-        let same = |seen: &Holder| seen.who.client == holder.who.client && will_do(seen);
+        let same = |seen: &Hold| seen.who.client == holder.who.client && will_do(seen);
         match self.scene.holder_within(CHANCE, same).await {
             Some(holder) => Some(holder),
-            None => self.scene.present().holders().into_iter().find(will_do),
+            None => self.scene.holders().into_iter().find(will_do),
         }
     }
 
     /// What all faults have in common.
-    fn begin(&self, planned: Planned, holder: Option<&Holder>) -> Fault {
-        let holder = holder.map(|holder| holder.who).or(self.scene.holder().map(|holder| holder.who));
+    fn begin(&self, planned: Planned, holder: Option<&Hold>) -> Fault {
+        let holder =
+            holder.map(|holder| holder.who).or(self.scene.holders().first().map(|holder| holder.who));
         Fault { holder, ..Fault::begins(planned.kind, Instant::now()) }
     }
 

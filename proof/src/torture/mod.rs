@@ -79,7 +79,7 @@ use clients::Client;
 use faults::Injector;
 use finale::Finale;
 use heard::Heard;
-use history::{Builder, Fault, History, Remains};
+use history::{Fault, History, Remains};
 use journal::Journal;
 use mode::rules;
 pub(crate) use part::Part;
@@ -134,7 +134,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         make_logs(&servers.operator().await?, locks).await?;
     }
     let registers = try_join_all((0..locks).map(|_| Register::open())).await?;
-    let scene = Arc::new(Scene::new());
+    let scene = Arc::<Scene>::default();
     let (heard, hearing) = mpsc::unbounded_channel();
     let (done, doing) = mpsc::unbounded_channel();
     let listener = tokio::spawn(listen(hearing, doing, scene.clone(), journal));
@@ -175,9 +175,9 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         aftermath(&servers, &clients, &scene, torture.mode).await?;
 
     drop(clients);
-    let (builder, mut journal) = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
+    let mut journal = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
     let ledgers = registers.iter().map(Register::ledger).collect();
-    let mut history = History { ledgers, starved, remains, logs, ..builder.finish(Instant::now()) };
+    let mut history = History { ledgers, starved, remains, logs, ..scene.finish(Instant::now()) };
     (history.runs.records, history.runs.ranges) = records;
     if let Some(finale) = finale {
         finale.join(&mut history.announcements);
@@ -203,20 +203,18 @@ async fn listen(
     mut doing: mpsc::UnboundedReceiver<Fault>,
     scene: Arc<Scene>,
     mut journal: Journal,
-) -> (Builder, Journal) {
-    let mut builder = Builder::default();
+) -> Journal {
     loop {
         tokio::select! {
             Some(heard) = hearing.recv() => {
                 scene.hear(&heard);
-                builder.hear(&heard);
                 journal.write(&heard);
             }
             Some(fault) = doing.recv() => {
                 journal.write(&fault);
-                builder.add(fault);
+                scene.add(fault);
             }
-            else => return (builder, journal),
+            else => return journal,
         }
     }
 }
