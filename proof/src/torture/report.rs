@@ -360,7 +360,7 @@ impl fmt::Display for Report {
             let meaning =
                 wrong.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
             let word = if *number == 0 { "ok" } else { "WRONG" };
-            writeln!(f, "{word:<5} {number:>6} {}", meaning.unwrap_or_default())?;
+            writeln!(f, "{word:<5} {number:>6} {wrong:?}: {}", meaning.unwrap_or_default())?;
         }
         for example in &self.verdict.examples {
             writeln!(f, "      {example}")?;
