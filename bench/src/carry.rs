@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use zklock::{Guard, Session};
 
 use crate::args::Carry;
-use crate::report::short;
+use crate::report::{Short, print};
 use crate::stage::Stage;
 
 /// How many acquisitions are made at the same time to prepare a measurement.
@@ -40,12 +40,12 @@ pub(crate) async fn run(carry: &Carry) -> anyhow::Result<()> {
     reading.many_keys_ms = keys(&stage, carry.keys).await?;
     reading.burst = burst(&stage, stage.address(), carry.burst, false).await?;
     reading.broken = burst(&stage, &stage.link().address(), carry.broken, true).await?;
-    reading.print()?;
+    print(carry.common.json, &reading, || reading.text())?;
     stage.close().await
 }
 
 /// The processor time of an acquisition and its release, beside so many guards that each have a task.
-async fn beside_guards(stage: &Stage, guards: u32) -> anyhow::Result<f64> {
+async fn beside_guards(stage: &Stage, guards: u32) -> anyhow::Result<Short> {
     let session = Session::connect(stage.address()).await?;
     let held = hold(stage, &session, guards).await?;
     let cost = cycles(stage, &session).await?;
@@ -55,7 +55,7 @@ async fn beside_guards(stage: &Stage, guards: u32) -> anyhow::Result<f64> {
 }
 
 /// As [`beside_guards`], beside so many observers of one lock.
-async fn beside_observers(stage: &Stage, observers: u32) -> anyhow::Result<f64> {
+async fn beside_observers(stage: &Stage, observers: u32) -> anyhow::Result<Short> {
     let session = Session::connect(stage.address()).await?;
     let lock = session.lock(&stage.directory("observed").await?)?;
     let mut told = JoinSet::new();
@@ -71,7 +71,7 @@ async fn beside_observers(stage: &Stage, observers: u32) -> anyhow::Result<f64> 
 }
 
 /// The processor time of each key's lock, if so many are acquired at once, and released.
-async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<f64> {
+async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<Short> {
     let session = Session::connect(stage.address()).await?;
     let locks = session.locks(&stage.directory(&format!("keys-{keys}")).await?)?;
     let before = processor()?;
@@ -83,7 +83,7 @@ async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<f64> {
     for guard in guards {
         guard.release().await?;
     }
-    let cost = milliseconds(processor()? - before) / f64::from(keys);
+    let cost = Short(milliseconds(processor()? - before) / f64::from(keys));
     session.close().await?;
     Ok(cost)
 }
@@ -123,9 +123,9 @@ async fn burst(stage: &Stage, address: &str, locks: u32, breaks: bool) -> anyhow
         }
     }
     let burst = Burst {
-        idle_lease_s: idle_lease.as_secs_f64(),
-        least_lease_s: least.as_secs_f64(),
-        took_s: began.elapsed().as_secs_f64(),
+        idle_lease_s: Short(idle_lease.as_secs_f64()),
+        least_lease_s: Short(least.as_secs_f64()),
+        took_s: Short(began.elapsed().as_secs_f64()),
         guards_lost: held.iter().filter(|guard| !guard.is_held()).count(),
         session_lost: session.id() != id,
         evicted: session.requeued(),
@@ -154,14 +154,14 @@ async fn hold(stage: &Stage, session: &Session, guards: u32) -> anyhow::Result<V
     Ok(guards)
 }
 
-async fn cycles(stage: &Stage, session: &Session) -> anyhow::Result<f64> {
+async fn cycles(stage: &Stage, session: &Session) -> anyhow::Result<Short> {
     let lock = session.lock(&stage.directory("cycle").await?)?;
     lock.acquire().await?.release().await?;
     let before = processor()?;
     for _ in 0..CYCLES {
         lock.acquire().await?.release().await?;
     }
-    Ok(milliseconds(processor()? - before) / f64::from(CYCLES))
+    Ok(Short(milliseconds(processor()? - before) / f64::from(CYCLES)))
 }
 
 /// The processor time of this process.
@@ -183,16 +183,11 @@ fn milliseconds(time: Duration) -> f64 {
 struct Reading {
     #[serde(flatten)]
     carry: Carry,
-    #[serde(serialize_with = "short")]
-    alone_ms: f64,
-    #[serde(serialize_with = "short")]
-    beside_guards_ms: f64,
-    #[serde(serialize_with = "short")]
-    beside_observers_ms: f64,
-    #[serde(serialize_with = "short")]
-    few_keys_ms: f64,
-    #[serde(serialize_with = "short")]
-    many_keys_ms: f64,
+    alone_ms: Short,
+    beside_guards_ms: Short,
+    beside_observers_ms: Short,
+    few_keys_ms: Short,
+    many_keys_ms: Short,
     burst: Burst,
     broken: Burst,
 }
@@ -200,13 +195,10 @@ struct Reading {
 #[derive(Default, Serialize)]
 struct Burst {
     /// The least that was left of the guards' lease before the burst.
-    #[serde(serialize_with = "short")]
-    idle_lease_s: f64,
+    idle_lease_s: Short,
     /// The least that was left of it during the burst.
-    #[serde(serialize_with = "short")]
-    least_lease_s: f64,
-    #[serde(serialize_with = "short")]
-    took_s: f64,
+    least_lease_s: Short,
+    took_s: Short,
     guards_lost: usize,
     session_lost: bool,
     /// How many acquisitions queued again.
@@ -214,36 +206,33 @@ struct Burst {
 }
 
 impl Reading {
-    fn print(&self) -> anyhow::Result<()> {
+    fn text(&self) -> String {
         let Self { carry, alone_ms, .. } = self;
-        if carry.common.json {
-            println!("{}", serde_json::to_string(self)?);
-            return Ok(());
-        }
-        println!("processor time of an acquisition and its release");
-        println!("  alone                        {alone_ms:8.3} ms");
-        for (what, count, cost, unit) in [
-            ("guards", carry.guards, self.beside_guards_ms, alone_ms),
-            ("observers", carry.observers, self.beside_observers_ms, alone_ms),
-            ("keys at once", carry.keys, self.many_keys_ms, &self.few_keys_ms),
+        let mut text = "processor time of an acquisition and its release\n".to_owned();
+        text += &format!("  alone                        {:8.3} ms\n", alone_ms.0);
+        for (what, count, Short(cost), Short(unit)) in [
+            ("guards", carry.guards, self.beside_guards_ms, *alone_ms),
+            ("observers", carry.observers, self.beside_observers_ms, *alone_ms),
+            ("keys at once", carry.keys, self.many_keys_ms, self.few_keys_ms),
         ] {
-            println!("  beside {count:6} {what:<14} {cost:8.3} ms  {:.2} x {unit:.3} ms", cost / unit);
+            let times = cost / unit;
+            text += &format!("  beside {count:6} {what:<14} {cost:8.3} ms  {times:.2} x {unit:.3} ms\n");
         }
         for (what, count, burst) in [
             ("a burst of", carry.burst, &self.burst),
             ("a connection that breaks under", carry.broken, &self.broken),
         ] {
-            println!(
+            text += &format!(
                 "{what} {count} locks: the lease of {HELD} guards fell to {:.1} s, idle to {:.1} s, {} guards lost, session \
-                 lost: {}, {} queued again, {:.1} s in all",
-                burst.least_lease_s,
-                burst.idle_lease_s,
+                 lost: {}, {} queued again, {:.1} s in all\n",
+                burst.least_lease_s.0,
+                burst.idle_lease_s.0,
                 burst.guards_lost,
                 burst.session_lost,
                 burst.evicted,
-                burst.took_s
+                burst.took_s.0
             );
         }
-        Ok(())
+        text
     }
 }

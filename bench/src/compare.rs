@@ -8,7 +8,7 @@ use zklock_testcontainers::Counts;
 
 use crate::args::{Compare, Scenario};
 use crate::peers::Peer;
-use crate::report::{Line, Ratio, Report};
+use crate::report::{Line, Ratio, Report, Short};
 use crate::scenario::{Cast, Slice};
 use crate::stage::Stage;
 
@@ -23,7 +23,7 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
     let stage = Stage::open(compare.common.connect.as_deref()).await?;
     let mut entries = Vec::new();
     for peer in compare.scenario.peers(compare.recipe()) {
-        let cast = Scenario::cast(peer, compare, &stage).await?;
+        let cast = Cast::new(peer, compare, &stage).await?;
         entries.push(Entry { peer, cast, tally: Tally::new()? });
     }
     stage.link().set_round_trip(compare.round_trip());
@@ -50,7 +50,7 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
 
 struct Entry {
     peer: Peer,
-    cast: Box<dyn Cast>,
+    cast: Cast,
     tally: Tally,
 }
 
@@ -127,6 +127,10 @@ impl Tally {
         count as f64 / self.cycles.len() as f64
     }
 
+    fn microseconds(&self, quantile: f64) -> Short {
+        Short(self.cycles.value_at_quantile(quantile) as f64 / 1000.0)
+    }
+
     fn line(&self, peer: Peer, compare: &Compare) -> Line {
         Line {
             implementation: peer.name(),
@@ -134,13 +138,13 @@ impl Tally {
             clients: compare.clients,
             cycles: compare.cycles,
             rtt_ms: compare.rtt_ms,
-            per_s: self.handoffs as f64 / self.wall.as_secs_f64(),
-            p50_us: self.cycles.value_at_quantile(0.5) as f64 / 1000.0,
-            p99_us: self.cycles.value_at_quantile(0.99) as f64 / 1000.0,
-            requests_per_cycle: self.per_cycle(self.requests),
-            events_per_cycle: self.per_cycle(self.events),
-            reply_bytes_per_cycle: self.per_cycle(self.reply_bytes),
-            longest_wait: median(&self.waits),
+            per_s: Short(self.handoffs as f64 / self.wall.as_secs_f64()),
+            p50_us: self.microseconds(0.5),
+            p99_us: self.microseconds(0.99),
+            requests_per_cycle: Short(self.per_cycle(self.requests)),
+            events_per_cycle: Short(self.per_cycle(self.events)),
+            reply_bytes_per_cycle: Short(self.per_cycle(self.reply_bytes)),
+            longest_wait: Short(median(&self.waits)),
         }
     }
 }
@@ -169,7 +173,7 @@ fn ratios(entries: &[Entry], compare: &Compare) -> Vec<Ratio> {
     };
     let Some((first, others)) = entries.split_first() else { return Vec::new() };
     let of = |other: &Entry, (metric, value): Metric| Ratio {
-        ratio: value(&first.tally) / value(&other.tally),
+        ratio: Short(value(&first.tally) / value(&other.tally)),
         of: first.peer.name(),
         against: other.peer.name(),
         metric,

@@ -11,7 +11,7 @@ use zklock::{FencingToken, LocksOptions, Session};
 
 use crate::args::Line;
 use crate::memory::resident;
-use crate::report::short;
+use crate::report::{Short, print};
 use crate::stage::Stage;
 
 const KEY: &str = "key";
@@ -67,12 +67,25 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
         bytes_per_task: growth / u64::from(line.tasks),
         limit_bytes: line.limit_bytes,
         failed,
-        wall_ms: wall.as_secs_f64() * 1000.0,
+        wall_ms: Short(wall.as_secs_f64() * 1000.0),
         p50_us,
         p99_us,
         requests,
     };
-    reading.print(line.common.json)?;
+    print(line.common.json, &reading, || {
+        format!(
+            "{} tasks in line: {} bytes each (limit {}); after a broken connection {} of them failed; all had the lock within \
+             {:.0} ms, with {} requests; passed on in {:.1} us (median; 99%: {:.1} us)",
+            reading.tasks,
+            reading.bytes_per_task,
+            reading.limit_bytes,
+            reading.failed,
+            reading.wall_ms.0,
+            reading.requests,
+            reading.p50_us.0,
+            reading.p99_us.0
+        )
+    })?;
     session.close().await?;
     stage.close().await?;
     Ok(failed == 0 && reading.bytes_per_task <= line.limit_bytes)
@@ -96,8 +109,8 @@ impl Passed {
     }
 
     /// The median, and what 99 in 100 did not exceed.
-    fn microseconds(&self) -> [f64; 2] {
-        [0.5, 0.99].map(|quantile| self.took.value_at_quantile(quantile) as f64 / 1000.0)
+    fn microseconds(&self) -> [Short; 2] {
+        [0.5, 0.99].map(|quantile| Short(self.took.value_at_quantile(quantile) as f64 / 1000.0))
     }
 }
 
@@ -107,34 +120,9 @@ struct Reading {
     bytes_per_task: u64,
     limit_bytes: u64,
     failed: u32,
-    #[serde(serialize_with = "short")]
-    wall_ms: f64,
-    #[serde(serialize_with = "short")]
-    p50_us: f64,
-    #[serde(serialize_with = "short")]
-    p99_us: f64,
+    wall_ms: Short,
+    p50_us: Short,
+    p99_us: Short,
     /// With the last release, and the heartbeats meanwhile.
     requests: u64,
-}
-
-impl Reading {
-    fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json {
-            println!("{}", serde_json::to_string(self)?);
-        } else {
-            println!(
-                "{} tasks in line: {} bytes each (limit {}); after a broken connection {} of them failed; all had the lock within \
-                 {:.0} ms, with {} requests; passed on in {:.1} us (median; 99%: {:.1} us)",
-                self.tasks,
-                self.bytes_per_task,
-                self.limit_bytes,
-                self.failed,
-                self.wall_ms,
-                self.requests,
-                self.p50_us,
-                self.p99_us
-            );
-        }
-        Ok(())
-    }
 }

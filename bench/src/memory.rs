@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use zklock::Session;
 
 use crate::args::Memory;
-use crate::report::short;
+use crate::report::{Short, print};
 use crate::stage::Stage;
 
 /// True if they keep within the limit.
@@ -42,9 +42,22 @@ pub(crate) async fn run(memory: &Memory) -> anyhow::Result<bool> {
         bytes_per_waiter: growth / u64::from(memory.waiters),
         reply_bytes_per_waiter: reply_bytes / u64::from(memory.waiters),
         limit_mb: memory.limit_mb,
-        within_limit: megabytes(growth) <= memory.limit_mb,
+        within_limit: megabytes(growth).0 <= memory.limit_mb,
     };
-    reading.print(memory.common.json)?;
+    print(memory.common.json, &reading, || {
+        format!(
+            "{} waiters: {:.1} MB before, {:.1} MB after: {:.1} MB, {} bytes each (and {} bytes of replies); {} the limit \
+             of {} MB",
+            reading.waiters,
+            reading.before_mb.0,
+            reading.after_mb.0,
+            reading.growth_mb.0,
+            reading.bytes_per_waiter,
+            reading.reply_bytes_per_waiter,
+            if reading.within_limit { "within" } else { "over" },
+            reading.limit_mb
+        )
+    })?;
 
     waiters.shutdown().await;
     session.close().await?;
@@ -57,39 +70,14 @@ pub(crate) async fn run(memory: &Memory) -> anyhow::Result<bool> {
 #[derive(Serialize)]
 struct Reading {
     waiters: u32,
-    #[serde(serialize_with = "short")]
-    before_mb: f64,
-    #[serde(serialize_with = "short")]
-    after_mb: f64,
-    #[serde(serialize_with = "short")]
-    growth_mb: f64,
+    before_mb: Short,
+    after_mb: Short,
+    growth_mb: Short,
     bytes_per_waiter: u64,
     /// What each was sent to find its place in the queue.
     reply_bytes_per_waiter: u64,
     limit_mb: f64,
     within_limit: bool,
-}
-
-impl Reading {
-    fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json {
-            println!("{}", serde_json::to_string(self)?);
-        } else {
-            println!(
-                "{} waiters: {:.1} MB before, {:.1} MB after: {:.1} MB, {} bytes each (and {} bytes of replies); {} the \
-                 limit of {} MB",
-                self.waiters,
-                self.before_mb,
-                self.after_mb,
-                self.growth_mb,
-                self.bytes_per_waiter,
-                self.reply_bytes_per_waiter,
-                if self.within_limit { "within" } else { "over" },
-                self.limit_mb
-            );
-        }
-        Ok(())
-    }
 }
 
 /// Resident memory of this process, in bytes.
@@ -100,6 +88,6 @@ pub(crate) fn resident() -> anyhow::Result<u64> {
     Ok(kilobytes * 1024)
 }
 
-fn megabytes(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
+fn megabytes(bytes: u64) -> Short {
+    Short(bytes as f64 / 1e6)
 }
