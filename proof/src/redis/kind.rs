@@ -1,7 +1,5 @@
 //! The locks that are compared.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 /// One lock.
@@ -60,17 +58,5 @@ impl Kind {
     /// How many replies come before the one that completes the acquisition of a free lock.
     pub(super) fn replies_before_the_last(self) -> usize {
         usize::from(self == Self::SetnxExpire)
-    }
-
-    /// How long a client waits for Redis's reply before it gives up, in proportion to the TTL as its defaults are.
-    pub(super) fn response_timeout(self, ttl: Duration) -> Option<Duration> {
-        match self {
-            // Lettuce, which Spring Data uses by default: 60 s, as long as the registry's TTL.
-            Self::Spring => Some(ttl),
-            // 3 s, of a TTL of 30 s.
-            Self::Redisson => Some(ttl / 10),
-            // The recipes name none.
-            _ => None,
-        }
     }
 }

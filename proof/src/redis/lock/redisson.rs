@@ -64,11 +64,6 @@ pub(crate) struct Redisson {
 }
 
 impl Redisson {
-    pub(crate) fn new(redis: Redis) -> Self {
-        let channel = format!("redisson_lock__channel:{{{}}}", redis.key);
-        Self { redis, owner: format!("{}:1", Uuid::new_v4()), channel, watchdog: None }
-    }
-
     /// The remaining TTL of another's lock, negative if it has none; `None` if this process has it now.
     async fn try_acquire(&mut self) -> Result<Option<i64>, Failure> {
         let ttl = self.redis.ttl().to_string();
@@ -87,6 +82,13 @@ impl Redisson {
 }
 
 impl Lock for Redisson {
+    async fn connect(server: &str, key: &str, ttl: Duration) -> anyhow::Result<Self> {
+        // A reply may take 3 s, of a TTL of 30 s.
+        let redis = Redis::connect(server, key, ttl, Some(ttl / 10)).await?;
+        let channel = format!("redisson_lock__channel:{{{key}}}");
+        Ok(Self { redis, owner: format!("{}:1", Uuid::new_v4()), channel, watchdog: None })
+    }
+
     async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         if self.try_acquire().await?.is_none() {
             return Ok(None);
