@@ -7,12 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};
-use serde::Serialize;
 use tokio::task::JoinSet;
 use zklock::{Guard, Session};
 
 use crate::args::Carry;
-use crate::report::{Short, print};
 use crate::stage::Stage;
 
 /// How many acquisitions are made at the same time to prepare a measurement.
@@ -32,20 +30,23 @@ const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(carry: &Carry) -> anyhow::Result<()> {
     let stage = Stage::open(carry.common.connect.as_deref()).await?;
-    let mut reading = Reading { carry: carry.clone(), ..Reading::default() };
-    reading.alone_ms = beside_guards(&stage, 0).await?;
-    reading.beside_guards_ms = beside_guards(&stage, carry.guards).await?;
-    reading.beside_observers_ms = beside_observers(&stage, carry.observers).await?;
-    reading.few_keys_ms = keys(&stage, (carry.keys / 10).max(1)).await?;
-    reading.many_keys_ms = keys(&stage, carry.keys).await?;
-    reading.burst = burst(&stage, stage.address(), carry.burst, false).await?;
-    reading.broken = burst(&stage, &stage.link().address(), carry.broken, true).await?;
-    print(carry.common.json, &reading, || reading.text())?;
+    let alone = beside_guards(&stage, 0).await?;
+    println!("processor time of an acquisition and its release");
+    println!("  alone                        {alone:8.3} ms");
+    let beside = |what: &str, count: u32, cost: f64, unit: f64| {
+        println!("  beside {count:6} {what:<14} {cost:8.3} ms  {:.2} x {unit:.3} ms", cost / unit);
+    };
+    beside("guards", carry.guards, beside_guards(&stage, carry.guards).await?, alone);
+    beside("observers", carry.observers, beside_observers(&stage, carry.observers).await?, alone);
+    let few = keys(&stage, (carry.keys / 10).max(1)).await?;
+    beside("keys at once", carry.keys, keys(&stage, carry.keys).await?, few);
+    burst(&stage, stage.address(), carry.burst, false).await?;
+    burst(&stage, &stage.link().address(), carry.broken, true).await?;
     stage.close().await
 }
 
 /// The processor time of an acquisition and its release, beside so many guards that each have a task.
-async fn beside_guards(stage: &Stage, guards: u32) -> anyhow::Result<Short> {
+async fn beside_guards(stage: &Stage, guards: u32) -> anyhow::Result<f64> {
     let session = Session::connect(stage.address()).await?;
     let held = hold(stage, &session, guards).await?;
     let cost = cycles(stage, &session).await?;
@@ -55,7 +56,7 @@ async fn beside_guards(stage: &Stage, guards: u32) -> anyhow::Result<Short> {
 }
 
 /// As [`beside_guards`], beside so many observers of one lock.
-async fn beside_observers(stage: &Stage, observers: u32) -> anyhow::Result<Short> {
+async fn beside_observers(stage: &Stage, observers: u32) -> anyhow::Result<f64> {
     let session = Session::connect(stage.address()).await?;
     let lock = session.lock(&stage.directory("observed").await?)?;
     let mut told = JoinSet::new();
@@ -71,7 +72,7 @@ async fn beside_observers(stage: &Stage, observers: u32) -> anyhow::Result<Short
 }
 
 /// The processor time of each key's lock, if so many are acquired at once, and released.
-async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<Short> {
+async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<f64> {
     let session = Session::connect(stage.address()).await?;
     let locks = session.locks(&stage.directory(&format!("keys-{keys}")).await?)?;
     let before = processor()?;
@@ -83,14 +84,14 @@ async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<Short> {
     for guard in guards {
         guard.release().await?;
     }
-    let cost = Short(milliseconds(processor()? - before) / f64::from(keys));
+    let cost = milliseconds(processor()? - before) / f64::from(keys);
     session.close().await?;
     Ok(cost)
 }
 
 /// What a burst of acquisitions of locks that did not exist costs the guards of the same session. If it `breaks`, the
 /// connection is lost once a quarter of their requests have gone out.
-async fn burst(stage: &Stage, address: &str, locks: u32, breaks: bool) -> anyhow::Result<Burst> {
+async fn burst(stage: &Stage, address: &str, locks: u32, breaks: bool) -> anyhow::Result<()> {
     let session = Session::connect(address).await?;
     let id = session.id();
     let held = hold(stage, &session, HELD).await?;
@@ -122,17 +123,19 @@ async fn burst(stage: &Stage, address: &str, locks: u32, breaks: bool) -> anyhow
             broken = true;
         }
     }
-    let burst = Burst {
-        idle_lease_s: Short(idle_lease.as_secs_f64()),
-        least_lease_s: Short(least.as_secs_f64()),
-        took_s: Short(began.elapsed().as_secs_f64()),
-        guards_lost: held.iter().filter(|guard| !guard.is_held()).count(),
-        session_lost: session.id() != id,
-        evicted: session.requeued(),
-    };
+    println!(
+        "{} {locks} locks: the lease of {HELD} guards fell to {:.1} s, idle to {:.1} s, {} guards lost, session lost: {}, {} \
+         queued again, {:.1} s in all",
+        if breaks { "a connection that breaks under" } else { "a burst of" },
+        least.as_secs_f64(),
+        idle_lease.as_secs_f64(),
+        held.iter().filter(|guard| !guard.is_held()).count(),
+        session.id() != id,
+        session.requeued(),
+        began.elapsed().as_secs_f64()
+    );
     drop(guards);
-    session.close().await?;
-    Ok(burst)
+    Ok(session.close().await?)
 }
 
 fn remaining(guards: &[Arc<Guard>]) -> Duration {
@@ -154,14 +157,14 @@ async fn hold(stage: &Stage, session: &Session, guards: u32) -> anyhow::Result<V
     Ok(guards)
 }
 
-async fn cycles(stage: &Stage, session: &Session) -> anyhow::Result<Short> {
+async fn cycles(stage: &Stage, session: &Session) -> anyhow::Result<f64> {
     let lock = session.lock(&stage.directory("cycle").await?)?;
     lock.acquire().await?.release().await?;
     let before = processor()?;
     for _ in 0..CYCLES {
         lock.acquire().await?.release().await?;
     }
-    Ok(Short(milliseconds(processor()? - before) / f64::from(CYCLES)))
+    Ok(milliseconds(processor()? - before) / f64::from(CYCLES))
 }
 
 /// The processor time of this process.
@@ -177,62 +180,4 @@ fn processor() -> anyhow::Result<Duration> {
 
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-#[derive(Default, Serialize)]
-struct Reading {
-    #[serde(flatten)]
-    carry: Carry,
-    alone_ms: Short,
-    beside_guards_ms: Short,
-    beside_observers_ms: Short,
-    few_keys_ms: Short,
-    many_keys_ms: Short,
-    burst: Burst,
-    broken: Burst,
-}
-
-#[derive(Default, Serialize)]
-struct Burst {
-    /// The least that was left of the guards' lease before the burst.
-    idle_lease_s: Short,
-    /// The least that was left of it during the burst.
-    least_lease_s: Short,
-    took_s: Short,
-    guards_lost: usize,
-    session_lost: bool,
-    /// How many acquisitions queued again.
-    evicted: u64,
-}
-
-impl Reading {
-    fn text(&self) -> String {
-        let Self { carry, alone_ms, .. } = self;
-        let mut text = "processor time of an acquisition and its release\n".to_owned();
-        text += &format!("  alone                        {:8.3} ms\n", alone_ms.0);
-        for (what, count, Short(cost), Short(unit)) in [
-            ("guards", carry.guards, self.beside_guards_ms, *alone_ms),
-            ("observers", carry.observers, self.beside_observers_ms, *alone_ms),
-            ("keys at once", carry.keys, self.many_keys_ms, self.few_keys_ms),
-        ] {
-            let times = cost / unit;
-            text += &format!("  beside {count:6} {what:<14} {cost:8.3} ms  {times:.2} x {unit:.3} ms\n");
-        }
-        for (what, count, burst) in [
-            ("a burst of", carry.burst, &self.burst),
-            ("a connection that breaks under", carry.broken, &self.broken),
-        ] {
-            text += &format!(
-                "{what} {count} locks: the lease of {HELD} guards fell to {:.1} s, idle to {:.1} s, {} guards lost, session \
-                 lost: {}, {} queued again, {:.1} s in all\n",
-                burst.least_lease_s.0,
-                burst.idle_lease_s.0,
-                burst.guards_lost,
-                burst.session_lost,
-                burst.evicted,
-                burst.took_s.0
-            );
-        }
-        text
-    }
 }

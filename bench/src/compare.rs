@@ -8,7 +8,6 @@ use zklock_testcontainers::Counts;
 
 use crate::args::{Compare, Scenario};
 use crate::peers::Peer;
-use crate::report::{Line, Ratio, Report, Short};
 use crate::scenario::{Cast, Slice};
 use crate::stage::Stage;
 
@@ -41,8 +40,7 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
             entry.tally.add(&slice, &counts)?;
         }
     }
-    let lines = entries.iter().map(|entry| entry.tally.line(entry.peer, compare)).collect();
-    Report { lines, ratios: ratios(&entries, compare) }.print(compare.common.json)?;
+    print(&entries, compare.scenario);
     drop(entries);
     stage.link().set_round_trip(Duration::ZERO);
     stage.close().await
@@ -119,33 +117,12 @@ impl Tally {
         median(&self.slices)
     }
 
-    fn median_time_per_cycle(&self) -> f64 {
-        self.cycles.value_at_quantile(0.5) as f64
-    }
-
     fn per_cycle(&self, count: u64) -> f64 {
         count as f64 / self.cycles.len() as f64
     }
 
-    fn microseconds(&self, quantile: f64) -> Short {
-        Short(self.cycles.value_at_quantile(quantile) as f64 / 1000.0)
-    }
-
-    fn line(&self, peer: Peer, compare: &Compare) -> Line {
-        Line {
-            implementation: peer.name(),
-            scenario: compare.scenario,
-            clients: compare.clients,
-            cycles: compare.cycles,
-            rtt_ms: compare.rtt_ms,
-            per_s: Short(self.handoffs as f64 / self.wall.as_secs_f64()),
-            p50_us: self.microseconds(0.5),
-            p99_us: self.microseconds(0.99),
-            requests_per_cycle: Short(self.per_cycle(self.requests)),
-            events_per_cycle: Short(self.per_cycle(self.events)),
-            reply_bytes_per_cycle: Short(self.per_cycle(self.reply_bytes)),
-            longest_wait: Short(median(&self.waits)),
-        }
+    fn microseconds(&self, quantile: f64) -> f64 {
+        self.cycles.value_at_quantile(quantile) as f64 / 1000.0
     }
 }
 
@@ -155,12 +132,31 @@ fn median(values: &[f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The first against each of the others, in what the scenario is about.
-fn ratios(entries: &[Entry], compare: &Compare) -> Vec<Ratio> {
+/// Prints a row for each peer, and the first one against each of the others, in what the scenario is about.
+fn print(entries: &[Entry], scenario: Scenario) {
+    println!(
+        "{:<25} {:>9} {:>10} {:>10} {:>9} {:>7} {:>12} {:>8}",
+        "", "per s", "p50 us", "p99 us", "requests", "events", "reply bytes", "longest"
+    );
+    for Entry { peer, tally, .. } in entries {
+        // Only where all contend for one lock.
+        let longest = Some(median(&tally.waits)).filter(|wait| wait.is_finite());
+        println!(
+            "{:<25} {:>9.1} {:>10.0} {:>10.0} {:>9.2} {:>7.2} {:>12.1} {:>8}",
+            peer.name(),
+            tally.handoffs as f64 / tally.wall.as_secs_f64(),
+            tally.microseconds(0.5),
+            tally.microseconds(0.99),
+            tally.per_cycle(tally.requests),
+            tally.per_cycle(tally.events),
+            tally.per_cycle(tally.reply_bytes),
+            longest.map_or_else(String::new, |wait| format!("{wait:.2}"))
+        );
+    }
     type Metric = (&'static str, fn(&Tally) -> f64);
-    let metrics: &[Metric] = match compare.scenario {
+    let metrics: &[Metric] = match scenario {
         Scenario::Free | Scenario::Multi | Scenario::Readers => {
-            &[("median_time_per_cycle", Tally::median_time_per_cycle)]
+            &[("median_time_per_cycle", |tally| tally.microseconds(0.5))]
         }
         Scenario::Contended | Scenario::Keys | Scenario::Permits => {
             &[("median_time_per_handoff", Tally::median_time_per_handoff)]
@@ -171,12 +167,11 @@ fn ratios(entries: &[Entry], compare: &Compare) -> Vec<Ratio> {
             ("median_time_per_handoff", Tally::median_time_per_handoff),
         ],
     };
-    let Some((first, others)) = entries.split_first() else { return Vec::new() };
-    let of = |other: &Entry, (metric, value): Metric| Ratio {
-        ratio: Short(value(&first.tally) / value(&other.tally)),
-        of: first.peer.name(),
-        against: other.peer.name(),
-        metric,
-    };
-    others.iter().flat_map(|other| metrics.iter().map(move |metric| of(other, *metric))).collect()
+    let Some((first, others)) = entries.split_first() else { return };
+    for other in others {
+        for (metric, value) in metrics {
+            let ratio = value(&first.tally) / value(&other.tally);
+            println!("{} / {}: {ratio:.3} ({metric})", first.peer.name(), other.peer.name());
+        }
+    }
 }

@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures::future::try_join_all;
-use serde::Serialize;
 use zklock::{Session, election::Leader, inspect::Observer};
 
 use crate::args::Elect;
-use crate::report::{Short, print};
 use crate::stage::Stage;
 
 /// The sessions of observers. It is long, since a thousand of them share few cores.
@@ -34,6 +32,7 @@ pub(crate) async fn run(elect: &Elect) -> anyhow::Result<()> {
     let mut leadership = elections[0].campaign("first").await?;
     told(&mut observers, Some("first")).await?;
 
+    // The last three until the last observer is told: that nobody leads, of the leader, of the next one, which had waited.
     let [mut resigned, mut nobody, mut led, mut handed_over] = [const { Vec::new() }; 4];
     for round in 0..elect.rounds {
         let began = Instant::now();
@@ -61,15 +60,20 @@ pub(crate) async fn run(elect: &Elect) -> anyhow::Result<()> {
         leadership = waiter.await??;
         elections.reverse();
     }
-    let reading = Reading {
-        observers: elect.observers,
-        rounds: elect.rounds,
-        resigned: Times::of(resigned),
-        nobody: Times::of(nobody),
-        led: Times::of(led),
-        handed_over: Times::of(handed_over),
-    };
-    print(elect.common.json, &reading, || reading.text())?;
+    println!("{} observers, {} rounds", elect.observers, elect.rounds);
+    println!("{:<60} {:>9} {:>9} {:>9}", "", "least ms", "median", "most");
+    for (name, mut times) in [
+        ("from resign to its confirmation", resigned),
+        ("from resign until the last observer is told \"nobody\"", nobody),
+        ("from campaign until the last one is told of the leader", led),
+        ("from resign until the last one is told of the next leader", handed_over),
+    ] {
+        times.sort_unstable();
+        let at = |index: usize| times.get(index).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3);
+        let last = times.len().saturating_sub(1);
+        let median = f64::midpoint(at(last / 2), at(times.len() / 2));
+        println!("{name:<60} {:>9.1} {median:>9.1} {:>9.1}", at(0), at(last));
+    }
 
     leadership.resign().await?;
     try_join_all(observers.into_iter().map(Watcher::close)).await?;
@@ -112,57 +116,4 @@ impl Watcher {
 async fn told(observers: &mut [Watcher], value: Option<&str>) -> anyhow::Result<()> {
     try_join_all(observers.iter_mut().map(|observer| observer.told(value))).await?;
     Ok(())
-}
-
-/// What was measured.
-#[derive(Serialize)]
-struct Reading {
-    observers: u32,
-    rounds: u32,
-    /// From `resign` to its confirmation.
-    resigned: Times,
-    /// From `resign` until the last observer is told that nobody leads.
-    nobody: Times,
-    /// From `campaign` until the last observer is told of the leader.
-    led: Times,
-    /// From `resign` until the last observer is told of the next leader, which had been waiting.
-    handed_over: Times,
-}
-
-/// The least, the median, and the most of all rounds.
-#[derive(Serialize)]
-struct Times {
-    least_ms: Short,
-    median_ms: Short,
-    most_ms: Short,
-}
-
-impl Times {
-    fn of(mut times: Vec<Duration>) -> Self {
-        times.sort_unstable();
-        let at = |index: usize| times.get(index).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3);
-        let last = times.len().saturating_sub(1);
-        Self {
-            least_ms: Short(at(0)),
-            median_ms: Short(f64::midpoint(at(last / 2), at(times.len() / 2))),
-            most_ms: Short(at(last)),
-        }
-    }
-}
-
-impl Reading {
-    fn text(&self) -> String {
-        let mut text = format!("{} observers, {} rounds", self.observers, self.rounds);
-        text += &format!("\n{:<60} {:>9} {:>9} {:>9}", "", "least ms", "median", "most");
-        for (name, times) in [
-            ("from resign to its confirmation", &self.resigned),
-            ("from resign until the last observer is told \"nobody\"", &self.nobody),
-            ("from campaign until the last one is told of the leader", &self.led),
-            ("from resign until the last one is told of the next leader", &self.handed_over),
-        ] {
-            let Times { least_ms, median_ms, most_ms } = times;
-            text += &format!("\n{name:<60} {:>9.1} {:>9.1} {:>9.1}", least_ms.0, median_ms.0, most_ms.0);
-        }
-        text
-    }
 }

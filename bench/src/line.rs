@@ -4,14 +4,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use hdrhistogram::Histogram;
-use serde::Serialize;
 use tokio::task::JoinSet;
 use zklock::{FencingToken, LocksOptions, Session};
 
 use crate::args::Line;
 use crate::memory::resident;
-use crate::report::{Short, print};
 use crate::stage::Stage;
 
 const KEY: &str = "key";
@@ -59,36 +58,23 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
             eprintln!("a task failed: {error:#}");
         }
     }
-    let wall = began.elapsed();
-    let requests = stage.link().counts().requests;
-    let [p50_us, p99_us] = passed.lock().unwrap_or_else(PoisonError::into_inner).microseconds();
-    let reading = Reading {
-        tasks: line.tasks,
-        bytes_per_task: growth / u64::from(line.tasks),
-        limit_bytes: line.limit_bytes,
-        failed,
-        wall_ms: Short(wall.as_secs_f64() * 1000.0),
-        p50_us,
-        p99_us,
-        requests,
-    };
-    print(line.common.json, &reading, || {
-        format!(
-            "{} tasks in line: {} bytes each (limit {}); after a broken connection {} of them failed; all had the lock within \
-             {:.0} ms, with {} requests; passed on in {:.1} us (median; 99%: {:.1} us)",
-            reading.tasks,
-            reading.bytes_per_task,
-            reading.limit_bytes,
-            reading.failed,
-            reading.wall_ms.0,
-            reading.requests,
-            reading.p50_us.0,
-            reading.p99_us.0
-        )
-    })?;
+    let bytes_per_task = growth / u64::from(line.tasks);
+    let passed = Arc::into_inner(passed).context("a task is left")?;
+    let passed = passed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!(
+        "{} tasks in line: {bytes_per_task} bytes each (limit {}); after a broken connection {failed} of them failed; all had \
+         the lock within {:.0} ms, with {} requests; passed on in {:.1} us (median; 99%: {:.1} us)",
+        line.tasks,
+        line.limit_bytes,
+        began.elapsed().as_secs_f64() * 1000.0,
+        // With the last release, and the heartbeats meanwhile.
+        stage.link().counts().requests,
+        passed.microseconds(0.5),
+        passed.microseconds(0.99)
+    );
     session.close().await?;
     stage.close().await?;
-    Ok(failed == 0 && reading.bytes_per_task <= line.limit_bytes)
+    Ok(failed == 0 && bytes_per_task <= line.limit_bytes)
 }
 
 /// What is known of the turns so far.
@@ -108,21 +94,8 @@ impl Passed {
         Ok(())
     }
 
-    /// The median, and what 99 in 100 did not exceed.
-    fn microseconds(&self) -> [Short; 2] {
-        [0.5, 0.99].map(|quantile| Short(self.took.value_at_quantile(quantile) as f64 / 1000.0))
+    /// What so many of them did not exceed.
+    fn microseconds(&self, quantile: f64) -> f64 {
+        self.took.value_at_quantile(quantile) as f64 / 1000.0
     }
-}
-
-#[derive(Serialize)]
-struct Reading {
-    tasks: u32,
-    bytes_per_task: u64,
-    limit_bytes: u64,
-    failed: u32,
-    wall_ms: Short,
-    p50_us: Short,
-    p99_us: Short,
-    /// With the last release, and the heartbeats meanwhile.
-    requests: u64,
 }

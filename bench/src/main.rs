@@ -17,7 +17,6 @@ mod elect;
 mod line;
 mod memory;
 mod peers;
-mod report;
 mod scenario;
 mod stage;
 

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use serde::Serialize;
 use tokio::task::JoinSet;
 use zklock::Session;
 
 use crate::args::Memory;
-use crate::report::{Short, print};
 use crate::stage::Stage;
 
 /// True if they keep within the limit.
@@ -34,50 +32,26 @@ pub(crate) async fn run(memory: &Memory) -> anyhow::Result<bool> {
     let after = resident()?;
     let growth = after.saturating_sub(before);
     let reply_bytes = stage.link().counts().reply_bytes;
-    let reading = Reading {
-        waiters: memory.waiters,
-        before_mb: megabytes(before),
-        after_mb: megabytes(after),
-        growth_mb: megabytes(growth),
-        bytes_per_waiter: growth / u64::from(memory.waiters),
-        reply_bytes_per_waiter: reply_bytes / u64::from(memory.waiters),
-        limit_mb: memory.limit_mb,
-        within_limit: megabytes(growth).0 <= memory.limit_mb,
-    };
-    print(memory.common.json, &reading, || {
-        format!(
-            "{} waiters: {:.1} MB before, {:.1} MB after: {:.1} MB, {} bytes each (and {} bytes of replies); {} the limit \
-             of {} MB",
-            reading.waiters,
-            reading.before_mb.0,
-            reading.after_mb.0,
-            reading.growth_mb.0,
-            reading.bytes_per_waiter,
-            reading.reply_bytes_per_waiter,
-            if reading.within_limit { "within" } else { "over" },
-            reading.limit_mb
-        )
-    })?;
+    let is_within = megabytes(growth) <= memory.limit_mb;
+    println!(
+        "{} waiters: {:.1} MB before, {:.1} MB after: {:.1} MB, {} bytes each (and {} bytes of replies); {} the limit of {} MB",
+        memory.waiters,
+        megabytes(before),
+        megabytes(after),
+        megabytes(growth),
+        growth / u64::from(memory.waiters),
+        // What each was sent to find its place in the queue.
+        reply_bytes / u64::from(memory.waiters),
+        if is_within { "within" } else { "over" },
+        memory.limit_mb
+    );
 
     waiters.shutdown().await;
     session.close().await?;
     held.release().await?;
     holder.close().await?;
     stage.close().await?;
-    Ok(reading.within_limit)
-}
-
-#[derive(Serialize)]
-struct Reading {
-    waiters: u32,
-    before_mb: Short,
-    after_mb: Short,
-    growth_mb: Short,
-    bytes_per_waiter: u64,
-    /// What each was sent to find its place in the queue.
-    reply_bytes_per_waiter: u64,
-    limit_mb: f64,
-    within_limit: bool,
+    Ok(is_within)
 }
 
 /// Resident memory of this process, in bytes.
@@ -88,6 +62,6 @@ pub(crate) fn resident() -> anyhow::Result<u64> {
     Ok(kilobytes * 1024)
 }
 
-fn megabytes(bytes: u64) -> Short {
-    Short(bytes as f64 / 1e6)
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }
