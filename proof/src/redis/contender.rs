@@ -19,7 +19,7 @@ use super::lock::Lock;
 use super::proxy::Way;
 use super::stage::{Holds, Stage, TTL};
 use crate::harness::Instant;
-use crate::harness::register::{self, Desk, Request};
+use crate::harness::register::{Desk, Request, What};
 
 /// How often a lock that can tell is asked whether it is held.
 const LOOK: Duration = Duration::from_millis(5);
@@ -129,8 +129,8 @@ impl<L: Lock> Holder<L> {
     /// Writes to the register, whatever the lock says by now.
     pub(super) async fn write(&mut self) -> anyhow::Result<()> {
         // Without a look at what is there: it is judged by when it came, not by what it replaced.
-        let write = Request::Write { who: self.number, token: self.token, read: 0, value: 0 };
-        let _: register::Answer = self.desk.ask(write).await?;
+        let what = What::Write { read: 0, value: 0 };
+        self.desk.ask(Request { who: self.number, token: self.token, what }).await?;
         Ok(())
     }
 

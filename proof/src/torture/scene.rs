@@ -180,7 +180,7 @@ impl Present {
                     Leaving::Cancelled => Outcome::Cancelled,
                     Leaving::Busy => Outcome::Busy,
                     Leaving::Deleted => Outcome::NodeDeleted,
-                    Leaving::Done { .. } | Leaving::Forgotten => Outcome::Done,
+                    Leaving::Done(_) | Leaving::Forgotten => Outcome::Done,
                     Leaving::Failed(why) => {
                         *self.history.failures.entry(why.clone()).or_default() += 1;
                         Outcome::Failed

@@ -11,8 +11,7 @@ use zklock_testcontainers::Ensemble;
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::history::Left;
-use super::record::{Entry, Who};
-use super::runs::Kept;
+use super::record::{Entry, Kept, Who};
 use super::wish::{ANNOUNCEMENT, LOGS, PERMITS, RECORDS, is_shared, log, path};
 
 /// How many servers there are.

@@ -12,6 +12,7 @@ use super::contract::CONNECT;
 pub(super) const POLL: Duration = Duration::from_millis(100);
 
 /// What all Redis locks are made with.
+#[derive(Clone)]
 pub(super) struct Redis {
     pub(super) client: Client,
     pub(super) connection: MultiplexedConnection,

@@ -15,7 +15,7 @@ use super::held::Held;
 use super::orders::Orders;
 use super::patience::Patience;
 use crate::harness::Instant;
-use crate::harness::register::{Answer, Desk, Request};
+use crate::harness::register::{Answer, Desk, Request, What};
 use crate::torture::mode::{Extras, Rules, rules};
 use crate::torture::part::Part;
 use crate::torture::record::{Entry, Event, How, LOST_BY_THEN, Leaving, Seen, Who};
@@ -62,12 +62,6 @@ async fn polled<F: Future>(mut call: Pin<&mut F>, mut awaits: u32) -> Option<F::
         None => Poll::Ready(None),
     })
     .await
-}
-
-/// How a hold ended, but by the end of the process.
-enum End {
-    Done,
-    Lost(Seen, Instant, String),
 }
 
 impl Contender {
@@ -199,7 +193,7 @@ impl Contender {
 
     async fn hold(
         &mut self,
-        held: Held,
+        mut held: Held,
         claims: &[Claim],
         mut watch: Watch,
         is_last: bool,
@@ -214,7 +208,7 @@ impl Contender {
         if claim.is_some() {
             who.says(Event::Claims)?;
         }
-        let end = {
+        let lost = {
             let length = if is_last { Duration::from_millis(5) } else { self.length() };
             let mut work = pin!(async {
                 if extras.enters {
@@ -222,73 +216,65 @@ impl Contender {
                 }
                 self.work(&held, claims, length).await
             });
-            let mut lost = pin!(watch.lost(&held, who));
             tokio::select! {
                 // Lost first: a process that is continued after a stop finds both ready.
                 biased;
-                lost = &mut lost => lost?,
-                done = &mut work => { done?; End::Done }
+                lost = watch.lost(&held, who) => Some(lost?),
+                done = &mut work => { done?; None }
             }
         };
-        let end = match end {
-            End::Done => watch.look(&held).map_or(End::Done, |(at, why)| End::Lost(watch.seen, at, why)),
-            lost @ End::Lost(..) => lost,
-        };
-        let (held, end) = match end {
-            End::Done if !shares.is_empty() => {
-                shares.push(held);
-                let last = self.release_all_but_one(shares.split_off(0)).await?;
-                let lost = watch.look(&last).map(|(at, why)| End::Lost(watch.seen, at, why));
-                (last, lost.unwrap_or(End::Done))
-            }
-            end => (held, end),
-        };
-        let Watch { seen } = watch;
-        match end {
-            End::Lost(seen, at, reason) => {
-                who.says_at(at, Event::Lost { seen, reason })?;
-                // It may have been cut short in the middle of a request.
-                self.desks = desks(&self.registers).await?;
-                self.write_late(&held).await?;
-                ensure!(
-                    shares.iter().all(|share| share.check().is_err()),
-                    "{who} has lost one of its shares"
-                );
-                shares.push(held);
-                self.rng.shuffle(&mut shares);
-                for guard in shares {
-                    if self.rng.bool() {
-                        // While its session lives, nobody acquires before it has wound down.
-                        sleep(Duration::from_millis(self.rng.u64(0..300))).await;
-                    }
-                    drop(guard);
-                }
-                Ok(false)
-            }
-            End::Done if is_last || self.rng.u32(..5) > 0 => {
-                if extras.leaves_open {
-                    let moment =
-                        Duration::from_micros(if self.rng.bool() { 0 } else { self.rng.u64(0..3_000) });
-                    self.enter(&held, claims, moment).await?;
-                }
-                who.says(Event::Releases { seen })?;
-                let dawdles = if is_last { None } else { self.dawdles() };
-                let (released, _) = self.attend(dawdles, held.release()).await?;
-                let confirmed = released.is_ok();
-                who.says(Event::Released { unconfirmed: released.err().unwrap_or_default() })?;
-                if let Some(claim) = claim.filter(|_| confirmed)
-                    && self.contest.is_current(&claim).await
-                {
-                    who.says(Event::Outlived)?;
-                }
-                Ok(confirmed)
-            }
-            End::Done => {
-                who.says(Event::Drops { seen })?;
-                drop(held);
-                Ok(true)
-            }
+        let mut lost = lost.or_else(|| watch.look(&held));
+        if lost.is_none() && !shares.is_empty() {
+            shares.push(held);
+            held = self.release_all_but_one(shares.split_off(0)).await?;
+            lost = watch.look(&held);
         }
+        let seen = watch.seen;
+        if let Some((at, reason)) = lost {
+            who.says_at(at, Event::Lost { seen, reason })?;
+            shares.push(held);
+            self.lose(shares).await?;
+            return Ok(false);
+        }
+        if !is_last && self.rng.u32(..5) == 0 {
+            who.says(Event::Drops { seen })?;
+            drop(held);
+            return Ok(true);
+        }
+        if extras.leaves_open {
+            let moment = Duration::from_micros(if self.rng.bool() { 0 } else { self.rng.u64(0..3_000) });
+            self.enter(&held, claims, moment).await?;
+        }
+        who.says(Event::Releases { seen })?;
+        let dawdles = if is_last { None } else { self.dawdles() };
+        let (released, _) = self.attend(dawdles, held.release()).await?;
+        let confirmed = released.is_ok();
+        who.says(Event::Released { unconfirmed: released.err().unwrap_or_default() })?;
+        if let Some(claim) = claim.filter(|_| confirmed)
+            && self.contest.is_current(&claim).await
+        {
+            who.says(Event::Outlived)?;
+        }
+        Ok(confirmed)
+    }
+
+    /// What a holder does that has lost its lock, with all guards of its hold.
+    async fn lose(&mut self, mut guards: Vec<Held>) -> anyhow::Result<()> {
+        // It may have been cut short in the middle of a request.
+        self.desks = desks(&self.registers).await?;
+        if let Some(held) = guards.last() {
+            self.write_late(held).await?;
+        }
+        ensure!(guards.iter().all(|guard| guard.check().is_err()), "{} has lost one of its shares", self.who);
+        self.rng.shuffle(&mut guards);
+        for guard in guards {
+            if self.rng.bool() {
+                // While its session lives, nobody acquires before it has wound down.
+                sleep(Duration::from_millis(self.rng.u64(0..300))).await;
+            }
+            drop(guard);
+        }
+        Ok(())
     }
 
     /// Releases or drops all guards of a hold but one, in any order. The hold goes on with that one.
@@ -345,13 +331,16 @@ impl Contender {
     }
 
     async fn read(&mut self, held: &Held, Claim { lock, shared }: Claim) -> anyhow::Result<Answer> {
-        let read = Request::Read { who: self.who, token: held.token(), shared };
-        self.desks.get_mut(lock).context("no such lock")?.ask(read).await
+        self.ask(held, lock, if shared { What::Look } else { What::Read }).await
     }
 
     async fn write(&mut self, held: &Held, lock: usize, read: u64) -> anyhow::Result<Answer> {
-        let write = Request::Write { who: self.who, token: held.token(), read, value: read + 1 };
-        self.desks.get_mut(lock).context("no such lock")?.ask(write).await
+        self.ask(held, lock, What::Write { read, value: read + 1 }).await
+    }
+
+    async fn ask(&mut self, held: &Held, lock: usize, what: What) -> anyhow::Result<Answer> {
+        let request = Request { who: self.who, token: held.token(), what };
+        self.desks.get_mut(lock).context("no such lock")?.ask(request).await
     }
 
     /// Mostly short, sometimes long.
@@ -372,7 +361,7 @@ impl Contender {
         self.read.clear();
         while !over {
             for claim in claims {
-                let Answer::Value(read) = self.read(held, *claim).await? else { return Ok(()) };
+                let Some(read) = self.read(held, *claim).await? else { return Ok(()) };
                 if !claim.shared {
                     self.read.push((claim.lock, read));
                 }
@@ -392,7 +381,7 @@ impl Contender {
                 return Ok(());
             }
             while let Some((lock, read)) = self.read.pop() {
-                if self.write(held, lock, read).await? == Answer::Stale {
+                if self.write(held, lock, read).await?.is_none() {
                     return Ok(());
                 }
             }
@@ -424,14 +413,14 @@ impl Watch {
         None
     }
 
-    async fn lost(&mut self, held: &Held, who: Who) -> anyhow::Result<End> {
+    async fn lost(&mut self, held: &Held, who: Who) -> anyhow::Result<(Instant, String)> {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut said = self.seen.valid;
         loop {
             looks.tick().await;
-            if let Some((at, reason)) = self.look(held) {
-                return Ok(End::Lost(self.seen, at, reason));
+            if let Some(lost) = self.look(held) {
+                return Ok(lost);
             }
             if self.seen.valid.since(said) >= SAY {
                 said = self.seen.valid;

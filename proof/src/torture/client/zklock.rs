@@ -17,7 +17,7 @@ use super::held::Held;
 use super::patience::{Patience, leaving};
 use crate::torture::mode::rules;
 use crate::torture::part::{Part, Setup};
-use crate::torture::record::{Leaving, Who};
+use crate::torture::record::{Kept, Leaving, Who};
 use crate::torture::wish::{CAPACITY, Claim, ELECTION, ROOT, SLOTS, Wish, beside, key, path};
 
 /// How long there may be no server to begin with.
@@ -149,7 +149,7 @@ impl Zklock {
                     once::Claim::Done(record) => {
                         let (state, token) = (record.state.to_string(), record.token.zxid());
                         let (owner, attempt) = (record.owner, record.attempt);
-                        Err(Leaving::Done { state, owner, token, attempt })
+                        Err(Leaving::Done(Kept { state, owner, token, attempt }))
                     }
                 }
             }

@@ -7,8 +7,8 @@ use fastrand::Rng;
 use super::rules::{ONE_LOCK, Rules};
 use crate::harness::Instant;
 use crate::torture::history::History;
-use crate::torture::record::Who;
-use crate::torture::runs::{Kept, Run, RunEnd, Runs};
+use crate::torture::record::{Kept, Who};
+use crate::torture::runs::{Run, RunEnd, Runs};
 use crate::torture::wish::{Period, Wish};
 
 /// Another period comes so often, in nanoseconds. Holders take one a second, so most periods are claimed again.
