@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use futures::FutureExt;
 use serde::Serialize;
 use thiserror::Error;
@@ -23,12 +24,13 @@ const BOUND: Duration = Duration::from_secs(12);
 /// How long both of two holders work on at the same time, if they believe that they hold the lock.
 const WORK: Duration = Duration::from_millis(500);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// What happens. The table's rows have these headings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Fault {
-    /// The reply to the request that won is later than the TTL.
+    /// the winning request's reply is later than the TTL
     LateReply,
-    /// The holder is stopped for longer than the TTL, between its check and its write.
+    /// the holder is stopped past the TTL, between check and write
     Stopped,
 }
 
@@ -38,16 +40,6 @@ pub(super) enum Fault {
 pub(super) struct Spoiled;
 
 impl Fault {
-    pub(super) const ALL: [Self; 2] = [Self::LateReply, Self::Stopped];
-
-    /// The heading of its rows.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::LateReply => "the winning request's reply is later than the TTL",
-            Self::Stopped => "the holder is stopped past the TTL, between check and write",
-        }
-    }
-
     pub(super) async fn play(self, stage: &Stage) -> anyhow::Result<Outcome> {
         let mut outcome = match stage.kind {
             Kind::SetNxPx => self.of::<SetNxPx>(stage).await?,

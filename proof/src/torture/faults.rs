@@ -130,24 +130,21 @@ impl Injector {
         }
         let _among_others = self.peace.read().await;
         match planned.kind {
-            Kind::IsolateFollower
-            | Kind::IsolateLeader
-            | Kind::StallServer
-            | Kind::PauseServer
-            | Kind::KillServer => self.trouble_server(planned).await,
-            Kind::LoseQuorum => self.lose_quorum(planned).await,
+            kind if kind.is_of_servers() => self.trouble_servers(planned).await,
             Kind::WriteWaiter => self.write(planned).await,
             _ => self.trouble_client(planned).await,
         }
     }
 
-    async fn trouble_server(&self, planned: Planned) -> Done {
-        let Some((trouble, holder)) = self.server_for(planned).await else { return Ok(None) };
-        let server = trouble.server;
+    async fn trouble_servers(&self, planned: Planned) -> Done {
+        let (troubles, holder) = self.servers_for(planned).await;
+        let Some(server) = troubles.first().map(|trouble| trouble.server) else { return Ok(None) };
         let ensemble = &self.servers.ensemble;
-        self.servers.revive(server).await?;
-        let mut fault = self.begin(planned, holder.as_ref());
-        fault.servers = vec![server];
+        let servers: Vec<_> = troubles.iter().map(|trouble| trouble.server).collect();
+        for server in &servers {
+            self.servers.revive(*server).await?;
+        }
+        let fault = Fault { servers, ..self.begin(planned, holder.as_ref()) };
         match planned.kind {
             Kind::StallServer => {
                 if !self.stall(planned, server).await? {
@@ -173,12 +170,16 @@ impl Injector {
                 let _ = timeout(planned.lasts + Duration::from_secs(20), ensemble.restart(server)).await;
             }
             _ => {
-                ensemble.isolate(server).await?;
+                for server in &fault.servers {
+                    ensemble.isolate(*server).await?;
+                }
                 sleep(planned.lasts).await;
-                ensemble.rejoin(server).await?;
+                for server in &fault.servers {
+                    ensemble.rejoin(*server).await?;
+                }
             }
         }
-        drop(trouble);
+        drop(troubles);
         Ok(Some(Fault { until: Instant::now(), ..fault }))
     }
 
@@ -207,51 +208,29 @@ impl Injector {
         Ok(true)
     }
 
-    /// The server to meet, and the holder that is connected to it, if it was looked for.
-    async fn server_for(&self, planned: Planned) -> Option<(Trouble, Option<Hold>)> {
+    /// The servers to meet, two for a quorum, and the holder that is connected to the one, if it was looked for.
+    async fn servers_for(&self, planned: Planned) -> (Vec<Trouble>, Option<Hold>) {
         let leader = self.servers.leader().await;
         let will_do = |server: usize| match planned.kind {
             Kind::IsolateLeader => leader == Some(server),
             Kind::IsolateFollower | Kind::StallServer => leader.is_some_and(|leader| leader != server),
             _ => true,
         };
-        if planned.aim == Aim::Holder {
+        if planned.aim == Aim::Holder && planned.kind != Kind::LoseQuorum {
             let its_server = |holder: &Hold| self.client(holder.who.client)?.server();
             let met = |holder: &Hold| its_server(holder).is_some_and(will_do);
             if let Some(holder) = self.meet(planned, met).await
                 && let Some(trouble) = its_server(&holder).and_then(|server| self.servers.reserve(server))
             {
-                return Some((trouble, Some(holder)));
+                return (vec![trouble], Some(holder));
             }
         }
         let from = planned.pick as usize;
-        let trouble = (from..from + SERVERS)
+        let troubles = (from..from + SERVERS)
             .map(|number| number % SERVERS)
             .filter(|server| will_do(*server))
-            .find_map(|server| self.servers.reserve(server));
-        trouble.map(|trouble| (trouble, None))
-    }
-
-    async fn lose_quorum(&self, planned: Planned) -> Done {
-        let from = planned.pick as usize;
-        let troubles: Vec<_> = (from..from + SERVERS)
-            .filter_map(|number| self.servers.reserve(number % SERVERS))
-            .take(2)
-            .collect();
-        if troubles.is_empty() {
-            return Ok(None);
-        }
-        let mut fault = self.begin(planned, None);
-        fault.servers = troubles.iter().map(|trouble| trouble.server).collect();
-        for server in &fault.servers {
-            self.servers.ensemble.isolate(*server).await?;
-        }
-        sleep(planned.lasts).await;
-        for server in &fault.servers {
-            self.servers.ensemble.rejoin(*server).await?;
-        }
-        drop(troubles);
-        Ok(Some(Fault { until: Instant::now(), ..fault }))
+            .filter_map(|server| self.servers.reserve(server));
+        (troubles.take(if planned.kind == Kind::LoseQuorum { 2 } else { 1 }).collect(), None)
     }
 
     async fn trouble_client(&self, planned: Planned) -> Done {
@@ -280,10 +259,10 @@ impl Injector {
             Kind::BlackHole | Kind::StopClock => {
                 client.links.iter().for_each(|link| link.black_hole());
                 if planned.kind == Kind::StopClock {
-                    client.stop_clock()?;
+                    client.brake.stop()?;
                 }
                 sleep(planned.lasts).await;
-                client.start_clock()?;
+                client.brake.go()?;
                 client.links.iter().for_each(|link| link.restore());
             }
             Kind::CutConnections => client.links.iter().for_each(|link| link.cut()),
@@ -331,7 +310,7 @@ impl Injector {
                 let Some(killed) = client.kill().await? else { return Ok(None) };
                 fault.at = killed.at;
                 if planned.kind == Kind::SlewClock {
-                    client.slew(slew::rate(planned.pick));
+                    client.slew.store(slew::rate(planned.pick), Ordering::SeqCst);
                 }
                 sleep(planned.lasts).await;
                 client.start(self.lives.fetch_add(1, Ordering::SeqCst)).await?;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer};
 
@@ -18,6 +17,7 @@ use super::taken::Taken;
 use super::wish::Claim;
 use crate::harness::Instant;
 use crate::harness::register::Ledger;
+use crate::harness::table::title;
 
 /// A fault that is over for longer than that has cost nobody the lock.
 const AFTERMATH: Duration = Duration::from_secs(3);
@@ -357,10 +357,8 @@ impl fmt::Display for Report {
             "{lock:?}, mode {mode:?}, seed {seed}, {clients} clients, {seconds} s of faults, {wall_s:.0} s in all\n"
         )?;
         for (wrong, number) in &self.verdict.wrong {
-            let meaning =
-                wrong.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
             let word = if *number == 0 { "ok" } else { "WRONG" };
-            writeln!(f, "{word:<5} {number:>6} {wrong:?}: {}", meaning.unwrap_or_default())?;
+            writeln!(f, "{word:<5} {number:>6} {wrong:?}: {}", title(wrong))?;
         }
         for example in &self.verdict.examples {
             writeln!(f, "      {example}")?;

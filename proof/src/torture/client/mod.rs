@@ -34,10 +34,12 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
         Recipe::Zklock => {
             let zklock = Arc::new(zklock::Zklock::open(&part).await?);
             if (rules(part.setup.mode).observes)(part.number) {
-                others.spawn(observer::run(part.number, zklock.clone(), orders.clone()));
+                let observed = observer::observe(Who::process(part.number), zklock.clone());
+                others.spawn(orders.clone().unless_looking_away(observed));
             }
             if rules(part.setup.mode).has_witnesses {
-                others.spawn(witness::run(part.number, zklock.clone(), orders.clone()));
+                let witnessed = witness::witness(Who::process(part.number), zklock.clone());
+                others.spawn(orders.clone().unless_looking_away(witnessed));
             }
             Contest::Zklock(zklock)
         }

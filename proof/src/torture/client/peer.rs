@@ -8,20 +8,17 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use zklock::FencingToken;
-use zookeeper_client::{
-    Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient, SessionState, StateWatcher,
-};
+use zookeeper_client::{Client, OwnedLockClient, SessionState, StateWatcher};
 
 use super::guard::AnyGuard;
 use super::patience::Patience;
-use crate::torture::part::Part;
+use crate::harness::peer_lock;
+use crate::torture::part::{Part, SESSION_TIMEOUT};
 use crate::torture::record::{Leaving, Who};
-use crate::torture::wish;
+use crate::torture::wish::path;
 
 pub(super) struct ZookeeperClient {
     servers: String,
-    path: String,
-    session_timeout: Duration,
     /// The present session; a new one is opened once it is over.
     client: tokio::sync::Mutex<Option<Client>>,
 }
@@ -34,12 +31,7 @@ pub(super) struct PeerLock {
 
 impl ZookeeperClient {
     pub(super) fn new(part: &Part) -> Self {
-        Self {
-            servers: part.servers.clone(),
-            path: wish::path(0),
-            session_timeout: part.setup.session_timeout,
-            client: tokio::sync::Mutex::default(),
-        }
+        Self { servers: part.servers.clone(), client: tokio::sync::Mutex::default() }
     }
 
     async fn client(&self) -> Result<Client, Leaving> {
@@ -47,29 +39,23 @@ impl ZookeeperClient {
         if let Some(client) = present.as_ref().filter(|client| !client.state().is_terminated()) {
             return Ok(client.clone());
         }
-        let connector = Client::connector().with_session_timeout(self.session_timeout);
+        let connector = Client::connector().with_session_timeout(SESSION_TIMEOUT);
         let client = connector.connect(&self.servers).await.map_err(failed)?;
         Ok(present.insert(client).clone())
     }
 
     async fn lock(&self, who: Who) -> Result<PeerLock, Leaving> {
         let client = self.client().await?;
-        let acls = Acls::anyone_all();
-        let options = LockOptions::new(acls)
-            .with_ancestor_options(CreateMode::Persistent.with_acls(acls))
-            .map_err(failed)?;
-        let prefix = LockPrefix::new_curator(&self.path, "lock-").map_err(failed)?;
         let owner = format!(r#"{{"owner":"{who}"}}"#);
         let told = Mutex::new(client.state_watcher());
-        let lock = match client.lock(prefix, owner.as_bytes(), options).await {
-            Ok(lock) => lock.into_owned(),
+        match peer_lock(&client, &path(0), owner.as_bytes()).await {
+            Ok(lock) => Ok(PeerLock { lock, told, lost: AtomicBool::new(false) }),
             Err(error) => {
                 let mut present = self.client.lock().await;
                 present.take_if(|present| present.session_id() == client.session_id());
-                return Err(failed(error));
+                Err(failed(error))
             }
-        };
-        Ok(PeerLock { lock, told, lost: AtomicBool::new(false) })
+        }
     }
 
     pub(super) async fn acquire(&self, who: Who, patience: Patience) -> Result<PeerLock, Leaving> {
@@ -88,7 +74,7 @@ impl ZookeeperClient {
             let mut told = client.state_watcher();
             drop(client);
             let over = async { while !told.changed().await.is_terminated() {} };
-            let _over = tokio::time::timeout(self.session_timeout, over).await;
+            let _over = tokio::time::timeout(SESSION_TIMEOUT, over).await;
         }
     }
 }

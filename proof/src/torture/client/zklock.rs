@@ -16,7 +16,7 @@ use zklock::{
 use super::held::Held;
 use super::patience::{Patience, leaving};
 use crate::torture::mode::rules;
-use crate::torture::part::{Part, Setup};
+use crate::torture::part::{Part, SESSION_TIMEOUT, TICK};
 use crate::torture::record::{Kept, Leaving, Who};
 use crate::torture::wish::{CAPACITY, Claim, ELECTION, ROOT, SLOTS, Wish, beside, key, path};
 
@@ -189,8 +189,7 @@ impl Present {
 async fn open(part: &Part) -> anyhow::Result<Session> {
     let opening = async {
         loop {
-            let Setup { session_timeout, tick, .. } = part.setup;
-            let builder = Session::builder(&part.servers).session_timeout(session_timeout).tick(tick);
+            let builder = Session::builder(&part.servers).session_timeout(SESSION_TIMEOUT).tick(TICK);
             match builder.connect_timeout(PATIENCE).connect().await {
                 Err(ConnectError::TimeoutNotGranted { .. }) => sleep(PAUSE).await,
                 connected => return Ok(connected?),
