@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 use zklock::{FencingToken, LocksOptions, Session};
 
 use crate::args::Line;
 use crate::memory::resident;
+use crate::quantile::quantile;
 use crate::stage::Stage;
 
 const KEY: &str = "key";
@@ -27,8 +27,7 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
 
     let before = resident()?;
     let (mut tasks, (arrived, mut arrivals)) = (JoinSet::new(), tokio::sync::mpsc::unbounded_channel::<()>());
-    let passed =
-        Arc::new(Mutex::new(Passed { at: Instant::now(), took: Histogram::new(3)?, last: first.token() }));
+    let passed = Arc::new(Mutex::new(Passed { at: Instant::now(), took: Vec::new(), last: first.token() }));
     for _ in 0..line.tasks {
         let (locks, passed, arrived) = (locks.clone(), passed.clone(), arrived.clone());
         tasks.spawn(async move {
@@ -69,8 +68,8 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
         began.elapsed().as_secs_f64() * 1000.0,
         // With the last release, and the heartbeats meanwhile.
         stage.link().counts().requests,
-        passed.microseconds(0.5),
-        passed.microseconds(0.99)
+        quantile(&passed.took, 0.5),
+        quantile(&passed.took, 0.99)
     );
     session.close().await?;
     stage.close().await?;
@@ -81,21 +80,17 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
 struct Passed {
     /// When the last task was about to release its guard.
     at: Instant,
-    took: Histogram<u64>,
+    /// Microseconds from there to the next task.
+    took: Vec<f64>,
     last: FencingToken,
 }
 
 impl Passed {
     /// A task has the lock.
     fn on(&mut self, token: FencingToken) -> anyhow::Result<()> {
-        self.took.record(u64::try_from(self.at.elapsed().as_nanos())?)?;
+        self.took.push(self.at.elapsed().as_secs_f64() * 1e6);
         anyhow::ensure!(token > self.last, "token {token} comes after {}", self.last);
         (self.at, self.last) = (Instant::now(), token);
         Ok(())
-    }
-
-    /// What so many of them did not exceed.
-    fn microseconds(&self, quantile: f64) -> f64 {
-        self.took.value_at_quantile(quantile) as f64 / 1000.0
     }
 }

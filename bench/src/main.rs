@@ -17,6 +17,7 @@ mod elect;
 mod line;
 mod memory;
 mod peers;
+mod quantile;
 mod scenario;
 mod stage;
 

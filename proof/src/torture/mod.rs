@@ -179,7 +179,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     history.announcements.uninformed = announcements.uninformed;
     let verdict = Verdict::of(torture.mode, &history);
     let times = report::Times { started, begun, healed, ended: Instant::now() };
-    let report = Report::of(torture, seed, &history, &omitted, verdict, times, stalls.longest())?;
+    let report = Report::of(torture, seed, &history, &omitted, verdict, times, stalls.longest());
     report.print(torture.json)?;
     if let Some(path) = &torture.report {
         picture::draw(path, &history, &report, times)?;

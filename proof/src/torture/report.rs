@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer};
 
 use super::args::{Mode, Recipe, Torture};
@@ -129,7 +128,7 @@ fn told(history: &History, leads: bool) -> u64 {
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Percentiles {
-    pub(crate) count: u64,
+    pub(crate) count: usize,
     #[serde(serialize_with = "short")]
     pub(crate) p50: f64,
     #[serde(serialize_with = "short")]
@@ -158,7 +157,7 @@ impl Report {
         verdict: Verdict,
         times: Times,
         longest_stall: Duration,
-    ) -> anyhow::Result<Self> {
+    ) -> Self {
         let lost = history.holds.iter().filter_map(|hold| match &hold.end {
             End::Lost(reason) => Some(reason.to_string()),
             _ => None,
@@ -188,15 +187,13 @@ impl Report {
             margins: BTreeMap::new(),
             margins_by_fault: BTreeMap::new(),
         };
-        report.follow(history)?;
-        Ok(report)
+        report.follow(history);
+        report
     }
 
     /// Follows each lock from holder to holder.
-    fn follow(&mut self, history: &History) -> anyhow::Result<()> {
-        // Microseconds to three digits, whatever the range.
-        let (mut handoffs, mut recoveries) = (Histogram::<u64>::new(3)?, Histogram::<u64>::new(3)?);
-        let mut passes = Histogram::<u64>::new(3)?;
+    fn follow(&mut self, history: &History) {
+        let [mut passes, mut handoffs, mut recoveries] = [const { Vec::new() }; 3];
         let taken = Taken::of(&history.faults);
         // The last guard to end of each lock, readers apart from the others.
         let mut last = BTreeMap::<Claim, (Instant, &Hold)>::new();
@@ -230,22 +227,21 @@ impl Report {
             }
             match (&hold.end, fault) {
                 (End::Released, _) if is_passed_on(next) => {
-                    passes.record(microseconds(next.granted.since(hold.over)))?;
+                    passes.push(next.granted.since(hold.over));
                 }
                 (End::Released, _) if next.asked < hold.over && is_first => {
-                    handoffs.record(microseconds(next.granted.since(hold.over)))?;
+                    handoffs.push(next.granted.since(hold.over));
                 }
                 (End::Lost(_) | End::Killed, Some(fault)) => {
                     note(self.margins_by_fault.entry(fault.kind), margin, kind);
-                    recoveries.record(microseconds(next.granted.since(fault.at)))?;
+                    recoveries.push(next.granted.since(fault.at));
                 }
                 _ => {}
             }
         }
-        self.pass_ms = percentiles(&passes);
-        self.handoff_ms = percentiles(&handoffs);
-        self.recovery_ms = percentiles(&recoveries);
-        Ok(())
+        self.pass_ms = percentiles(passes);
+        self.handoff_ms = percentiles(handoffs);
+        self.recovery_ms = percentiles(recoveries);
     }
 
     pub(crate) fn print(&self, json: bool) -> anyhow::Result<()> {
@@ -334,19 +330,12 @@ fn note<K: Ord>(entry: std::collections::btree_map::Entry<'_, K, Margin>, ms: f6
     }
 }
 
-fn microseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn percentiles(times: &Histogram<u64>) -> Option<Percentiles> {
-    let at = |quantile| times.value_at_quantile(quantile) as f64 / 1e3;
-    (!times.is_empty()).then(|| Percentiles {
-        count: times.len(),
-        p50: at(0.5),
-        p90: at(0.9),
-        p99: at(0.99),
-        max: times.max() as f64 / 1e3,
-    })
+fn percentiles(mut times: Vec<Duration>) -> Option<Percentiles> {
+    times.sort_unstable();
+    let ms = |time: &Duration| time.as_secs_f64() * 1e3;
+    let at = |part: f64| times.get((times.len() as f64 * part) as usize).map(ms);
+    let max = times.last().map(ms)?;
+    Some(Percentiles { count: times.len(), p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, max })
 }
 
 impl fmt::Display for Report {
