@@ -13,7 +13,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{OnceCell, oneshot};
 
-use super::client::{Client, DATA, Held};
+use super::client::{Client, DATA, Release};
+use super::peer::PERMITS;
 
 /// All clients are in one machine, which ends with this process.
 static MACHINE: OnceCell<Machine> = OnceCell::const_new();
@@ -37,16 +38,12 @@ pub(super) struct CuratorPermits {
     number: usize,
 }
 
-struct Permit<'a> {
-    client: &'a CuratorPermits,
-}
-
 impl CuratorPermits {
-    pub(super) async fn connect(address: &str, directory: &str, permits: u32) -> anyhow::Result<Self> {
+    pub(super) async fn connect(address: &str, directory: &str) -> anyhow::Result<Self> {
         let machine = MACHINE.get_or_try_init(async || Machine::start()).await?;
         let number = machine.clients.fetch_add(1, Ordering::Relaxed);
         let data = std::str::from_utf8(DATA)?;
-        machine.ask(number, &format!("open {number} {address} {directory} {permits} {data}")).await?;
+        machine.ask(number, &format!("open {number} {address} {directory} {PERMITS} {data}")).await?;
         Ok(Self { machine, number })
     }
 }
@@ -106,23 +103,11 @@ impl Answers {
 }
 
 impl Client for CuratorPermits {
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>> {
-        async move {
-            self.machine.ask(self.number, &format!("acquire {}", self.number)).await?;
-            Ok(Box::new(Permit { client: self }) as Box<dyn Held>)
-        }
-        .boxed()
-    }
-}
-
-impl Held for Permit<'_> {
-    fn release<'a>(self: Box<Self>) -> BoxFuture<'a, anyhow::Result<()>>
-    where
-        Self: 'a,
-    {
-        async move {
-            let CuratorPermits { machine, number } = self.client;
-            machine.ask(*number, &format!("release {number}")).await
+    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Release<'_>>> {
+        async {
+            let Self { machine, number } = self;
+            machine.ask(*number, &format!("acquire {number}")).await?;
+            Ok(async move { machine.ask(*number, &format!("release {number}")).await }.boxed())
         }
         .boxed()
     }
