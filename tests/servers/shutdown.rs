@@ -117,6 +117,15 @@ struct Call {
     outcome: BoxFuture<'static, String>,
 }
 
+impl Call {
+    /// Polls it once.
+    fn begin(&mut self) {
+        if let Some(outcome) = (&mut self.outcome).now_or_never() {
+            self.outcome = std::future::ready(outcome).boxed();
+        }
+    }
+}
+
 /// Adds a call. It begins at the first poll, with clones of these variables, or else with what it moves.
 macro_rules! call {
     ($calls:ident, $gone:literal, $($used:ident)* => $call:expr) => {{
@@ -289,11 +298,7 @@ struct Dropped(Vec<Call>, mpsc::Sender<Vec<Call>>);
 
 impl Drop for Dropped {
     fn drop(&mut self) {
-        for call in &mut self.0 {
-            if let Some(outcome) = (&mut call.outcome).now_or_never() {
-                call.outcome = std::future::ready(outcome).boxed();
-            }
-        }
+        self.0.iter_mut().for_each(Call::begin);
         self.1.send(std::mem::take(&mut self.0)).unwrap();
     }
 }
@@ -321,6 +326,11 @@ fn no_call_panics_or_hangs_without_a_runtime() {
         let (ended, in_none) = with_calls("in-none");
         drop(ended);
         outside(in_none, |call, outcome| outcome.contains(call.gone));
+        // Begun before.
+        let (ended, mut begun) = with_calls("begun");
+        ended.block_on(async { begun.iter_mut().for_each(Call::begin) });
+        ended.shutdown_background();
+        outside(begun, |_, outcome| !outcome.starts_with("no outcome"));
         // While it shuts down, and afterwards.
         let (ending, dropped) = with_calls("dropped");
         let (tell, told) = mpsc::channel();
