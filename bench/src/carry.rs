@@ -78,7 +78,7 @@ async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<f64> {
     let before = processor()?;
     let acquired = (0..keys).map(|key| {
         let locks = locks.clone();
-        async move { locks.lock(&key.to_string()).await }
+        async move { locks.acquire(&key.to_string()).await }
     });
     let guards = stream::iter(acquired).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
     for guard in guards {

@@ -23,7 +23,7 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
         Session::builder(stage.link().address()).session_timeout(Duration::from_secs(40)).connect().await?;
     let budget = LocksOptions::new().turns(u32::MAX).time(Duration::MAX);
     let locks = session.locks(&root)?.with_options(budget)?;
-    let first = locks.lock(KEY).await?;
+    let first = locks.acquire(KEY).await?;
 
     let before = resident()?;
     let (mut tasks, (arrived, mut arrivals)) = (JoinSet::new(), tokio::sync::mpsc::unbounded_channel::<()>());
@@ -32,7 +32,7 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
         let (locks, passed, arrived) = (locks.clone(), passed.clone(), arrived.clone());
         tasks.spawn(async move {
             drop(arrived);
-            let guard = locks.lock(KEY).await?;
+            let guard = locks.acquire(KEY).await?;
             guard.check()?;
             passed.lock().unwrap_or_else(PoisonError::into_inner).on(guard.token())?;
             anyhow::Ok(guard.release().await?)

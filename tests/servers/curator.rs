@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{Server, enqueue, eventually, granted, make, operator, queue, server, session, within};
+use support::{
+    Server, enqueue, eventually, granted, make, operator, queue, server, session, sessions, within,
+};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use zklock::{AcquireError, Lock, inspect::ForeignClient};
@@ -71,8 +73,7 @@ async fn until_curator_queues(lock: &Lock) {
 
 #[tokio::test]
 async fn curator_first() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let lock = session.lock(PATH).unwrap();
     let mut curator = Curator::start(&server).await;
     curator.acquire().await;
@@ -92,8 +93,7 @@ async fn curator_first() {
 
 #[tokio::test]
 async fn zklock_first() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let lock = session.lock(PATH).unwrap();
     let mut curator = Curator::start(&server).await;
     let guard = lock.acquire().await.unwrap();
@@ -158,8 +158,7 @@ async fn never_inside_together() {
 
 #[tokio::test]
 async fn a_revoker_that_writes_to_a_waiter_grants_nobody() {
-    let server = server().await;
-    let (holder, waiters) = (session(&server).await, session(&server).await);
+    let (server, [holder, waiters]) = sessions().await;
     let mut curator = Curator::start(&server).await;
     let guard = holder.lock(PATH).unwrap().acquire().await.unwrap();
     let lock = waiters.lock(PATH).unwrap();

@@ -47,7 +47,7 @@ impl Client for Zklock {
                 Self::Several(locks) => release(locks.acquire().await?),
                 Self::Readers(lock) => release(lock.read().await?),
                 Self::Permits(semaphore) => release(semaphore.acquire().await?),
-                Self::Key(locks, key) => release(locks.lock(key).await?),
+                Self::Key(locks, key) => release(locks.acquire(key).await?),
             })
         }
         .boxed()

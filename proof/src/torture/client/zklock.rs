@@ -100,8 +100,8 @@ impl Zklock {
             }
             Wish::Key(lock) => {
                 let (locks, key) = (present.locks(&self.part, delay)?, key(*lock));
-                let within = |limit| locks.lock_timeout(&key, limit);
-                let guard = patience.call(locks.lock(&key), within, locks.try_lock(&key)).await?;
+                let within = |limit| locks.acquire_timeout(&key, limit);
+                let guard = patience.call(locks.acquire(&key), within, locks.try_acquire(&key)).await?;
                 Ok(Held::alone(guard, session.id()))
             }
             Wish::Read(lock) | Wish::Write(lock) => {
@@ -146,7 +146,7 @@ impl Zklock {
                 let within = |limit| once.claim_timeout(&name, limit);
                 match patience.call(once.claim(&name), within, once.try_claim(&name)).await? {
                     once::Claim::Run(run) => Ok(Held::runs(run, period.fails)),
-                    once::Claim::Done(record) => {
+                    once::Claim::Recorded(record) => {
                         let (state, token) = (record.state.to_string(), record.token.zxid());
                         let (owner, attempt) = (record.owner, record.attempt);
                         Err(Leaving::Done(Kept { state, owner, token, attempt }))
