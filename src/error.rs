@@ -33,10 +33,10 @@ pub enum InvalidLock {
         /// The longest that the option may be, in bytes.
         longest: usize,
     },
-    /// The stop margin is too long: guards would have to wind down although nothing is wrong.
+    /// The stop margin is too long: the work would have to stop although nothing is wrong.
     #[error(
-        "a stop margin of {stop_margin:?} for {path} is too long: with the session timeout of {timeout:?} that the servers \
-         granted, a lease may fall to {longest:?} between heartbeats; shorten it, or ask for a longer session timeout"
+        "the stop margin of {path} is {stop_margin:?}, but with a session timeout of {timeout:?} it can be at most \
+         {longest:?}; set a shorter stop margin, or ask for a longer session timeout"
     )]
     StopMargin {
         /// The lock's path.
@@ -45,16 +45,16 @@ pub enum InvalidLock {
         stop_margin: Duration,
         /// The longest stop margin in this session.
         longest: Duration,
-        /// The session timeout that zklock reckons with.
+        /// The session timeout with which zklock computes the lease.
         timeout: Duration,
     },
-    /// A semaphore has no capacity, or slots are none.
-    #[error("{path} would have nothing to acquire; state a capacity, or a number of slots, of 1 at least")]
+    /// The capacity of the semaphore, or the number of slots, is 0.
+    #[error("the capacity, or the number of slots, of {path} is 0; state 1 or more")]
     Nothing {
         /// The path that the caller gave.
         path: String,
     },
-    /// More slots than zklock allows at one path. Each claim lists those that are held.
+    /// The number of slots is larger than zklock allows at one path. Each acquisition lists all slots that are held.
     #[error("{count} slots at {path} are too many; state {largest} at most, or use several paths")]
     TooManySlots {
         /// The path that the caller gave.
@@ -69,7 +69,8 @@ pub enum InvalidLock {
     NoLocks,
     /// A multi-lock names one lock twice, or a lock in the directory of another one.
     #[error(
-        "{inner} is the same lock as {outer}, or is inside its directory; name each lock once, and none inside another"
+        "{inner} is the same lock as {outer}, or is in its directory; name each lock once, and no lock in the \
+         directory of another one"
     )]
     Nested {
         /// The path of the one lock.
@@ -79,8 +80,8 @@ pub enum InvalidLock {
     },
     /// A multi-lock has too many locks, or their data is too long, for one transaction.
     #[error(
-        "a transaction for {count} locks would take about {length} bytes, and zklock sends {longest} at most; \
-         name fewer locks at once, or shorten paths and data"
+        "a transaction for {count} locks would have about {length} bytes, but zklock sends {longest} at most; name \
+         fewer locks at once, or shorten paths and data"
     )]
     TooMany {
         /// The number of locks.
@@ -90,8 +91,8 @@ pub enum InvalidLock {
         /// The longest transaction that zklock sends, in bytes.
         longest: usize,
     },
-    /// No record would be kept, or too many.
-    #[error("{keep} records of {path} cannot be kept; keep between 1 and {most}")]
+    /// The number of records to keep is 0 or too large.
+    #[error("{keep} is not a number of records that zklock can keep for {path}; set one from 1 to {most}")]
     Keep {
         /// The lock's path.
         path: String,
@@ -107,24 +108,27 @@ pub enum InvalidLock {
 #[non_exhaustive]
 pub enum AcquireError {
     /// An ACL forbids the acquisition: creating the lock's directory; creating, listing or deleting children in it; or
-    /// reading the predecessor's node (a server reports a node's end only to sessions that may read the node). If it is
-    /// the deletion that the ACL forbids, the contender's node stays in the queue until its session ends.
+    /// reading the predecessor's node (a server reports the deletion of a node only to sessions that may read the
+    /// node). If the ACL forbids the deletion, the contender's node stays in the queue until its session ends.
     #[error(
-        "no permission to queue at {path}; authenticate the session by an identity and a password that the ACLs name, or have \
-         them grant READ, CREATE and DELETE on the directory and READ on every contender's node"
+        "an ACL does not allow this session to queue at {path}; authenticate the session as an identity that the ACLs \
+         name, or change the ACLs so that they grant READ, CREATE and DELETE on the directory, and READ on the node of \
+         every contender"
     )]
     NotAuthorized {
         /// The lock's path.
         path: String,
     },
-    /// An ancestor, or the path itself, is an ephemeral node, which can have no children. If that is the announcement of an
-    /// election's leader, a lock at its path is told [`OtherKind`](Self::OtherKind).
-    #[error("{path} is, or is below, an ephemeral node, which can have no children; use another path")]
+    /// An ancestor, or the path itself, is an ephemeral node, which can have no children. If the ephemeral node is the
+    /// announcement of a leader, a lock at its path gets [`OtherKind`](Self::OtherKind) instead.
+    #[error(
+        "{path} is an ephemeral node or below one, and such a node cannot have children; use another path"
+    )]
     EphemeralParent {
         /// The lock's path.
         path: String,
     },
-    /// The server has lost its ensemble, and takes only reads.
+    /// The server cannot reach a quorum, and serves only reads.
     #[error("the server is read-only, so nobody can queue at {path}; bring the quorum back and try again")]
     ReadOnly {
         /// The lock's path.
@@ -136,11 +140,12 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
-    /// The sequence numbers of the lock's directory are close to the largest one. There ZooKeeper no longer keeps the
-    /// order.
+    /// The sequence numbers of the lock's directory are close to the largest one. Beyond that number ZooKeeper no
+    /// longer keeps the order.
     #[error(
-        "the sequence numbers at {path} are near their end (last: {sequence}); let the queue drain and delete the \
-         directory (if zklock made it, ZooKeeper deletes it within about a minute), then try again"
+        "the sequence numbers at {path} are near their end (last: {sequence}); stop the contenders until the queue is \
+         empty, delete the directory, and try again (if zklock created the directory, ZooKeeper deletes it within \
+         about a minute)"
     )]
     SequenceExhausted {
         /// The lock's path.
@@ -148,13 +153,13 @@ pub enum AcquireError {
         /// The number that the server gave this contender.
         sequence: i32,
     },
-    /// A contender of another client is in the lock's directory, or a node that somebody made by hand with a
-    /// contender's name. Other clients may ignore zklock's nodes, so both could hold the lock. A contender that is not
-    /// ephemeral, as kazoo's `acquire(ephemeral=False)` makes it, stays until somebody deletes it.
+    /// The lock's directory has a contender of another client, or a node with a contender's name that somebody made by
+    /// hand. Other clients may ignore zklock's nodes, so both could hold the lock. A contender that is not ephemeral,
+    /// as kazoo's `acquire(ephemeral=False)` makes it, stays until somebody deletes it.
     #[error(
-        "{node} is a contender of {client}, and zklock shares no queue with other clients; let all that contend at {path} \
-         use zklock, use another path, or wait until that node is gone (delete it if \
-         it is not ephemeral and nobody needs it)"
+        "{node} is a contender of {client}, and zklock shares no queue with other clients; use zklock for all \
+         contenders at {path}, or use another path, or wait until that node is gone (if the node is not ephemeral and \
+         nobody needs it, delete it)"
     )]
     ForeignContender {
         /// The lock's path.
@@ -170,36 +175,38 @@ pub enum AcquireError {
     /// The path is used for something else. A lock, an election, a semaphore and slots at one path would not see each
     /// other's contenders, so none of them would keep the others out.
     #[error(
-        "{path} is wanted as {expected}, and {at} is used as {found}; a path has one kind: use another path for one of the two, or delete the nodes that {found} left there"
+        "{path} cannot be used as {expected}, because {at} is already used as {found}; use another path for one of the \
+         two, or delete the nodes that {found} left there"
     )]
     OtherKind {
         /// The path that the caller gave.
         path: String,
         /// What the caller wants it for.
         expected: PathKind,
-        /// The path that is used for something else: the caller's own, or the one above it or below it, of which it is a
-        /// part.
+        /// The path that is used for something else: the caller's path, or a path right above or below it that belongs
+        /// to the same election or pool.
         at: String,
         /// What that path is used for.
         found: PathKind,
     },
     /// Somebody else deleted this contender's node, or the whole directory.
     #[error(
-        "somebody else deleted the contender's node at {path}, so its place in the queue is lost; try again"
+        "somebody deleted this contender's node at {path}, so the contender has lost its place in the queue; try again"
     )]
     NodeDeleted {
         /// The lock's path.
         path: String,
     },
     /// The session is closed.
-    #[error("the session was closed, so nothing can queue at {path}; connect a new session")]
+    #[error("the session was closed, so it cannot queue at {path}; connect a new session")]
     SessionClosed {
         /// The lock's path.
         path: String,
     },
     /// The server rejected the session's credentials.
     #[error(
-        "the server rejected the session's credentials, so nothing can queue at {path}; check them and connect a new session"
+        "the server rejected the session's credentials, so the session cannot queue at {path}; check the credentials \
+         and connect a new session"
     )]
     AuthFailed {
         /// The lock's path.
@@ -209,7 +216,8 @@ pub enum AcquireError {
     /// [`Semaphore::set_capacity`](crate::Semaphore::set_capacity) and [`Slots::set_count`](crate::Slots::set_count): then
     /// the number may have changed.
     #[error(
-        "ZooKeeper did not answer within {waited:?}, so nothing is known of {path}; check the servers, and try again"
+        "ZooKeeper did not answer within {waited:?}, so the state of {path} is unknown; check the servers, and try \
+         again"
     )]
     Unanswered {
         /// The lock's path.
@@ -218,19 +226,20 @@ pub enum AcquireError {
         waited: Duration,
     },
     /// The ZooKeeper session has ended, and the servers refuse to open another one like it.
-    #[error("the servers refuse to open another session, so nothing can queue at {path}: {cause}")]
+    #[error("the servers refuse to open another session, so this process cannot queue at {path}: {cause}")]
     SessionFailed {
         /// The lock's path.
         path: String,
         /// Why the servers refuse, and what to do.
         cause: Box<ConnectError>,
     },
-    /// The session has so many nodes that the servers could not surely end it: the paths of its guards' and waiters' nodes,
-    /// with the chroot, would have more than 900 KiB together. ZooKeeper ends a session by one transaction with the paths of
-    /// all its nodes. No server reads one of more than 2 MiB (`jute.maxbuffer`), so the whole ensemble would stand still
+    /// The session has so many nodes that the servers may be unable to end it: the paths of its guards' and waiters'
+    /// nodes, with the chroot, would have more than 900 KiB together. ZooKeeper ends a session with one transaction,
+    /// which has the paths of all nodes of the session. No server reads a transaction of more than 2 MiB
+    /// (`jute.maxbuffer`), so the whole ensemble would stop working
     /// ([ZOOKEEPER-4306](https://issues.apache.org/jira/browse/ZOOKEEPER-4306)).
     #[error(
-        "the session has so many nodes that no other one can queue at {path}; release some of its locks, connect a second \
+        "the session has too many nodes, so it cannot queue at {path}; release some of its locks, connect a second \
          session, or use shorter paths"
     )]
     SessionFull {
@@ -239,7 +248,7 @@ pub enum AcquireError {
     },
     /// The key of [`Locks`](crate::Locks) is too long for a path.
     #[error(
-        "a key below {path} has {length} bytes, and {longest} are allowed; use a shorter key, such as a hash"
+        "a key below {path} has {length} bytes, but {longest} are allowed; use a shorter key, such as a hash"
     )]
     KeyTooLong {
         /// The path of the root.
@@ -257,11 +266,11 @@ pub enum AcquireError {
         /// The server's error, as zookeeper-client words it.
         cause: String,
     },
-    /// The semaphore has another capacity than this process states. The first acquisition of all sets the capacity, and
+    /// The semaphore has another capacity than this process states. The very first acquisition sets the capacity, and
     /// [`Semaphore::set_capacity`](crate::Semaphore::set_capacity) changes it.
     #[error(
-        "the semaphore at {path} has a capacity of {found}, and this process states {stated}; let all processes state the \
-         same capacity, or change it with `set_capacity`"
+        "the semaphore at {path} has a capacity of {found}, but this process states {stated}; state the same capacity \
+         in all processes, or change it with `set_capacity`"
     )]
     Capacity {
         /// The semaphore's path.
@@ -271,24 +280,24 @@ pub enum AcquireError {
         /// The capacity that the semaphore has.
         found: u32,
     },
-    /// Another number of slots is there than this process states. The first claim of all sets the number, and
+    /// The path has another number of slots than this process states. The very first acquisition sets the number, and
     /// [`Slots::set_count`](crate::Slots::set_count) changes it.
     #[error(
-        "{found} slots are at {path}, and this process states {stated}; let all processes state the same number, or \
-         change it with `set_count`"
+        "{path} has {found} slots, but this process states {stated}; state the same number in all processes, or change \
+         it with `set_count`"
     )]
     Count {
         /// The path of the slots.
         path: String,
         /// The number of slots that this process states.
         stated: u32,
-        /// The number of slots that are there.
+        /// The number of slots that the path has.
         found: u32,
     },
-    /// The weight is zero, or more than the semaphore has. It would never be granted.
+    /// The weight is zero, or larger than the capacity of the semaphore. Such a permit would never be granted.
     #[error(
-        "a permit of weight {weight} cannot be had at {path}, which has a capacity of {capacity}; ask for a weight from 1 to \
-         that"
+        "no permit of {path} can have the weight {weight}, because the capacity is {capacity}; ask for a weight from 1 \
+         to {capacity}"
     )]
     Weight {
         /// The semaphore's path.
@@ -299,7 +308,7 @@ pub enum AcquireError {
         capacity: u32,
     },
     /// The preferred index does not exist.
-    #[error("there is no slot {index} at {path}, which has {count}; prefer an index below that")]
+    #[error("{path} has no slot {index}, because it has {count} slots; prefer an index below {count}")]
     Index {
         /// The path of the slots.
         path: String,
@@ -308,8 +317,10 @@ pub enum AcquireError {
         /// The number of slots.
         count: u32,
     },
-    /// The number is not one that a semaphore or slots can have.
-    #[error("{path} cannot have {asked} of them; state a number from 1 to {largest}")]
+    /// A semaphore cannot have this capacity, or slots cannot have this number.
+    #[error(
+        "{path} cannot have a capacity, or a number of slots, of {asked}; state a number from 1 to {largest}"
+    )]
     Number {
         /// The path of the semaphore or the slots.
         path: String,
@@ -329,14 +340,14 @@ pub enum AcquireError {
     },
     /// The directory has permits and slots at the same time: somebody has changed its data by hand.
     #[error(
-        "{directory} has permits and slots at the same time, because somebody changed its data by hand; change it back, or \
-         wait until those of the other kind are gone"
+        "{directory} has permits and slots at the same time, because somebody changed its data by hand; change the \
+         data back, or wait until all holders of the other kind have released"
     )]
     Mixed {
         /// The path of the directory.
         directory: String,
     },
-    /// Of an election: the value cannot be announced. A candidate that led by then has released the lock again.
+    /// The value of an election cannot be announced. If the candidate already had the lock, it has released it.
     #[error(transparent)]
     Announce(#[from] AnnounceError),
     /// No run can have this name, or no period has this length.
@@ -347,11 +358,11 @@ pub enum AcquireError {
         /// What is wrong with it.
         problem: NameProblem,
     },
-    /// The run has no record, and its name is in a range of names whose records were dropped. So nobody knows whether it has
-    /// run.
+    /// The run has no record, and its name is in a range of names whose records were dropped. So nobody knows whether
+    /// the run has been done.
     #[error(
-        "nobody knows whether the run {name:?} of {path} has been done: records from {first:?} to {last:?} were dropped; name runs \
-         so that later ones are greater as text, or keep more records"
+        "the run {name:?} of {path} is refused: it may have been done before, because the records from {first:?} to \
+         {last:?} were dropped; give each run a name that sorts after all earlier ones, or keep more records"
     )]
     Forgotten {
         /// The lock's path.
@@ -363,11 +374,11 @@ pub enum AcquireError {
         /// The last name of the range. Its record was dropped.
         last: String,
     },
-    /// A node where a record is kept is no record, or a later version of zklock wrote it. So nobody knows whether the run
-    /// has run.
+    /// The data of a record's node is not a record, or a later version of zklock wrote it. So nobody knows whether the
+    /// run has been done.
     #[error(
-        "the data of {path} is not what this version of zklock writes there; look at it. You may delete the node of one run if \
-         it is no record. Do not delete the directory of the records: all runs could begin again"
+        "this version of zklock cannot read the data of {path}; look at the data. If the node of a run is not a \
+         record, you may delete that node. Do not delete the directory of the records: then all runs may begin again"
     )]
     NotARecord {
         /// The path of the node.
@@ -375,19 +386,19 @@ pub enum AcquireError {
     },
     /// An ACL forbids reading or writing a record.
     #[error(
-        "no permission to keep records in {path}; authenticate the session, or have ACLs grant CREATE on the parent of that \
-         directory, and READ, WRITE, CREATE and DELETE on the directory"
+        "an ACL does not allow this session to keep records in {path}; authenticate the session, or change the ACLs so \
+         that they grant CREATE on the parent of that directory, and READ, WRITE, CREATE and DELETE on the directory"
     )]
     RecordNotAuthorized {
         /// The path of the records' directory.
         path: String,
     },
-    /// The record could not be written in several tries: the servers did not answer them, or somebody else changed the
-    /// records each time. Or the lock was lost at the begin and could not be acquired again, because of its timeout or because
-    /// the session is over. The record may say that the run has begun, though nothing ran.
+    /// Several tries to write the record failed: the servers did not answer, or somebody else changed the records each
+    /// time. Or the lock was lost when the run began, and could not be acquired again before the timeout, or the
+    /// session is over. The record may say that the run has begun, although nothing ran.
     #[error(
-        "the record of {path} was not confirmed, because servers did not answer or somebody else changes the records; look at \
-         it, and try again"
+        "ZooKeeper did not confirm the record {path}: the servers did not answer, or somebody else keeps changing the \
+         records; look at the record, and try again"
     )]
     Unconfirmed {
         /// The path of the record.
@@ -440,12 +451,13 @@ impl AcquireError {
         Self::OtherKind { path, expected, at, found }
     }
 
-    /// Returns true if the same call may succeed later with nothing changed by hand. That is so if the node was deleted, if
-    /// ZooKeeper did not answer, if the server is read-only, if another client's contender is in the directory, and if the
-    /// session is full.
+    /// Returns true if the same call may succeed later with nothing changed by hand. This is the case if the node was
+    /// deleted, if ZooKeeper did not answer or did not confirm the record of a run, if the server is read-only, if
+    /// another client's contender is in the directory, and if the session is full.
     ///
-    /// Returns false if somebody must act first: on the session, the permissions, the path or the directory. Also false for
-    /// [`SequenceExhausted`](Self::SequenceExhausted): the queue must drain first, so that ZooKeeper removes the directory.
+    /// Returns false if somebody must act first: on the session, the permissions, the path or the directory. It is also
+    /// false for [`SequenceExhausted`](Self::SequenceExhausted): somebody must stop the contenders until the queue is
+    /// empty, so that ZooKeeper removes the directory.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -478,7 +490,8 @@ pub enum QueryError {
     },
     /// An ACL forbids the session to list or to read the node.
     #[error(
-        "no permission to read {path}; authenticate the session by an identity and a password that its ACL names, or have it grant READ"
+        "an ACL does not allow this session to read {path}; authenticate the session as an identity that the ACL \
+         names, or change the ACL so that it grants READ"
     )]
     NotAuthorized {
         /// The lock's path.
@@ -509,7 +522,8 @@ pub enum QueryError {
     /// The holder that made a sequencer does not hold the lock any more. Only
     /// [`Session::verify_sequencer`](crate::Session::verify_sequencer) says so.
     #[error(
-        "the sequencer {sequencer} is outdated: its holder has lost or released the lock; refuse its request"
+        "the sequencer {sequencer} is outdated: its holder has lost or released the lock; refuse the request that came \
+         with it"
     )]
     Outdated {
         /// The sequencer that the caller gave.
@@ -552,16 +566,17 @@ pub enum AnnounceError {
         longest: usize,
     },
     /// An ACL forbids the announcement. A leader tries again, at intervals that grow to 1 s. If it may not read the
-    /// node either, it tries again once it may.
+    /// node either, it tries again when it may read the node.
     #[error(
-        "the announcement {path} is not authorized; have the ACL of the election's directory grant CREATE and DELETE"
+        "an ACL does not allow the announcement {path}; change the ACL of the election's directory so that it grants \
+         CREATE and DELETE"
     )]
     NotAuthorized {
         /// The announcement's path.
         path: String,
     },
-    /// The server refused the announcement for another reason: mostly, somebody else has put a node there that has
-    /// children. A leader tries again, at intervals that grow to 1 s.
+    /// The server refused the announcement for another reason. Usually somebody else made a node there, and that node
+    /// has children. A leader tries again, at intervals that grow to 1 s.
     #[error(
         "the server refused the announcement {path}: {cause}; if somebody else made a node there, delete it"
     )]
@@ -590,12 +605,12 @@ pub enum NameProblem {
     #[error("it contains {0:?}; use ASCII letters, digits and the characters . _ : + - only")]
     Character(char),
     /// The name is `.` or `..`.
-    #[error("ZooKeeper allows no node of that name; use another name")]
+    #[error("ZooKeeper does not allow a node of that name; use another name")]
     Dots,
     /// The name is a contender's name.
     #[error("it is the name of a contender; use another name")]
     Contender,
     /// The period is not a number of whole seconds, or is zero.
-    #[error("it is no period; give whole seconds, one at least")]
+    #[error("it is not a valid period; use whole seconds, at least 1")]
     Period,
 }

@@ -3,83 +3,90 @@
 //! # What it does
 //!
 //! A contender that acquires a lock gets a [`Guard`]. At any instant, at most one guard of a lock, among all machines,
-//! says that the lock is held, except for [copies](Guard::another) of it. Readers of a [`RwLock`] hold it together, and no writer
-//! beside them. This is true through crashes, partitions of clients *and of ZooKeeper servers*, lost replies and paused servers, within
-//! [limits](#what-it-cannot-do). A guard is valid until its *lease* ends, and only a quorum's confirmations extend a
-//! lease. So a server that is partitioned from its ensemble cannot keep a guard valid. A guard compares its lease with
-//! two clocks whenever it is asked, and needs no background task for that. `CLOCK_BOOTTIME` goes on while the machine
-//! is suspended. NTP does not slew `CLOCK_MONOTONIC_RAW`.
+//! says that the lock is held, except for [other guards](Guard::another) of the same hold. Readers of a [`RwLock`] hold
+//! it together. No writer holds it at the same time. This stays true if processes crash, if clients *or ZooKeeper
+//! servers* are partitioned, if replies are lost, and if servers are paused. It has [limits](#what-it-cannot-do). A
+//! guard is valid until its *lease* ends, and only a quorum's confirmations extend a lease. So a server that is
+//! partitioned from its ensemble cannot keep a guard valid. A guard compares its lease with two clocks whenever it is
+//! asked, and needs no background task for that. One clock is `CLOCK_BOOTTIME`, which goes on while the machine is
+//! suspended. The other one is `CLOCK_MONOTONIC_RAW`, which NTP does not slew.
 //!
-//! * A [`Lock`] has one holder. A [`RwLock`] has one writer or many readers. A [`MultiLock`] is several locks that are
-//!   acquired at once, without deadlock. All of them are equally strict, and contend with each other at the same paths.
-//! * A [`Semaphore`] lets several in at once: it grants no permit with which the weights would exceed its capacity. [`Slots`] are
-//!   places with an index, for worker ids and shards. Both are served strictly in order.
+//! * A [`Lock`] has one holder. A [`RwLock`] has one writer or many readers. A [`MultiLock`] acquires several locks at
+//!   once, without deadlock. All of them are equally strict, and contend with each other at the same paths.
+//! * A [`Semaphore`] has several holders at once. It does not grant a permit if the sum of the weights would then
+//!   exceed its capacity. [`Slots`] are places with an index, for worker ids and shards. Both are served strictly in
+//!   order.
 //! * [`Locks`] are locks by key. The tasks of one process that want the same key hand its lock to each other.
 //! * Contenders are served in the order in which they come. A waiter watches only its predecessor, so nobody polls. A
-//!   release wakes one waiter, or the readers that wait for that writer.
-//! * To acquire a free lock takes one round trip. The first acquisition through a [`Lock`] may take two. A missing directory
-//!   makes it three, and each missing ancestor adds two. The release itself grants the next waiter, which does not read the
-//!   queue again.
-//! * After a crash the lock stays taken for the session timeout and 1.5 ticks of the servers at most: 10 s + 3 s by default.
-//!   (The servers report live sessions to the leader every half tick, and the leader expires sessions once a tick.) The election
-//!   of a new leader adds to that: it restarts the timeout of every session.
-//! * If ZooKeeper expires the session, zklock opens another one. Acquisitions that were waiting join the queue again, at the
-//!   end. Guards of the old session are lost for good.
-//! * Every future may be dropped at any point. A dropped acquisition deletes its node and does not block the queue. The ACLs must
-//!   permit that.
-//! * An [`Election`] is a lock whose holder announces itself. [`Election::observe`] tells everybody else who leads, and
-//!   [`Lock::holders`] who holds a lock, at the cost of one watch.
+//!   release wakes one waiter. The release of a writer wakes all readers that wait for it.
+//! * To acquire a free lock takes one round trip. The first acquisition through a [`Lock`] may take two. If the
+//!   directory is missing, it takes three. Each missing ancestor adds two. The release itself grants the next waiter,
+//!   which does not read the queue again.
+//! * After the holder crashes, others wait for at most the session timeout plus 1.5 ticks of the servers: 10 s + 3 s by
+//!   default. (The servers report live sessions to the leader every half tick, and the leader expires sessions once a
+//!   tick.) If the servers elect a new leader meanwhile, others wait longer, because the new leader restarts the
+//!   timeout of every session.
+//! * If ZooKeeper expires the session, zklock opens another one. Acquisitions that were waiting join the queue again,
+//!   at the end. Guards of the old session are lost for good.
+//! * Every future may be dropped at any point. A dropped acquisition deletes its node and does not block the queue, if
+//!   the ACLs permit the deletion.
+//! * An [`Election`] is a lock whose holder announces itself. [`Election::observe`] tells everybody else who leads.
+//!   [`Lock::holders`] tells who holds a lock. Each costs one watch.
 //! * A lock serialises, and does not deduplicate. A [`Once`] remembers which runs, such as those of a day, have been done.
-//! * Every guard has a [`FencingToken`]. A token is higher than that of each earlier grant that it excludes. Readers
-//!   that hold the lock together are granted in any order. Tokens are not consecutive. Writes to ZooKeeper itself can
-//!   depend on the lock ([`Guard::transaction`]). A service can check that its caller still holds the lock
-//!   ([`Session::verify_sequencer`]).
+//! * Every guard has a [`FencingToken`]. The token of a grant is higher than the token of each earlier grant that
+//!   cannot be held beside it. Readers that hold the lock together are granted in any order. Tokens are not
+//!   consecutive. Writes to ZooKeeper itself can depend on the lock ([`Guard::transaction`]). A service can check that
+//!   its caller still holds the lock ([`Session::verify_sequencer`]).
 //!
 //! # What it cannot do
 //!
-//! **A process can be paused** after it has asked its guard and before it acts: by its operating system, its hypervisor or its
-//! garbage collector. No lock can prevent that. While the process is paused, its session expires and the next contender acquires
-//! the lock. When the process goes on, it acts on a stale answer. A [`FencingToken`] protects against this, if the store that the
-//! lock protects checks it. Nothing else does.
+//! **The operating system, the hypervisor or a garbage collector can pause a process** after it has asked its guard and
+//! before it acts. No lock can prevent that. While the process is paused, its session may expire, and the next
+//! contender then acquires the lock. When the process goes on, it acts on a stale answer. A [`FencingToken`] protects
+//! against this, if the store that the lock protects checks it. Nothing else does.
 //!
-//! **A virtual machine can be paused together with its clocks**, for a snapshot or a migration. Afterwards its clocks show that
-//! no time has passed. Its guards say that the lock is held until the next heartbeat fails, and another guard may be valid
-//! meanwhile. Use tokens. Or call [`Guard::verify`] right before you act: it asks a quorum.
+//! **A virtual machine can be paused together with its clocks**, for a snapshot or a migration. Afterwards its clocks
+//! show that no time has passed. Its guards go on saying that the lock is held until the next heartbeat fails.
+//! Meanwhile another guard may be valid. Use tokens. Or call [`Guard::verify`] right before you act: it asks a quorum.
 //!
-//! **A copy of a running process has a copy of its guards**, and no copy knows of the other: a virtual machine that is cloned, or
-//! started twice from one snapshot; a process that CRIU restores beside the original; a child of `fork` that goes on without
-//! `exec`. Each copy says that the lock is held. Connect after the copy is made.
+//! **A copy of a running process has a copy of its guards**, and no copy knows of the other. A copy is made if a
+//! virtual machine is cloned or is started twice from one snapshot, if CRIU restores a process beside the original, and
+//! if a child of `fork` goes on without `exec`. Each copy says that the lock is held. Connect after the copy is made.
 //!
-//! **An operator who restores ZooKeeper's data under running clients**, by the `restore` command of ZooKeeper 3.9, puts an old
-//! tree in place of the present one. No client is told. The next contender may be granted at once, under the name of the
-//! holder's node. The holder learns of it at the heartbeat that looks at its node: the next one, or the n-th of a session with
-//! 32 n guards, or of fewer with long [data](LockOptions::data). Until then two guards may be valid. Stop every client before a
-//! restore, and restart the servers after it: ZooKeeper 3.9.3 expires no session that is opened after a live restore.
+//! **An operator can restore ZooKeeper's data while clients run**, with the `restore` command of ZooKeeper 3.9. The
+//! command replaces the present tree by an old one, and ZooKeeper does not tell any client. The next contender may be
+//! granted at once. Its node may have the same name as the holder's node. The holder learns of it at the next heartbeat
+//! that looks at its node. In a session with up to 32 guards, each heartbeat looks at every node. In a session with `32
+//! n` guards, each node has its turn at every n-th heartbeat. Long [data](LockOptions::data) reduces the number of
+//! nodes for each heartbeat. Until then two guards may be valid. Stop every client before a restore, and restart the
+//! servers after it: ZooKeeper 3.9.3 expires no session that is opened after a live restore.
 //!
-//! **A runtime whose threads are all blocked** sends no heartbeats. A session whose runtime is blocked for long loses all its
-//! locks. This never makes two guards valid: [`Guard::run`] looks at the clock before it polls its future again. But `run` does
-//! not stop tasks that were spawned inside it.
+//! **A runtime whose threads are all blocked** sends no heartbeats. A session whose runtime is blocked for long loses
+//! all its locks. This never makes two guards valid: [`Guard::run`] looks at the clock before it polls its future
+//! again. But `run` does not stop tasks that its future has spawned.
 //!
-//! **An operator who deletes the holder's node** takes the lock from the holder. The holder learns of it within a round trip. In
-//! the first 20 to 40 ms after its grant it does not watch its node yet, and learns of it later. Until then two guards may be
-//! valid. If an operator deletes a *waiter's* node, the release of the predecessor still grants that waiter, and it grants the
-//! waiter behind it, too. Both guards are valid until the first one learns of the deletion, within a round trip. A
-//! [`LockOptions::takeover_delay`] closes both gaps for waiters that are already in the queue. A write to a node grants nobody;
-//! a write to the holder's node ends the holder's guard. If an operator removes the holder's right to read its node before
-//! deleting the node, the holder learns of it only by a heartbeat.
+//! **An operator who deletes the holder's node** takes the lock from the holder. The holder learns of it within a round
+//! trip. In the first 20 to 40 ms after its grant it does not watch its node yet, and learns of it later. Until then
+//! two guards may be valid. If an operator deletes a *waiter's* node, the release of its predecessor still grants that
+//! waiter, and also grants the next waiter in the queue. Both guards are valid until the first one learns of the
+//! deletion, within a round trip. A [`LockOptions::takeover_delay`] closes both gaps for waiters that are already in
+//! the queue. A write to a node does not grant the lock to anybody. If somebody writes to the holder's node, the
+//! holder's guard is lost. If an operator removes the holder's right to read its node before deleting the node, the
+//! holder learns of the deletion only at a heartbeat.
 //!
-//! **Clients of another kind have queues of their own.** Curator, kazoo and others create contenders under other names. An
-//! acquisition that sees one fails with [`AcquireError::ForeignContender`]. After the grant, a holder does not look for such
-//! contenders any more. So it does not notice a client that ignores zklock's nodes and comes later; kazoo is one. Use one
-//! kind of client at a path.
+//! **Other ZooKeeper clients have queues of their own.** Curator, kazoo and others create contenders under other names.
+//! An acquisition that sees one fails with [`AcquireError::ForeignContender`]. After the grant, a holder does not look
+//! for such contenders any more. So it does not notice a client that comes later and ignores zklock's nodes, as kazoo
+//! does. Use only zklock at a path.
 //!
-//! **A path has one kind.** A lock, an election, a semaphore and slots at one path would not see each other. So an acquisition
-//! that finds another kind there fails with [`AcquireError::OtherKind`]. The queue of an election or of a pool is a lock's
-//! directory at `path/queue`, so that no lock can be there either. An [`Election`] that has been idle for less than a minute or
-//! so does not notice a lock that somebody has acquired at its path meanwhile; the design has the other such cases.
+//! **A path has one kind.** A lock, an election, a semaphore and slots at one path would not see each other. So an
+//! acquisition that finds another kind there fails with [`AcquireError::OtherKind`]. The queue of an election or of a
+//! pool is a lock's directory at `path/queue`. So you cannot use `path/queue` as a lock of your own. If an [`Election`]
+//! has been idle for up to about a minute, it does not notice a lock that somebody acquired at its path in that time.
+//! `docs/DESIGN.md` lists the other such cases.
 //!
-//! **A lock serialises, and does not deduplicate.** Three machines that do a job under one lock do it three times, one after
-//! the other. A [`Once`] lets one of them do it.
+//! **A lock serialises, and does not deduplicate.** If three machines do a job under one lock, they do it three times,
+//! one after the other. With a [`Once`], only one of them does it.
 //!
 //! # Quick start
 //!
@@ -101,71 +108,84 @@
 //!
 //! # In ZooKeeper
 //!
-//! A lock is a directory, a
-//! [container node](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#Container+Nodes) that ZooKeeper
-//! removes once it is empty. Each contender is an ephemeral, sequential child `lock-0000000042`. The lowest number
-//! holds the lock. A reader's child is `rlock-0000000043`; it holds the lock if no `lock-` child is lower. The data of
-//! a contender is a small JSON object with its `owner` and `since`, for operators who look with `zkCli`. A directory
-//! without data, when a lock first sees it, becomes zklock's own: zklock overwrites data that others write to it later.
-//! `docs/DESIGN.md` argues the whole layout and the protocol.
+//! A lock is a directory, a [container
+//! node](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#Container+Nodes) that ZooKeeper removes
+//! once it is empty. Each contender is an ephemeral, sequential child `lock-0000000042`. The lowest number holds the
+//! lock. A reader's child is `rlock-0000000043`; it holds the lock if no `lock-` child is lower. The data of a
+//! contender is a small JSON object with its `owner` and `since`, for operators who look with `zkCli`. If the directory
+//! has no data when zklock first sees it, zklock writes its own data there. If others write to the directory later,
+//! zklock overwrites that. `docs/DESIGN.md` argues the whole layout and the protocol.
 //!
 //! An [`Election`], a [`Semaphore`], [`Slots`] and a [`Once`] stand on such a lock. Their pages show which other nodes they have.
 //!
-//! The heartbeat interval is `(session timeout - 3/4 tick) / 4`: 2.1 seconds by default. At each heartbeat a session sends one
-//! `sync`, for all its guards and waiters. While it has a guard, it sends a quorum write, too, and a read of up to 32 nodes with
-//! 144 KiB of data at most. A server without a leader answers neither, and its clients connect to another server. A session
-//! with 20,000 waiters, or with 10,000 guards, was tested to survive the loss of its connection.
+//! The heartbeat interval is `(session timeout - 3/4 tick) / 4`: 2.1 seconds by default. At each heartbeat a session
+//! sends one `sync`, for all its guards and waiters. While it has a guard, it sends a quorum write, too, and a read of
+//! up to 32 nodes, which have at most 144 KiB of data together. A server without a leader answers neither, and its
+//! clients connect to another server. A session with 20,000 waiters, or with 10,000 guards, was tested to survive the
+//! loss of its connection.
 //!
 //! # How long a call takes
 //!
-//! Each call that asks ZooKeeper goes by one of four rules. The error says that the answer did not come.
+//! Each call that asks ZooKeeper follows one of four rules. If the answer does not come in time, the call returns the
+//! error that the rule names.
 //!
 //! * **A call that waits for others has no time limit**: `acquire`, `acquire_many`, `read`, `write`, [`Locks::acquire`],
-//!   [`Election::campaign`], `claim` and [`Once::run`]. It returns when it has what it waits for, or when it
-//!   can no longer get that. Drop the future to stop waiting. Its twin with `_timeout` returns `None` after its `timeout` argument.
-//! * **A call that begins with `try_`** waits for nobody, and for ZooKeeper for half a session timeout: then it returns
-//!   [`AcquireError::Unanswered`]. So do [`Semaphore::set_capacity`] and [`Slots::set_count`].
-//! * **A call that only looks** waits for half a session timeout, too. It returns [`QueryError::Unanswered`], or
-//!   [`Disconnected`](QueryError::Disconnected) before that. [`Session::verify_sequencer`] has the same two errors;
-//!   [`Once::now`] and [`Once::period_name`] have [`AcquireError::Unanswered`]. For [`Session::locks_below`] this is the limit of
-//!   each request.
+//!   [`Election::campaign`], `claim` and [`Once::run`]. It returns when it has what it waits for, or when it can no
+//!   longer get it, because the session is over or the servers refuse. Drop the future to stop waiting. The call of the
+//!   same name with `_timeout` returns `None` once that time is over.
+//! * **A call that begins with `try_`** does not wait for other contenders. It waits for ZooKeeper's answer for half a
+//!   session timeout. After that it returns [`AcquireError::Unanswered`]. So do [`Semaphore::set_capacity`] and
+//!   [`Slots::set_count`].
+//! * **A call that only looks** waits for half a session timeout, too. After that it returns
+//!   [`QueryError::Unanswered`]. If the connection is lost earlier, it returns
+//!   [`Disconnected`](QueryError::Disconnected) at once. [`Session::verify_sequencer`] has the same two errors;
+//!   [`Once::now`] and [`Once::period_name`] have [`AcquireError::Unanswered`]. For [`Session::locks_below`] this is
+//!   the limit of each request.
 //! * **A call of a guard, a leadership or a run** returns at the end of the guard's lease. [`Guard::verify`] and
-//!   [`Leadership::proclaim`] return [`Lost`] then; ZooKeeper may have announced the value. A [transaction](Guard::transaction)'s `commit` returns
-//!   [`TransactionError::Unknown`](guard::TransactionError::Unknown) if the transaction was sent, and [`Run::complete`](once::Run::complete), `fail` and `record` return
-//!   [`RecordError::Unconfirmed`](once::RecordError::Unconfirmed) if the record was; else they return `Lost`. [`Guard::release`], `release_all` and
-//!   [`Leadership::resign`] return [`ReleaseError::Unconfirmed`], and go on in the background.
+//!   [`Leadership::proclaim`] then return [`Lost`]. ZooKeeper may have announced the value of `proclaim` all the same.
+//!   If a [transaction](Guard::transaction) was sent, its `commit` returns
+//!   [`TransactionError::Unknown`](guard::TransactionError::Unknown); if it was not sent,
+//!   [`TransactionError::Lost`](guard::TransactionError::Lost). If a record was sent,
+//!   [`Run::complete`](once::Run::complete), `fail` and `record` return
+//!   [`RecordError::Unconfirmed`](once::RecordError::Unconfirmed); if it was not sent,
+//!   [`RecordError::Lost`](once::RecordError::Lost). [`Guard::release`], `release_all` and [`Leadership::resign`]
+//!   return [`ReleaseError::Unconfirmed`], and go on in the background.
 //!
-//! A claim of a [`Once`] is both: its begin takes until the end of the guard's lease at most. Without an answer it acquires the
-//! lock again, within what is left of its `timeout`. [`Session::connect`] returns [`ConnectError::Unreachable`] or
-//! [`ReadOnly`](ConnectError::ReadOnly) after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the session
-//! timeout. [`Session::close`] returns [`ReleaseError::SessionUnconfirmed`] at the end of the lease or after two fifths of the session
-//! timeout, whichever is later, and goes on in the background.
+//! A claim of a [`Once`] follows two rules. It waits for the lock as the first rule says. Then it records that the run
+//! has begun, until the guard's lease ends, as the last rule says. If no answer comes, it acquires the lock again, as
+//! long as its `timeout` lasts. [`Session::connect`] returns [`ConnectError::Unreachable`] or
+//! [`ReadOnly`](ConnectError::ReadOnly) after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the
+//! session timeout. [`Session::close`] returns [`ReleaseError::SessionUnconfirmed`] at the end of the lease or after
+//! two fifths of the session timeout, whichever is later, and goes on in the background.
 //!
-//! The `next` of an [`Observer`](inspect::Observer) and of [`SessionEvents`] waits for a change, for as long as that takes; [`Observer::latest`](inspect::Observer::latest) sends nothing.
+//! The `next` of an [`Observer`](inspect::Observer) and of [`SessionEvents`] waits for a change without a time limit.
+//! [`Observer::latest`](inspect::Observer::latest) sends nothing and returns at once.
 //!
-//! The session timeout is [`Session::timeout`]. The lease ends after [`Guard::remaining`]. [`Guard::run`] takes as long as
-//! its future, and [`Guard::lost`] as long as the guard is held. All other functions return at once, because they send nothing.
+//! The session timeout is [`Session::timeout`]. [`Guard::remaining`] is the time until the lease ends. [`Guard::run`]
+//! takes as long as its future, and [`Guard::lost`] as long as the guard is held. All other functions return at once:
+//! they do not wait for ZooKeeper.
 //!
-//! A service that must start while ZooKeeper is away uses [`SessionBuilder::connect_lazy`].
+//! To start a service while no server can be reached, use [`SessionBuilder::connect_lazy`]. It returns at once, and
+//! connects in the background.
 //!
-//! If ZooKeeper expires the session, zklock tries to open another one, without a time limit while servers cannot be reached. If
-//! every server *refuses* the session for as long as a session timeout, the session becomes [`SessionState::Failed`]. This
-//! happens when the servers' limits no longer allow the session timeout that was asked for. Then acquisitions fail, and
-//! [`Session::failure`] says why.
+//! If ZooKeeper expires the session, zklock tries to open another one. While no server can be reached, it tries without
+//! a time limit. If every server *refuses* the session for as long as a session timeout, the session becomes
+//! [`SessionState::Failed`]. This happens if the servers' limits no longer allow the session timeout that you asked
+//! for. Acquisitions then fail, and [`Session::failure`] says why.
 //!
 //! # Requirements
 //!
 //! zklock needs ZooKeeper 3.6 or later, and a tokio runtime with I/O and time enabled.
 //!
-//! A session belongs to the runtime in which it was connected. Its calls may be awaited in another runtime, or in none. Once
-//! its runtime has shut down, no call panics or waits: the session is [`Closed`](SessionState::Closed), its guards are lost
-//! ([`LostReason::SessionClosed`]), and its calls return the errors of a closed session. Without a runtime,
-//! [`Session::connect`] returns [`ConnectError::NoRuntime`].
+//! A session belongs to the runtime in which it was connected. You may await its calls in another runtime, or outside
+//! any runtime. Once its runtime has shut down, no call panics or waits: the session is
+//! [`Closed`](SessionState::Closed), its guards are lost ([`LostReason::SessionClosed`]), and its calls return the
+//! errors of a closed session. Without a runtime, [`Session::connect`] returns [`ConnectError::NoRuntime`].
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `tls` | connections by TLS |
-//! | `sasl-digest-md5`, `sasl-gssapi` | authentication by SASL; the latter needs the system's GSSAPI library |
+//! | `tls` | connections over TLS |
+//! | `sasl-digest-md5`, `sasl-gssapi` | authentication with SASL; the latter needs the system's GSSAPI library |
 //! | `serde` | `Serialize` and `Deserialize` for tokens and sequencers |
 //! | `cancellation-token` | `Guard::cancellation_token`, with tokio-util |
 
@@ -210,7 +230,7 @@ pub use path::PathProblem;
 pub use semaphore::{Semaphore, Slots};
 pub use session::{ConnectError, Session, SessionBuilder, SessionEvent, SessionEvents, SessionState};
 
-/// Has the examples of these pages compiled.
+/// Compiles the examples of these pages as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/GUIDE.md")]

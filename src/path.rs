@@ -8,7 +8,7 @@ use zklock_recipe::{Kind, PathKind, Place};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LockPath(String);
 
-/// Why a lock or a node cannot have a path.
+/// Why a path cannot be used for a lock or a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathProblem {
@@ -39,11 +39,14 @@ pub enum PathProblem {
     /// The path is `/zookeeper`, or is below it.
     #[error("it is inside /zookeeper, which belongs to the servers; use another path")]
     Reserved,
-    /// The path's last name ends with `.once`: the records of [runs that happen once](crate::Once) are in such a directory.
-    #[error("it ends with .once, where the records of runs are kept; use another name")]
+    /// The path's last name ends with `.once`. Such directories are for the records of [`Once`](crate::Once).
+    #[error("it ends with .once, and zklock keeps the records of runs at such paths; use another name")]
     Records,
     /// One of the path's names is a contender's name: the lock would stand in the queue of another lock.
-    #[error("it contains the name of a contender, and would queue for the lock above it; use another name")]
+    #[error(
+        "one of its names is the name of a contender, so the lock above would take that node for a contender; use \
+         another name"
+    )]
     Contender,
 }
 

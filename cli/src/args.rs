@@ -21,19 +21,19 @@ Examples:
   zklock run /lock/report -- ./nightly-report --all      one at a time, wherever it is started
   zklock run --timeout 0 /lock/backup -- ./backup        at once or not at all
   zklock run -q -t 0 -E 0 /lock/sync -- ./sync           for cron: no mail while another host runs it
-  zklock run --restart /lock/feed -- ./feed              one in the whole cluster; again after a loss
+  zklock run --restart /lock/feed -- ./feed              one in the whole cluster; restarts after a loss
   zklock run --every 1d --time-zone local /lock/mail -- ./mail
-                                                         once a day, though every host's cron starts it
-  zklock run --shared /lock/prices -- ./read-prices      a reader: beside other readers, and no writer
+                                                         once a day, even if cron starts it on every host
+  zklock run --shared /lock/prices -- ./read-prices      a reader: together with other readers, never with a writer
   zklock run --lock /lock/a --lock /lock/b -- ./merge    several locks at once, without deadlock
-  zklock run --permits /convert/8:3 -- ./convert         some at once: takes 3 of 8, and waits until they are free
-  zklock run --slot /workers/16 -- ./worker              a number below 16 that no other one has, in ZKLOCK_SLOT
-  zklock lead --value $(hostname):80 /feed -- ./feed     as run, and everybody can ask who leads
+  zklock run --permits /convert/8:3 -- ./convert         several at once: waits until 3 of 8 are free, and takes them
+  zklock run --slot /workers/16 -- ./worker              a number from 0 to 15 that no other worker has, in ZKLOCK_SLOT
+  zklock lead --value $(hostname):80 /feed -- ./feed     like run; everybody can ask who leads
   curl http://$(zklock leader /feed)/                    where the leader is
-  zklock show --watch /lock/report                       who holds it, who waits, who did before
-  zklock show --exit-code -q /lock/report || ./alarm     for scripts: 1 if nobody holds it
-  zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    ask the servers right before
-  zklock doctor -s zk1:2181,zk2:2181,zk3:2181            what these servers make of locks";
+  zklock show --watch /lock/report                       who holds the lock, who waits, who held it before
+  zklock show --exit-code -q /lock/report || ./alarm     for scripts: fails if nobody holds the lock
+  zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    asks the servers right before an irreversible step
+  zklock doctor -s zk1:2181,zk2:2181,zk3:2181            checks whether these servers are safe for locks";
 
 const RUN: &str = "\
 CMD finds in its environment:
@@ -41,28 +41,30 @@ CMD finds in its environment:
   ZKLOCK_ACCESS              exclusive, or shared for a reader
   ZKLOCK_TOKEN               the fencing token: let the store refuse a token lower than one it has seen
   ZKLOCK_SEQUENCER           the sequencer that `zklock verify` checks
-  ZKLOCK_SESSION_TIMEOUT_MS  how long ZooKeeper keeps the lock after the last sign of life of its holder
+  ZKLOCK_SESSION_TIMEOUT_MS  the session timeout: how long ZooKeeper keeps the lock after it last heard from the holder
   ZKLOCK_ONCE                with --once and --every: the name of the run
-  ZKLOCK_SLOT                with --slot: the index, from 0 on
+  ZKLOCK_SLOT                with --slot: the index, from 0 to COUNT - 1
   ZKLOCK_PERMITS             with --permits: the weight
 
-Slots and permits have neither ZKLOCK_ACCESS nor ZKLOCK_SEQUENCER.
+With --slot and --permits, ZKLOCK_ACCESS and ZKLOCK_SEQUENCER are not set.
 
 With several locks, ZKLOCK_PATH, ZKLOCK_ACCESS and ZKLOCK_SEQUENCER have a line for each lock, in the same order: first \
 those of --lock, then those of --shared-lock. ZKLOCK_TOKEN is one token for all of them.
 
 CMD runs in a process group of its own. When CMD ends, zklock ends everything that CMD started and left behind. Then \
-zklock releases the lock. If the lock is about to be lost, all of CMD gets SIGTERM. The rest gets SIGKILL after \
---kill-after, early enough to be gone before anyone else can hold the lock. No lease foresees an operator who deletes the \
-holder's node or closes its session. --takeover-delay makes the next holder wait until CMD is gone then, too.
+zklock releases the lock. If the lock is about to be lost, every process of CMD gets SIGTERM. Processes that still run \
+after --kill-after get SIGKILL. This is early enough: they have ended before another contender can hold the lock. If an \
+operator deletes the holder's node or closes its session, no lease can warn zklock. For this case give --takeover-delay: \
+a contender that is already in the queue then waits for that time, so that CMD can end first.
 
-zklock passes signals on to CMD. A signal that comes while zklock waits for the lock ends the wait, and leaves no node.
+zklock passes signals on to CMD. If zklock gets SIGHUP, SIGINT, SIGQUIT or SIGTERM while it waits for the lock, it stops \
+waiting and leaves the queue.
 
-CMD may end with 75 or 76, too. --conflict-exit-code tells apart the 75 of zklock.
+CMD itself may exit with 75 or 76. To distinguish zklock's 75 from CMD's, give --conflict-exit-code.
 
-`zklock --help` has the exit codes.";
+`zklock --help` lists the exit codes.";
 
-/// Run any command under a strict lock on ZooKeeper, and see any lock's queue.
+/// Run a command while it holds a strict lock on ZooKeeper, and look at the queues of locks.
 #[derive(Debug, Parser)]
 #[command(name = "zklock", version, about, max_term_width = 120)]
 #[command(after_help = format!("{EXAMPLES}\n\n{}", exit::table()))]
@@ -107,7 +109,7 @@ fn without_empty_variable(option: Arg) -> Arg {
 
 #[derive(Args, Debug)]
 struct Verbosity {
-    /// Print errors only; a lock that is not acquired within --timeout is none
+    /// Print errors only. A lock that is not acquired within --timeout is not an error
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     quiet: bool,
 
@@ -130,7 +132,7 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Acquire a lock, run a command, release the lock, and exit as the command did.
+/// Acquire a lock, run a command, release the lock, and exit with the status of the command.
 #[derive(Args, Debug)]
 #[command(after_help = RUN, override_usage = "zklock run [OPTIONS] <PATH|--lock PATH...|--slot PATH/COUNT|--permits PATH/CAPACITY> -- <CMD>...")]
 pub(crate) struct Run {
@@ -138,7 +140,7 @@ pub(crate) struct Run {
     #[arg(required_unless_present_any = ["lock", "shared_lock", "slot", "permits"], conflicts_with_all = ["lock", "shared_lock"])]
     pub(crate) path: Option<String>,
 
-    /// Hold the lock at PATH as a reader: beside other readers, and beside no `zklock run` without --shared
+    /// Hold the lock at PATH as a reader: together with other readers, but never with a `zklock run` without --shared
     #[arg(long, conflicts_with_all = ["lock", "shared_lock"])]
     pub(crate) shared: bool,
 
@@ -146,16 +148,17 @@ pub(crate) struct Run {
     #[arg(long, value_name = "PATH")]
     pub(crate) lock: Vec<String>,
 
-    /// As --lock, and held as a reader
+    /// Like --lock, but hold this lock as a reader
     #[arg(long, value_name = "PATH")]
     pub(crate) shared_lock: Vec<String>,
 
-    /// In place of PATH: take the free slot with the lowest index, from 0 to COUNT - 1, or PREFERRED if that is
-    /// free. /workers/8 is a slot of 8 at /workers. CMD finds the index in ZKLOCK_SLOT
+    /// In place of PATH: take the free slot with the lowest index, from 0 to COUNT - 1, or PREFERRED if that is free.
+    /// /workers/8 is one of 8 slots at /workers. CMD finds the index in ZKLOCK_SLOT
     #[arg(long, value_name = "PATH/COUNT[:PREFERRED]", value_parser = pool::parse_slot, conflicts_with_all = OF_LOCKS)]
     pub(crate) slot: Option<SlotOf>,
 
-    /// In place of PATH: a permit of a semaphore. /convert/8:3 takes 3 of a capacity of 8 at /convert [default WEIGHT: 1]
+    /// In place of PATH: take a permit of a semaphore. /convert/8:3 takes the weight 3 of the capacity 8 at /convert
+    /// [default WEIGHT: 1]
     #[arg(long, value_name = "PATH/CAPACITY[:WEIGHT]", value_parser = pool::parse_permits, conflicts_with_all = OF_LOCKS, conflicts_with = "slot")]
     pub(crate) permits: Option<PermitsOf>,
 
@@ -163,17 +166,18 @@ pub(crate) struct Run {
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 
-    /// How long to wait for the lock. The time to connect counts; --connect-timeout may end that part earlier. 0 takes the
-    /// lock at once or not at all: it waits for ZooKeeper's answer, for --connect-timeout and half a session timeout at
-    /// most, and for no holder. With --restart each wait has this timeout [default: for ever]
+    /// How long to wait for the lock. The time to connect counts. --connect-timeout may end the connecting earlier.
+    /// With 0, zklock takes the lock at once or not at all. It does not wait for a holder. It waits only for ZooKeeper:
+    /// at most --connect-timeout plus half a session timeout, and longer with --slot, --permits, --once and --every.
+    /// With --restart each wait has this timeout [default: for ever]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
 
-    /// The exit code in place of 75 if the lock is not acquired, so that a 75 is CMD's own [default: 75]
+    /// Exit with CODE instead of 75 if the lock is not acquired. Then a 75 is always CMD's own [default: 75]
     #[arg(long, short = 'E', value_name = "CODE")]
     pub(crate) conflict_exit_code: Option<u8>,
 
-    /// Who contends, for people who look at the queue [default: host:pid]
+    /// The name that others see in the queue [default: host:pid]
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) owner: Option<String>,
 
@@ -181,11 +185,13 @@ pub(crate) struct Run {
     #[arg(long, value_name = "WHAT", default_value = "term")]
     pub(crate) on_lost: OnLost,
 
-    /// How long after SIGTERM the rest of CMD gets SIGKILL [default: half of what the session timeout allows, 2s at most]
+    /// How long after SIGTERM the processes of CMD that still run get SIGKILL [default: half of what the session
+    /// timeout allows, 2s at most]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
 
     /// How long to wait before taking over from a holder that vanished without a release. Give all contenders the same
+    /// delay
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
     pub(crate) takeover_delay: Duration,
 
@@ -193,26 +199,27 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) restart: bool,
 
-    /// Run CMD only if this run has not been done yet, on any host. Name it by 1 to 128 letters, digits and . _ : + -, so that
-    /// later runs are greater as text: by a date, such as 2026-11-22
+    /// Run CMD only if no host has done the run NAME yet. A name has 1 to 128 letters, digits and . _ : + -. The names
+    /// of later runs must sort after those of earlier runs, as dates do: 2026-11-22
     #[arg(long, value_name = "NAME", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"])]
     pub(crate) once: Option<String>,
 
-    /// As --once, with the present period as the run: 1d, 12h or 15m, by the servers' clock, from midnight UTC on. If cron
-    /// starts CMD once a day, say --time-zone, too
+    /// Like --once, but zklock names the run after the present period, of 1d, 12h or 15m for example. The servers'
+    /// clock decides, in UTC. If cron starts CMD once a day, give --time-zone, too
     #[arg(long, value_name = "PERIOD", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"], value_parser = duration::parse_period)]
     pub(crate) every: Option<Duration>,
 
-    /// With --every of whole days, the run is a date in this time zone: Europe/Helsinki, or local for this machine's. Give
-    /// the zone by which cron counts
+    /// With --every of whole days, the run is a date in this time zone: Europe/Helsinki, or local for the zone of this
+    /// machine. Give the zone that cron uses
     #[arg(long, value_name = "ZONE", requires = "every", conflicts_with = "once", value_parser = civil::parse_zone)]
     pub(crate) time_zone: Option<TimeZone>,
 
-    /// Begin the run again if its last attempt failed, or vanished before its end [default: a run begins at most once]
+    /// Begin the run again if its last attempt failed, or ended without a record of its end [default: a run begins at
+    /// most once]
     #[arg(long, requires = "occasion")]
     pub(crate) retry: bool,
 
-    /// How many records of runs to keep, 1 to 1000. A run whose record may have been dropped is refused
+    /// How many records of runs to keep, 1 to 1000. zklock refuses a run whose record may have been dropped
     #[arg(long, value_name = "N", requires = "occasion", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) keep: u16,
 
@@ -221,7 +228,7 @@ pub(crate) struct Run {
     pub(crate) acl: Access,
 }
 
-/// Campaign in an election, run a command while leading, resign, and exit as the command did.
+/// Campaign in an election, run a command while leading, resign, and exit with the status of the command.
 #[derive(Args, Debug)]
 pub(crate) struct Lead {
     /// What to announce while CMD runs, such as the address at which CMD listens
@@ -243,7 +250,7 @@ pub(crate) struct Leader {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print each change, a line each, until a signal; an empty line says that nobody leads
+    /// Print a line for each change, until a signal ends zklock. An empty line means that nobody leads
     #[arg(long, short)]
     pub(crate) watch: bool,
 }
@@ -251,11 +258,11 @@ pub(crate) struct Leader {
 /// The fate of the command of a lock that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
-    /// Send SIGTERM, and SIGKILL later
+    /// Send SIGTERM, and SIGKILL after --kill-after
     Term,
     /// Send SIGKILL at once
     Kill,
-    /// Let CMD run on, though another CMD may run beside it
+    /// Let CMD go on. Another CMD may run at the same time
     IgnoreAndWarn,
 }
 
@@ -278,17 +285,18 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Redraw as the queue changes, with the last handoffs; q ends it
+    /// Show the queue and the last handoffs, and redraw them when they change. q quits
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) watch: bool,
 
-    /// Exit with 0 if somebody holds the lock, and with 1 if nobody does; with --quiet, print nothing. Contenders of other
+    /// Exit with 0 if somebody holds the lock, with 1 if nobody does, and with 66 if PATH does not exist: ZooKeeper
+    /// removes the directory of an unused lock within about a minute. With --quiet, print nothing. Contenders of other
     /// clients do not count
     #[arg(long, conflicts_with = "watch")]
     pub(crate) exit_code: bool,
 }
 
-/// List the locks, slots and semaphores below a node that somebody holds, each with its holder and the length of its queue.
+/// List the held locks, slots and semaphores below a node, each with its holder and the length of its queue.
 #[derive(Args, Debug)]
 pub(crate) struct List {
     /// The node to begin at
@@ -300,29 +308,30 @@ pub(crate) struct List {
     pub(crate) json: bool,
 }
 
-/// Ask the servers whether a holder still has its lock: 0 if it does, 1 if not. Of several sequencers, each must stand.
+/// Ask the servers whether a holder still holds its lock. Exit with 0 if it does, and with 1 if not. If several
+/// sequencers are given, all must be valid.
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
-    /// The sequencer, as CMD found it in ZKLOCK_SEQUENCER. It may have several lines, with one in each
+    /// The sequencer, as CMD found it in ZKLOCK_SEQUENCER. It may have several lines, with one sequencer in each
     #[arg(required = true, value_name = "SEQUENCER")]
     pub(crate) sequencers: Vec<String>,
 }
 
-/// Take a lock from its holder: delete the holder's node. From readers, it takes the lock from all that hold it.
+/// Take a lock from its holder: delete the holder's node. If readers hold the lock, it is taken from all of them.
 #[derive(Args, Debug)]
 pub(crate) struct Release {
     /// The lock's path
     pub(crate) path: String,
 
-    /// Take the lock though the holder did not release it
+    /// Take the lock although the holder did not release it
     #[arg(long, required = true)]
     pub(crate) force: bool,
 
-    /// Take it only from the holder with this SEQUENCE of `zklock show`: from one of several readers
+    /// Take the lock only from the holder with this SEQUENCE in `zklock show`, for example from one of several readers
     #[arg(long, value_name = "NUMBER")]
     pub(crate) sequence: Option<i32>,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -330,7 +339,7 @@ pub(crate) struct Release {
 /// Look at the servers and at the settings, and report what makes locks fragile.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
-    /// Locks to look at: whether they exist, who is waited for, and contenders of other clients
+    /// Paths of locks to check: does the path exist, for whom do others wait, and do other clients contend there?
     #[arg(value_name = "PATH")]
     pub(crate) locks: Vec<String>,
 

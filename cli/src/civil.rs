@@ -25,7 +25,7 @@ pub(crate) fn parse_zone(text: &str) -> Result<TimeZone, String> {
         _ => TimeZone::get(text),
     };
     zone.map_err(|error| {
-        format!("{error}; name a time zone as Europe/Helsinki, or say local for this machine's")
+        format!("{error}; give a time zone such as Europe/Helsinki, or local for the zone of this machine")
     })
 }
 
@@ -34,7 +34,8 @@ pub(crate) fn days(period: Duration) -> Result<u64, Failure> {
     match (period.as_secs() / DAY, period.as_secs() % DAY) {
         (days @ 1.., 0) => Ok(days),
         _ => Err(Failure::usage(
-            "with --time-zone, a period has whole days, as 1d or 1w; hours count in UTC, without it",
+            "with --time-zone, PERIOD must be whole days, such as 1d or 1w; for hours, leave out --time-zone: they \
+             count in UTC",
         )),
     }
 }
@@ -43,7 +44,8 @@ pub(crate) fn days(period: Duration) -> Result<u64, Failure> {
 /// 1970-01-01. The name has no zone. So no date runs twice, if machines are in several zones, or move to another one.
 pub(crate) fn run_name(at: SystemTime, zone: &TimeZone, days: u64) -> Result<String, Failure> {
     const EPOCH: Date = date(1970, 1, 1);
-    let unnamed = |error| Failure::internal(format_args!("the servers' clock names no day: {error}"));
+    let unnamed =
+        |error| Failure::internal(format_args!("the servers' clock shows a time that has no date: {error}"));
     let today = zone.to_datetime(Timestamp::try_from(at).map_err(unnamed)?).date();
     let since = today.duration_since(EPOCH).as_secs();
     let into_period = since.rem_euclid(i64::try_from(days * DAY).unwrap_or(i64::MAX));

@@ -41,19 +41,20 @@ pub(crate) struct Connection {
     #[arg(default_value = "localhost:2181")]
     pub(crate) servers: String,
 
-    /// How long ZooKeeper keeps a session's locks after its last sign of life [default: 10s, or what the servers' limits
-    /// allow]
+    /// How long ZooKeeper keeps a session's locks after it last heard from the session [default: 10s, or what the
+    /// servers' limits allow]
     #[arg(long, global = true, env = "ZKLOCK_SESSION_TIMEOUT", value_name = "DURATION")]
     #[arg(value_parser = duration::parse)]
     pub(crate) session_timeout: Option<Duration>,
 
-    /// How long connecting may take. The last second of it, or the last fifth if that is shorter, is for asking the servers
-    /// why there is no session [default: 10s]
+    /// How long connecting may take. zklock uses the last second of that time to find out why no server established a
+    /// session. If a fifth of the time is shorter, it uses the last fifth [default: 10s]
     #[arg(long, global = true, env = "ZKLOCK_CONNECT_TIMEOUT", value_name = "DURATION")]
     #[arg(value_parser = duration::parse)]
     pub(crate) connect_timeout: Option<Duration>,
 
-    /// The servers' tickTime [default: learned from a server, by `conf` or by the session timeouts that it grants]
+    /// The servers' tickTime [default: learned from a server: from its answer to `conf`, or from the session timeouts
+    /// that it grants]
     #[arg(long, global = true, env = "ZKLOCK_TICK", value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) tick: Option<Duration>,
 
@@ -61,11 +62,11 @@ pub(crate) struct Connection {
     #[arg(long, global = true, env = "ZKLOCK_CLOCK_DRIFT", value_name = "PPM", default_value_t = SessionBuilder::DEFAULT_CLOCK_DRIFT)]
     pub(crate) clock_drift: u32,
 
-    /// A file with the digest credentials, user:password; or set ZKLOCK_DIGEST to them
+    /// A file with the digest credentials user:password. You can also put the credentials into ZKLOCK_DIGEST
     #[arg(long, global = true, env = "ZKLOCK_DIGEST_FILE", value_name = "FILE")]
     digest_file: Option<PathBuf>,
 
-    /// Connect by TLS, and trust the authorities whose certificates are in this PEM file
+    /// Connect over TLS, and trust the authorities whose certificates are in this PEM file
     #[arg(long, global = true, env = "ZKLOCK_TLS_CA", value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 
@@ -151,12 +152,12 @@ impl Connection {
             ConnectError::Unreachable { servers, causes, .. } => Failure::new(
                 Code::Unreachable,
                 format_args!(
-                    "no server of {servers:?} established a session{}; zklock tried for {} of {} {}; check that the \
-                     servers run, have a quorum, and can be reached from here",
-                    each(&causes),
+                    "no server of {servers:?} established a session within {} ({} is {}){}; check that the servers \
+                     run, have a quorum, and can be reached from here",
                     duration::text(attempt.started.elapsed().min(attempt.bound)),
                     attempt.option,
-                    duration::text(attempt.bound)
+                    duration::text(attempt.bound),
+                    each(&causes)
                 ),
             ),
             error => error.into(),
@@ -184,7 +185,7 @@ impl Connection {
             Err(_) => Err(Failure::new(
                 Code::Unreachable,
                 format_args!(
-                    "no server of {servers:?} answered within --connect-timeout {}",
+                    "no server of {servers:?} answered within {} (--connect-timeout)",
                     duration::text(self.patience())
                 ),
             )),
@@ -224,7 +225,7 @@ impl Connection {
         match servers.iter().find(|server| self.tls_ca.is_some() && !server.tls) {
             None => Ok(servers),
             Some(plain) => Err(Failure::usage(format_args!(
-                "{plain} asks for no TLS, and --tls-ca asks for TLS; leave out tcp:// or --tls-ca"
+                "the address {plain} excludes TLS, but --tls-ca demands TLS; leave out tcp:// or --tls-ca"
             ))),
         }
     }
@@ -243,9 +244,7 @@ impl Connection {
         };
         // The servers would accept it, and no ACL names such an identity.
         if !digest.contains(':') {
-            return Err(Failure::usage(format_args!(
-                "{source} holds no credentials of the form user:password"
-            )));
+            return Err(Failure::usage(format_args!("{source} does not have the form user:password")));
         }
         Ok(Some(digest))
     }
@@ -254,7 +253,9 @@ impl Connection {
     pub(crate) fn tls(&self) -> Result<Option<Tls>, Failure> {
         let Some(ca) = &self.tls_ca else {
             return match self.servers.contains(address::TLS) {
-                true => Err(Failure::usage("TLS needs authorities to trust; give --tls-ca")),
+                true => Err(Failure::usage(
+                    "TLS needs certificate authorities to trust; name their file with --tls-ca",
+                )),
                 false => Ok(None),
             };
         };
@@ -266,7 +267,8 @@ impl Connection {
         let message = match self.digest() {
             Ok(None) => "the servers demand credentials; give --digest-file, or set ZKLOCK_DIGEST",
             _ => {
-                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST, and that the servers know digests"
+                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST; also check that digest \
+                 authentication is enabled on the servers"
             }
         };
         Failure::new(Code::NotAuthorized, message)

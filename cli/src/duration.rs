@@ -9,9 +9,9 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
     }
-    let duration: SignedDuration = text
-        .parse()
-        .map_err(|_| "write it as 10s, 1500ms or 1m30s; a number alone is in seconds".to_owned())?;
+    let duration: SignedDuration = text.parse().map_err(|_| {
+        "write a duration as 10s, 1500ms or 1m30s; a number without a unit is in seconds".to_owned()
+    })?;
     Duration::try_from(duration).map_err(|_| "it is negative".to_owned())
 }
 
@@ -22,13 +22,14 @@ pub(crate) fn parse_period(text: &str) -> Result<Duration, String> {
         Ok(period) => period,
         Err(_) => {
             let span = text.parse::<Span>().ok().and_then(of_days);
-            let span = span.ok_or("write it as 15m, 12h, 1d or 1w; a number alone is in seconds")?;
+            let span =
+                span.ok_or("write a period as 15m, 12h, 1d or 1w; a number without a unit is in seconds")?;
             Duration::try_from(span).map_err(|_| "it is negative")?
         }
     };
     match period.subsec_nanos() {
         0 if !period.is_zero() => Ok(period),
-        _ => Err("a period has whole seconds, one at least".to_owned()),
+        _ => Err("a period must be whole seconds, at least 1".to_owned()),
     }
 }
 

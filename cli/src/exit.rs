@@ -50,7 +50,10 @@ const TABLE: [Row; 13] = [
     (
         "0",
         "done",
-        &["it is done, or the answer is yes", "run --once, --every: the run has been done already"],
+        &[
+            "zklock did what you asked for, or the answer is yes",
+            "run --once, --every: the run has been done already",
+        ],
     ),
     (
         "1",
@@ -67,15 +70,15 @@ const TABLE: [Row; 13] = [
         "64",
         "usage",
         &[
-            "an option is wrong, or does not fit the session",
+            "an option is wrong, or not possible in this session",
             "run --slot, --permits: ZooKeeper keeps another COUNT or CAPACITY for this path",
             "run, lead: the path is used as something else: a lock, an election, a semaphore, slots",
-            "run --once, --every: the records that could tell about the run were dropped",
+            "run --once, --every: the run may have been done already: its record may have been dropped",
         ],
     ),
     ("66", "nothing", &["show, ls, release: the path, or the chroot of --servers, does not exist"]),
     ("69", "unreachable", &["ZooKeeper cannot be reached, does not answer in time, or has no quorum"]),
-    ("70", "internal", &["an internal error, or an error of ZooKeeper that has no code here"]),
+    ("70", "internal", &["an internal error, or an error that has no other code here"]),
     (
         "75",
         "not-acquired",
@@ -93,7 +96,7 @@ const TABLE: [Row; 13] = [
             "run --once, --every: the lock was lost before CMD began, or before its success was recorded",
         ],
     ),
-    ("77", "not-authorized", &["the servers reject the credentials, or an ACL forbids it"]),
+    ("77", "not-authorized", &["the servers reject the credentials, or an ACL forbids the request"]),
     ("126", "not-executable", &["run, lead: CMD was found, but cannot be run"]),
     ("127", "not-found", &["run, lead: CMD was not found"]),
     (
@@ -101,7 +104,7 @@ const TABLE: [Row; 13] = [
         "signal",
         &[
             "run, lead: signal N ended the wait for the lock",
-            "show --watch, leader --watch: signal N ended it; SIGINT is 0",
+            "show --watch, leader --watch: signal N ended it; after SIGINT the exit code is 0",
         ],
     ),
 ];

@@ -65,7 +65,7 @@ impl Failure {
 
     /// The program cannot write to standard output.
     pub(crate) fn output(error: &std::io::Error) -> Self {
-        Self::internal(format_args!("the result cannot be written: {error}"))
+        Self::internal(format_args!("zklock cannot write the result to standard output: {error}"))
     }
 
     /// The same failure, with `status` in place of 75 if the lock was not acquired.
@@ -135,23 +135,24 @@ impl Cause for ConnectError {
             Self::Unreachable { .. } | Self::ReadOnly { .. } => Failure::new(Code::Unreachable, self),
             Self::AuthFailed => Failure::new(
                 Code::NotAuthorized,
-                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST, and that the servers know digests",
+                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST; also check that digest \
+                 authentication is enabled on the servers",
             ),
             Self::Servers { .. } | Self::SessionTimeout { .. } | Self::TimeoutNotGranted { .. } => {
                 Failure::usage(self)
             }
             Self::LeaseTooShort { timeout, lag, margin, heartbeat } => Failure::usage(format_args!(
-                "a session timeout of {} is too short for these servers: the leader takes up to {} to ask for a heartbeat, \
-                 clocks may drift by {}, and the rest is too short for three heartbeats of {}; give a longer --session-timeout, or \
-                 a shorter --tick if the servers have one",
+                "a session timeout of {} is too short for these servers: the leader may take {} to ask for a \
+                 heartbeat, clock drift takes {}, and three heartbeats of {} do not fit into the rest; give a longer \
+                 --session-timeout, or give --tick if the servers' tickTime is shorter",
                 duration::text(*timeout),
                 duration::text(*lag),
                 duration::text(*margin),
                 duration::text(*heartbeat)
             )),
             Self::TickUnknown { shorter, longer } => Failure::usage(format_args!(
-                "the servers' limits of session timeouts fit a tick of {} and one of {}; look at tickTime in zoo.cfg, and give \
-                 it as --tick or ZKLOCK_TICK",
+                "zklock cannot tell whether the servers' tick is {} or {}; look at tickTime in zoo.cfg, and give it as \
+                 --tick or ZKLOCK_TICK",
                 duration::text(*shorter),
                 duration::text(*longer)
             )),
@@ -189,20 +190,21 @@ impl Cause for AcquireError {
             Self::ForeignContender { .. } => Failure::new(Code::NotAcquired, self),
             Self::SessionFailed { path, cause } => {
                 let cause = cause.failure();
-                let message =
-                    format!("no session can be opened any more, so nothing can queue at {path}: {cause}");
+                let message = format!(
+                    "the servers refuse to open another session, so zklock cannot queue at {path}: {cause}"
+                );
                 Failure::new(cause.code, message)
             }
             Self::Announce(AnnounceError::TooLong { length, longest, .. }) => {
                 Failure::usage(format_args!("--value has {length} bytes; shorten it to {longest} at most"))
             }
             Self::Capacity { path, stated, found } => Failure::usage(format_args!(
-                "the semaphore at {path} has a capacity of {found}, and --permits states {stated}; state {found}, or delete \
-                 {path}/permits while nobody holds a permit, so that the next command sets the capacity"
+                "the semaphore at {path} has a capacity of {found}, but --permits states {stated}; state {found}. To \
+                 change the capacity, delete {path}/permits while nobody holds a permit: the next command then sets it"
             )),
             Self::Count { path, stated, found } => Failure::usage(format_args!(
-                "{path} has {found} slots, and --slot states {stated}; state {found}, or delete {path}/permits while \
-                 nobody holds a slot, so that the next command sets the number"
+                "{path} has {found} slots, but --slot states {stated}; state {found}. To change the number, delete \
+                 {path}/permits while nobody holds a slot: the next command then sets it"
             )),
             _ => Failure::internal(self),
         }

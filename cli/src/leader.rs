@@ -53,7 +53,7 @@ async fn watch(leader: &Leader, session: &Session, election: &Election, console:
             _ = looks.tick() => {
                 let now = leaders.latest().refusal;
                 if let Some(cause) = now.as_ref().filter(|_| now != refusal) {
-                    console.warn(format_args!("the server refuses to tell who leads: {cause}; zklock goes on to ask"));
+                    console.warn(format_args!("the server refuses to say who leads: {cause}; zklock asks again"));
                 }
                 refusal = now;
             }

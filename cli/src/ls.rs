@@ -34,7 +34,7 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
     if hidden > 0 {
         let nodes = if hidden == 1 { "node" } else { "nodes" };
         console.note(format_args!(
-            "{hidden} {nodes} may not be listed with these credentials, and nothing below was seen"
+            "these credentials may not list {hidden} {nodes}, so zklock did not see the nodes below"
         ));
     }
     if list.json {

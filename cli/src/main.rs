@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     perform(arguments, console).unwrap_or_else(|failure| {
         failure.tell(console);
         if failure.code == Code::Unreachable && !is_doctor {
-            console.note("`zklock doctor` asks each server what is wrong");
+            console.note("to find out what is wrong, run `zklock doctor`");
         }
         failure.exit()
     })

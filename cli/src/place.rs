@@ -40,12 +40,14 @@ impl Place {
         let message = match self {
             Self::There { .. } => return Ok(()),
             Self::Nothing => format!(
-                "{path} does not exist; check the spelling, unless nobody has used that lock for a minute or more: then \
-                 ZooKeeper has removed it"
+                "{path} does not exist. If nobody has used this lock for a minute or more, ZooKeeper has removed it, \
+                 and the lock is free. Otherwise check the spelling"
             ),
             Self::NoChroot => {
                 let chroot = harmless(&connection.chroot());
-                format!("the chroot {chroot} does not exist, so {path} does not; check --servers")
+                format!(
+                    "the chroot {chroot} does not exist, so {path} does not exist either; check --servers"
+                )
             }
         };
         Err(Failure::new(Code::Nothing, message).expected())
@@ -69,9 +71,11 @@ pub(crate) async fn unheld(
     let path = harmless(path);
     Ok(match held {
         0 => format!("nobody holds {path}"),
-        1 => format!("nobody holds {path}; a lock below it is held: `zklock ls {path}` shows it"),
+        1 => format!("nobody holds {path}. One lock below it is held; to see it, run `zklock ls {path}`"),
         several => {
-            format!("nobody holds {path}; {several} locks below it are held: `zklock ls {path}` shows them")
+            format!(
+                "nobody holds {path}. {several} locks below it are held; to see them, run `zklock ls {path}`"
+            )
         }
     })
 }
@@ -124,9 +128,9 @@ fn text(users: &[AuthUser], path: &str, acl: Option<&[Acl]>) -> String {
     let path = harmless(path);
     let digest = users.iter().find(|user| user.starts_with("digest:"));
     let caveat = digest.map_or_else(String::new, |user| {
-        format!("; servers take any password for {}, and only an ACL compares it", harmless(user))
+        format!("; servers accept any password for {}, and only an ACL checks it", harmless(user))
     });
-    let Some(acl) = acl else { return format!("{us}, and the ACL of {path} is hidden from it{caveat}") };
+    let Some(acl) = acl else { return format!("{us}, and do not show it the ACL of {path}{caveat}") };
     let granted = acl.iter().map(|acl| format!("{} {}", name(acl), permissions(acl.permission())));
     let granted = harmless(&granted.collect::<Vec<_>>().join(", "));
     format!("{us}, and the ACL of {path} grants {granted}{caveat}")
@@ -164,7 +168,7 @@ mod tests {
         let users = [AuthUser::new("ip", "127.0.0.1"), AuthUser::new("digest", "alice")];
         let granting = |permission| [Acl::new(permission, AuthId::new("digest", "bob:x"))];
         let us = "the servers know this client as ip:127.0.0.1 and digest:alice";
-        let caveat = "servers take any password for digest:alice, and only an ACL compares it";
+        let caveat = "servers accept any password for digest:alice, and only an ACL checks it";
         let said = |acl: Option<&[Acl]>| text(&users, "/lock", acl);
         assert_eq!(
             said(Some(&granting(Permission::ALL))),
@@ -172,10 +176,10 @@ mod tests {
         );
         let some = granting(Permission::READ | Permission::CREATE);
         assert!(said(Some(&some)).contains("grants digest:bob READ+CREATE"));
-        assert_eq!(said(None), format!("{us}, and the ACL of /lock is hidden from it; {caveat}"));
+        assert_eq!(said(None), format!("{us}, and do not show it the ACL of /lock; {caveat}"));
         assert_eq!(
             text(&[], "/lock", None),
-            "the servers do not say who this client is, and the ACL of /lock is hidden from it"
+            "the servers do not say who this client is, and do not show it the ACL of /lock"
         );
     }
 }

@@ -31,27 +31,29 @@ pub(crate) struct PermitsOf {
 
 /// Reads the value of `--slot`.
 pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
-    let form = "give it as PATH/COUNT or PATH/COUNT:PREFERRED, such as /workers/8 for 8 slots at /workers";
+    let form = "write PATH/COUNT or PATH/COUNT:PREFERRED; for example, /workers/8 means 8 slots at /workers";
     let (path, count, preferred) = parts(text).ok_or(form)?;
     if count == 0 {
-        return Err("COUNT is 0; state one slot at least".to_owned());
+        return Err("COUNT is 0; it must be at least 1".to_owned());
     }
     if preferred.is_some_and(|index| index >= count) {
-        return Err(format!("there is no such slot; prefer an index from 0 to {}", count - 1));
+        return Err(format!("PREFERRED is not the index of a slot; choose one from 0 to {}", count - 1));
     }
     Ok(SlotOf { path, count, preferred })
 }
 
 /// Reads the value of `--permits`.
 pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
-    let form = "give it as PATH/CAPACITY or PATH/CAPACITY:WEIGHT, such as /convert/8 for a capacity of 8 at /convert";
+    let form = "write PATH/CAPACITY or PATH/CAPACITY:WEIGHT; for example, /convert/8 means a capacity of 8 at /convert";
     let (path, capacity, weight) = parts(text).ok_or(form)?;
     let weight = weight.unwrap_or(1);
     if capacity == 0 {
-        return Err("CAPACITY is 0; state 1 at least".to_owned());
+        return Err("CAPACITY is 0; it must be at least 1".to_owned());
     }
     if weight == 0 || weight > capacity {
-        return Err(format!("WEIGHT is how much of the capacity CMD takes; give 1 to {capacity}"));
+        return Err(format!(
+            "WEIGHT is the part of the capacity that CMD takes; it must be from 1 to {capacity}"
+        ));
     }
     Ok(PermitsOf { path, capacity, weight })
 }

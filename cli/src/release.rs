@@ -28,7 +28,9 @@ use crate::text;
 pub(crate) async fn release(release: Release, connection: &Connection, console: Console) -> Outcome {
     let path = release.path.as_str();
     if !release.yes && !io::stdin().is_terminal() {
-        return Err(Failure::usage("no terminal to ask on; give --yes"));
+        return Err(Failure::usage(
+            "zklock cannot ask for confirmation, because standard input is not a terminal; give --yes",
+        ));
     }
     // A question needs the facts it is about, even with --quiet.
     let console = if release.yes { console } else { Console::Normal };
@@ -37,9 +39,12 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     let doomed =
         chosen.iter().map(|holder| holder.token.map(|token| (holder.node.as_str(), token)).ok_or(holder));
     let doomed = doomed.collect::<Result<Vec<_>, _>>().map_err(|unread| {
-        let problem =
-            "may not be read with these credentials, so it might be another holder's when it is deleted";
-        Failure::forbidden(&unread.node, format_args!("{} {problem}", unread.node))
+        let node = &unread.node;
+        let problem = format!(
+            "these credentials may not read {node}, so zklock cannot be sure that it would delete the right holder's node; \
+             nothing was deleted"
+        );
+        Failure::forbidden(node, problem)
     })?;
     if !release.yes && !confirmed(doomed.len()).await? {
         return Err(Failure::new(Code::No, "nothing was released"));
@@ -83,8 +88,8 @@ async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entr
     let ((queue, pool), unheld) = (seen?, unheld?);
     if let Some(holder) = pool.as_ref().and_then(Pool::oldest) {
         return Err(Failure::usage(format_args!(
-            "{path} is no lock, but a semaphore or slots; to take one from its holder, delete its node; `zklock show --json \
-             {path}` has all of them, such as {}",
+            "{path} is not a lock but a semaphore or slots; to take a permit or a slot from its holder, delete the \
+             holder's node; `zklock show --json {path}` lists the nodes, such as {}",
             text::harmless(&holder.node)
         )));
     }
@@ -108,7 +113,7 @@ fn description(path: &str, holders: &[Entry]) -> String {
     let describe = |holder: &Entry| {
         let reader = if holder.kind == Kind::Shared { "the reader " } else { "" };
         format!(
-            "{path} is held by {reader}{}\n  contending since {}\n  node {}\n  session {}\n  token {}",
+            "{path} is held by {reader}{}\n  in the queue since {}\n  node {}\n  session {}\n  token {}",
             holder.owner_text(),
             holder.since_text(Timestamp::now()),
             holder.node,
@@ -123,35 +128,39 @@ fn told(path: &str, taken: usize, spared: usize) -> String {
     let (from, subject) = match taken {
         1 => (
             "the holder".to_owned(),
-            "The holder hears of that within a round trip, and may believe until then that it holds",
+            "The holder learns of this within a round trip. Until then it may act as if it still held",
         ),
         several => (
             format!("{several} readers"),
-            "They hear of that within a round trip, and may believe until then that they hold",
+            "They learn of this within a round trip. Until then they may act as if they still held",
         ),
     };
     let next = match spared {
-        0 => "The next contender holds the lock at once, unless it has a takeover delay".to_owned(),
-        others => format!("{others} more hold it still"),
+        0 => "The next contender is granted at once, unless it has a takeover delay".to_owned(),
+        1 => "1 other reader still holds it".to_owned(),
+        others => format!("{others} other readers still hold it"),
     };
     format!("{path} was taken from {from}. {subject} the lock. {next}")
 }
 
 /// Asks on the terminal. No answer is a no.
 async fn confirmed(holders: usize) -> Result<bool, Failure> {
-    let whom = if holders == 1 { "it".to_owned() } else { format!("these {holders}") };
+    let whom = if holders == 1 { "this holder".to_owned() } else { format!("these {holders} readers") };
     let _gone = write!(anstream::stderr(), "Take the lock from {whom}? [y/N] ");
     let answer = || {
         let mut line = String::new();
         io::stdin().read_line(&mut line).map(|_| line)
     };
     let answer = tokio::task::spawn_blocking(answer).await.map_err(Failure::internal)?;
-    let line = answer.map_err(|error| Failure::usage(format_args!("the answer cannot be read: {error}")))?;
+    let line =
+        answer.map_err(|error| Failure::usage(format_args!("zklock cannot read your answer: {error}")))?;
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> {
-    let gone = || Failure::new(Code::No, format_args!("{node} is gone by itself, so it was not deleted"));
+    let gone = || {
+        Failure::new(Code::No, format_args!("the holder of {node} has already left, so nothing was deleted"))
+    };
     let version = match client.get_data(node).await {
         Ok((_, stat)) if stat.czxid == token => stat.version,
         Ok(_) | Err(Error::NoNode) => return Err(gone()),
@@ -161,12 +170,13 @@ async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> 
         Ok(()) => Ok(()),
         Err(Error::NoNode) => Err(gone()),
         Err(Error::BadVersion) => {
-            let problem = "was written to meanwhile, so it was not deleted";
-            Err(Failure::new(Code::No, format_args!("{node} {problem}")))
+            let problem = "meanwhile, so it was not deleted";
+            Err(Failure::new(Code::No, format_args!("somebody wrote to {node} {problem}")))
         }
         Err(Error::ConnectionLoss | Error::SessionExpired) => {
-            let problem = "the connection was lost before the answer came, so the node may be removed; look at the queue";
-            Err(Failure::new(Code::Unreachable, format_args!("deleting {node}: {problem}")))
+            let problem = "the node may be deleted or not; look at the queue with `zklock show`";
+            let lost = format!("the connection was lost while {node} was being deleted; {problem}");
+            Err(Failure::new(Code::Unreachable, lost))
         }
         Err(error) => Err(failure(node, error)),
     }

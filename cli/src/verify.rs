@@ -30,7 +30,10 @@ pub(crate) async fn verify(verify: Verify, connection: &Connection, console: Con
         return Err(Failure::new(failure.code, text::harmless(&failure.to_string())));
     }
     for sequencer in sequencers {
-        console.detail(format_args!("{} stands", text::harmless(&sequencer.to_string())));
+        console.detail(format_args!(
+            "{} is valid: its holder holds the lock",
+            text::harmless(&sequencer.to_string())
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -145,7 +145,8 @@ impl<W: Work> Looked for Shared<W> {
             if let Some(work) = abandoned {
                 warn!(
                     paths = %work.paths(),
-                    "the caller does not poll an acquisition or a release that could go on; zklock gives the acquisition up, or finishes the release in the background"
+                    "the program does not poll the future of an acquisition or a release that could go on; zklock \
+                     gives up the acquisition, or finishes the release in the background"
                 );
                 work.abandon();
                 self.alarm.caller.wake();

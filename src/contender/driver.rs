@@ -211,7 +211,8 @@ impl Driver {
             Command::EndSession(index, refusal) => {
                 warn!(
                     path = %self.members[index].entry.lock.path, %refusal,
-                    "a contender cannot tell which node is its own; zklock gives up the ZooKeeper session, so that the node goes with it"
+                    "a contender cannot tell which node is its own; zklock closes the ZooKeeper session, so that \
+                     ZooKeeper deletes the node"
                 );
                 self.session.close();
                 None

@@ -3,11 +3,11 @@
 pub use crate::error::AnnounceError;
 use crate::guard::lost::Lost;
 
-/// Why a leader's value was not announced. The last value stands, if there was one.
+/// Why a leader's value was not announced. If a value was announced before, it stays.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProclaimError {
-    /// The leadership was lost before the announcement was confirmed. Observers may have been told the value.
+    /// The leadership was lost before the announcement was confirmed. Observers may have seen the value.
     #[error(transparent)]
     Lost(#[from] Lost),
     /// The value cannot be announced. The candidate still leads.
@@ -16,7 +16,8 @@ pub enum ProclaimError {
 }
 
 impl ProclaimError {
-    /// Returns false: a lost leadership proclaims nothing more, and a value that cannot be announced needs somebody who acts.
+    /// Always returns false. A lost leadership cannot proclaim any more. If a value cannot be announced, somebody must
+    /// change the value or an ACL first.
     pub fn is_retryable(&self) -> bool {
         false
     }

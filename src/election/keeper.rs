@@ -175,7 +175,7 @@ impl Procedure for Keeper {
         let request = match command {
             Command::Tell(number, outcome) => {
                 if let Err(error) = &outcome {
-                    warn!(%error, "the leader is not announced");
+                    warn!(%error, "the announcement of the leader failed");
                 }
                 return Performed::Told((number, outcome));
             }

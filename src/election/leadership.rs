@@ -42,8 +42,8 @@ impl Leadership {
         Self { guard, announcer }
     }
 
-    /// Announces another value, and returns once ZooKeeper has confirmed it. Observers are told of it. It takes one round
-    /// trip. The call returns at the latest when the guard's lease ends.
+    /// Announces another value, and returns once ZooKeeper has confirmed it. Observers then see the value. The call
+    /// takes one round trip. The call returns at the latest when the guard's lease ends.
     ///
     /// # Errors
     ///
@@ -67,8 +67,9 @@ impl Leadership {
     /// Resigns, and returns once ZooKeeper has confirmed that; as [`Guard::release`]. One transaction ends the leadership and
     /// takes the announcement back, and grants the next candidate.
     ///
-    /// If [another](Guard::another) guard of the hold is out, the leadership ends with the last one. The call then returns at
-    /// once, the announcement stays until that end, and zklock keeps it up no longer. So release every share first.
+    /// If [another](Guard::another) guard of the hold is out, the leadership ends with the last one. The call then
+    /// returns at once, the announcement stays until that end, and zklock keeps it up no longer. So release every other
+    /// guard of the same hold first.
     ///
     /// Errors and cancel safety: as [`Guard::release`].
     pub async fn resign(self) -> Result<(), ReleaseError> {

@@ -165,7 +165,7 @@ impl Election {
     /// Observes who leads: first the present leader, then each change; see [`Observer`]. It costs one watch, and one read for
     /// each change. The observer need not be a candidate.
     ///
-    /// The observer is told only what a leader has announced: a node that somebody else has written to counts as no
+    /// The observer reports only what a leader has announced: a node that somebody else has written to counts as no
     /// announcement. But a client that has the permission to delete and to create the node can forge one. Set
     /// [`LockOptions::acl`] against that.
     ///

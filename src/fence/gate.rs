@@ -42,9 +42,9 @@ use super::token::FencingToken;
 ///
 /// # Readers
 ///
-/// The store of a [`RwLock`](crate::RwLock) admits its readers by [`admit_shared`](Self::admit_shared). Readers may hold
-/// the lock together, so an older reader does not become stale when a younger one comes. The gate keeps two marks. A
-/// writer's token must not be lower than either, and a reader's token must not be lower than the writers' mark.
+/// The store of a [`RwLock`](crate::RwLock) admits its readers with [`admit_shared`](Self::admit_shared). Readers may
+/// hold the lock together, so an older reader does not become stale when a younger one comes. The gate keeps two marks.
+/// A writer's token must not be lower than either, and a reader's token must not be lower than the writers' mark.
 #[derive(Debug, Default)]
 pub struct FenceGate {
     exclusive: Option<FencingToken>,
@@ -62,15 +62,15 @@ impl FenceGate {
         Self { exclusive: Some(highest), shared: None }
     }
 
-    /// Makes the gate one that has already seen this token of a reader, too.
+    /// Makes the gate remember this token of a reader, too.
     #[must_use]
     pub fn and_shared(mut self, highest: FencingToken) -> Self {
         self.shared = Some(highest);
         self
     }
 
-    /// Accepts the token of a holder that holds the lock alone, and from then on refuses every lower one. The same token
-    /// may come any number of times.
+    /// Accepts the token of a holder that holds the lock alone. From then on, the gate refuses every lower token. The
+    /// same token may come any number of times.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl FenceGate {
         Ok(())
     }
 
-    /// Accepts the token of a reader, and from then on refuses every lower one of a holder that holds the lock alone.
+    /// Accepts the token of a reader. From then on, the gate refuses every lower token of a writer.
     ///
     /// # Errors
     ///
@@ -110,11 +110,11 @@ fn not_lower(token: FencingToken, mark: Option<FencingToken>) -> Result<(), Stal
     }
 }
 
-/// A gate refused a token, because its holder does not hold the lock any more.
+/// The gate refused a token, because the holder of the token no longer holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the token {token} is stale, because {highest} was seen before: the lock has had another holder since; refuse this \
-     request and have its sender acquire the lock again"
+    "the token {token} is stale, because the higher token {highest} was accepted before: another holder has had the \
+     lock since then; refuse this request; its sender must acquire the lock again"
 )]
 #[non_exhaustive]
 pub struct StaleToken {

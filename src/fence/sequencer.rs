@@ -8,23 +8,24 @@ use zklock_recipe::{Kind, Own, Place, Sequence};
 use super::token::FencingToken;
 use crate::path::{LockPath, PathProblem};
 
-/// What a reader's number begins with.
+/// The letter with which a reader's number begins.
 const READER: &str = "r";
 
-/// A holder's statement that it has its lock: which lock, by which node, with which token. The holder passes it to a server along with a request. The server asks ZooKeeper
-/// whether it is still true, with [`Session::verify_sequencer`](crate::Session::verify_sequencer).
+/// A holder's statement that it holds its lock. It names the lock, the holder's node and the token. The holder sends it
+/// to a server together with a request. The server calls
+/// [`Session::verify_sequencer`](crate::Session::verify_sequencer), which asks ZooKeeper whether the statement is still
+/// true.
 ///
 /// A sequencer helps a server that keeps no highest token of its own, or that wants to refuse stale callers early. An
 /// answer is about the moment at which it was given. Where a late write would do harm, the store must check the
 /// [`token`](Self::token), too.
 ///
-/// A sequencer names the lock by its absolute path, so the server's session may have another chroot than the holder's.
+/// A sequencer has the lock's absolute path, so the server's session may have another chroot than the holder's.
 ///
 /// The string form of a sequencer is `TOKEN:SESSION:NUMBER:PATH`: the fencing token, the holder's session id
 /// (hexadecimal), the number of the holder's node (decimal, with an `r` in front if the holder is a reader of a
-/// read-write lock), and the path of the lock's directory. With the feature
-/// `serde` it is serialized as that string. The string is no secret and proves nothing about its sender: everybody who
-/// may read the queue can write it.
+/// read-write lock), and the path of the lock's directory. With the feature `serde` it is serialized as that string.
+/// The string is not a secret and proves nothing about its sender: everybody who may read the queue can make it.
 ///
 /// The idea is [Chubby's](https://research.google/pubs/the-chubby-lock-service-for-loosely-coupled-distributed-systems/).
 ///
@@ -135,20 +136,24 @@ impl<'de> serde::Deserialize<'de> for Sequencer {
 #[non_exhaustive]
 pub enum InvalidSequencer {
     /// The string does not have four fields.
-    #[error("a sequencer has four fields, TOKEN:SESSION:NUMBER:PATH; pass it on unchanged")]
+    #[error("a sequencer has four fields, TOKEN:SESSION:NUMBER:PATH; use it exactly as its holder made it")]
     Fields,
     /// The first field is not a token.
-    #[error("the sequencer's token, its first field, is not a positive decimal number; pass it on unchanged")]
+    #[error(
+        "the sequencer's token, its first field, is not a positive decimal number; use the sequencer exactly as its \
+         holder made it"
+    )]
     Token,
     /// The second field is not a session id.
     #[error(
         "the sequencer's session id, its second field, is not a hexadecimal number other than 0, in small letters and \
-         without 0x; pass it on unchanged"
+         without 0x; use the sequencer exactly as its holder made it"
     )]
     Session,
     /// The third field is not the number of a node that can hold a lock.
     #[error(
-        "the sequencer's node number, its third field, is not a decimal number that a holder can have; pass it on unchanged"
+        "the sequencer's node number, its third field, is not a decimal number that a holder can have; use the \
+         sequencer exactly as its holder made it"
     )]
     Number,
     /// The last field is not a path that a lock can have.

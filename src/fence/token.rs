@@ -4,25 +4,25 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// A token that grows as a lock is granted, whichever client holds it. A token is higher than that of each earlier
-/// grant that it excludes. Readers that hold the lock together are granted in any order.
+/// A token that grows as a lock is granted, whichever client holds it. The token of a grant is higher than the token of
+/// each earlier grant that cannot be held beside it. Readers that hold the lock together are granted in any order.
 ///
 /// A lease cannot stop a process that is paused between asking its guard and acting. A store can: it remembers the
 /// highest token it has seen, and refuses a lower one. [`FenceGate`](crate::FenceGate) does that in memory, and the
 /// example `fenced_store` does it inside SQL.
 ///
-/// A token is two numbers. The first counts more. The first one is the `czxid` of the holder's node: the number of
-/// the ZooKeeper transaction that created the node. Unlike sequence numbers, these numbers keep increasing when the lock's
-/// directory is deleted and created again. If the ensemble is rebuilt from nothing, they start over. A store that remembers
-/// a highest token then refuses every holder until an operator resets it.
+/// A token has two numbers. The first number is compared first. It is the `czxid` of the holder's node: the number of
+/// the ZooKeeper transaction that created the node. Unlike sequence numbers, these numbers keep increasing when the
+/// lock's directory is deleted and created again. If the ensemble is rebuilt from nothing, they start over. A store
+/// that remembers a highest token then refuses every holder until an operator resets it.
 ///
-/// The second one is the turn. It is 0, except for a guard of [`Locks`](crate::Locks) that was passed on inside its process:
-/// then it is the number of tasks that held the lock before, by the same node. A store of such a lock must compare both
-/// numbers.
+/// The second number is the turn. Usually it is 0. If a lock of [`Locks`](crate::Locks) was passed on inside a process,
+/// the turn is the number of tasks that held the lock before with the same node. A store of such a lock must compare
+/// both numbers.
 ///
-/// The string form is the first number, with the turn behind a point if it is not 0. It is a text and no decimal number:
-/// `7.10` is higher than `7.9`, but a `NUMERIC` column, or a column of text, takes it for lower. Keep [`zxid`](Self::zxid)
-/// and [`turn`](Self::turn) in two integer columns, and compare them in this order.
+/// The string form is the first number. If the turn is not 0, a point and the turn follow. The string is text and not a
+/// decimal number: `7.10` is higher than `7.9`, but a `NUMERIC` column or a column of text treats it as lower. Keep
+/// [`zxid`](Self::zxid) and [`turn`](Self::turn) in two integer columns, and compare them in this order.
 ///
 /// ```
 /// use zklock::FencingToken;
@@ -62,7 +62,7 @@ impl FencingToken {
         self.zxid
     }
 
-    /// Returns the number of tasks that held the lock before, by the same node. A store that keeps only
+    /// Returns the number of tasks that held the lock before with the same node. A store that keeps only
     /// [`zxid`](Self::zxid) cannot tell these tasks apart.
     pub const fn turn(self) -> u32 {
         self.turn

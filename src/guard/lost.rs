@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use zklock_recipe::{Lapse, SessionEnd};
 
-/// The guard no longer holds its lock, or can no longer be sure that it does. Stop the work that the lock protects.
+/// The guard no longer holds its lock, or cannot be sure that it still holds it. Stop the work that the lock protects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the lock at {path} {}", self.fate())]
+#[error("{}", self.fate())]
 #[non_exhaustive]
 pub struct Lost {
     /// The lock's path.
@@ -18,17 +18,23 @@ pub struct Lost {
 
 impl Lost {
     fn fate(&self) -> String {
+        let path = &self.path;
         match self.reason {
-            LostReason::Ending { left } => {
+            LostReason::Ending { left } => format!(
+                "the lease of the lock at {path} ends in {left:.1?}, because ZooKeeper does not confirm the session; stop now \
+                 the work that the lock protects"
+            ),
+            reason => {
+                let next =
+                    if self.is_session_over() { "connect a new session" } else { "acquire the lock again" };
                 format!(
-                    "ends in {left:.1?}, because ZooKeeper does not confirm the session; stop what it protects now"
+                    "the guard of {path} is lost: {reason}; stop the work that the lock protects, and {next}"
                 )
             }
-            reason => format!("is lost ({reason}); stop what it protects and acquire it again"),
         }
     }
 
-    /// Returns true if the lock may be acquired again with nothing changed by hand: unless the session is over.
+    /// Returns true if you can acquire the lock again without a change by hand: always, unless the session is over.
     pub fn is_retryable(&self) -> bool {
         !self.is_session_over()
     }
@@ -43,11 +49,11 @@ impl Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// No quorum confirmed the session in time, so it may have ended unnoticed. Or no server showed the holder's node
-    /// in time after a reconnection.
+    /// No quorum confirmed the session in time, so the session may have expired unnoticed. Or, after a reconnection, no
+    /// server confirmed in time that the holder's node still exists.
     Unconfirmed,
-    /// The guard is still held, but its [stop margin](crate::LockOptions::stop_margin) has begun. Nothing puts off the
-    /// guard's end any more. After that end, the reason is [`Unconfirmed`](Self::Unconfirmed).
+    /// The guard is still held, but its [stop margin](crate::LockOptions::stop_margin) has begun. Nothing extends the
+    /// lease any more. After the lease has ended, the reason is [`Unconfirmed`](Self::Unconfirmed).
     Ending {
         /// The time that was left when zklock made this value.
         left: Duration,
@@ -61,7 +67,7 @@ pub enum LostReason {
     /// Somebody else wrote to the holder's node, or deleted it.
     NodeDeleted,
     /// The guard was released or dropped. Two callers can see this reason: a task that awaits
-    /// [`Guard::lost`](crate::Guard::lost), and a task that shares a guard which another task released by
+    /// [`Guard::lost`](crate::Guard::lost), and a task that shares a guard which another task released with
     /// [`Guard::release_all`](crate::Guard::release_all).
     Released,
 }
@@ -95,7 +101,7 @@ impl fmt::Display for LostReason {
             Self::SessionExpired => "ZooKeeper expired the session",
             Self::SessionClosed => "the session was closed",
             Self::AuthFailed => "ZooKeeper rejected the session's credentials",
-            Self::NodeDeleted => "somebody else touched the holder's node",
+            Self::NodeDeleted => "somebody else deleted or changed the holder's node",
             Self::Released => "it was released",
         })
     }
@@ -119,8 +125,8 @@ pub enum ReleaseError {
         /// The lock's path.
         path: String,
     },
-    /// No server confirmed the end of the session that [`Session::close`](crate::Session::close) closes. It goes on in the
-    /// background.
+    /// No server confirmed the end of the session that [`Session::close`](crate::Session::close) closes. The close goes
+    /// on in the background.
     #[error(
         "no server confirmed the end of session {session:#x}; its nodes stay until it expires, {timeout:?} after the ensemble \
          last heard from it"
@@ -133,8 +139,8 @@ pub enum ReleaseError {
     },
     /// The server refuses to delete the node. The node stays until the session ends.
     #[error(
-        "the server refused to delete the holder's node at {path} ({cause}); have the directory's ACL grant DELETE, and \
-         close the session to free the lock"
+        "the server refused to delete the holder's node at {path} ({cause}); change the ACL of the directory so that \
+         it grants DELETE; to release the lock now, close the session"
     )]
     Refused {
         /// The lock's path.
@@ -145,13 +151,13 @@ pub enum ReleaseError {
 }
 
 impl ReleaseError {
-    /// Returns false: no release has to be called again. It took effect, or it goes on in the background, or somebody has to
-    /// act first.
+    /// Always returns false: calling the release again does not help. The release has taken effect, or goes on in the
+    /// background, or somebody must change an ACL first.
     pub fn is_retryable(&self) -> bool {
         false
     }
 
-    /// Returns true if the session is over, so that the lock is free, or will be with its end.
+    /// Returns true if the session is over, so the lock is free, or will be free when ZooKeeper ends the session.
     pub fn is_session_over(&self) -> bool {
         matches!(self, Self::Lost(lost) if lost.is_session_over())
             || matches!(self, Self::SessionUnconfirmed { .. })

@@ -37,9 +37,10 @@ use crate::zk::{Answer, Wire, ZkSession};
 /// lock, except for [other guards](Self::another) of its hold, and those of readers that hold it together (see the crate's
 /// documentation for the limits of that promise).
 ///
-/// Dropping the guard releases the lock in the background, unless other guards share its hold. You may drop it on any thread, inside or outside a runtime.
-/// Nobody waits for this release, and nobody learns whether it was confirmed. If the runtime is shutting down, the lock
-/// stays taken until the session expires. Prefer [`release`](Self::release).
+/// Dropping the guard releases the lock in the background, unless other guards of the same hold exist. You may drop it
+/// on any thread, inside or outside a runtime. Nobody waits for this release, and nobody learns whether it was
+/// confirmed. If the runtime is shutting down, the lock stays held until the session expires. Prefer
+/// [`release`](Self::release).
 ///
 /// Loss is final: a lost guard never becomes valid again, even if its session does. If the loss was not the deletion of
 /// its node, the node stays in the queue until you drop the guard. So as long as the session lives, nobody acquires the

@@ -126,8 +126,8 @@ pub(super) fn validate(operation: &Operation, settings: &Settings) -> Result<(),
     }
     match operation {
         Operation::Create(_) if options.ephemeral && options.sequential && lock.child(named).is_some() => {
-            Err("an ephemeral node with a number, in the lock's directory, looks like another client's contender; \
-                 use another directory"
+            Err("an ephemeral sequential node in the lock's directory looks like a contender of another client; use \
+                 another directory"
                 .into())
         }
         Operation::Set(..) if path == lock.as_str() => {

@@ -21,7 +21,7 @@ pub enum TransactionError {
         operation: usize,
         /// The path that the caller gave.
         path: String,
-        /// What keeps the server from doing the operation.
+        /// Why the server cannot do the operation.
         problem: ConditionProblem,
     },
     /// One of the caller's operations is not allowed. Nothing was sent.
@@ -34,24 +34,26 @@ pub enum TransactionError {
         /// What is wrong with the operation.
         cause: String,
     },
-    /// The connection, the session or the guard was lost before the answer came. ZooKeeper has written all of the
-    /// transaction or nothing, or may still write all of it.
+    /// The connection, the session or the guard was lost before the answer came. ZooKeeper has written the whole
+    /// transaction, or nothing of it. It may also write the whole transaction later.
     ///
     /// The outcome is settled once [`Guard::verify`](crate::Guard::verify) says that this guard is still held, or once
-    /// anybody has acquired the lock anew. Look at the nodes after that, and not before. You may repeat without a look
-    /// only operations that cannot take effect twice: a set of a certain version, or a create of a certain name.
+    /// anybody has acquired the lock again. Look at the nodes after that, and not before. Without a look, repeat only
+    /// operations that cannot take effect twice: a `set` that names the version, or a `create` that is not sequential.
     #[error(
-        "the answer to a transaction under the lock {path} was lost, so ZooKeeper may have committed it, or may still commit \
-         it; verify the guard, or acquire the lock again, and look before you repeat it"
+        "the answer to a transaction under the lock {path} was lost, so ZooKeeper may have committed it, or may commit \
+         it later; call `verify` on the guard or acquire the lock again, then look at the nodes before you repeat the \
+         transaction"
     )]
     Unknown {
         /// The lock's path.
         path: String,
     },
-    /// The server has too much to do, and did not carry the transaction out (`ThrottledOp`, since ZooKeeper 3.6). Nothing
-    /// was written.
+    /// The server is overloaded, and did not execute the transaction (`ThrottledOp`, since ZooKeeper 3.6). Nothing was
+    /// written.
     #[error(
-        "the server has too much to do for a transaction under the lock {path}; nothing was written; try again later"
+        "the server is overloaded, and did not execute a transaction under the lock {path}; nothing was written; try \
+         again later"
     )]
     Throttled {
         /// The lock's path.
@@ -68,8 +70,8 @@ pub enum TransactionError {
 }
 
 impl TransactionError {
-    /// Returns true if the same transaction may succeed later with nothing changed by hand, and was certainly not written. Look
-    /// before you repeat one whose outcome is [`Unknown`](Self::Unknown).
+    /// Returns true if the same transaction may succeed later with nothing changed by hand, and was certainly not
+    /// written. If the outcome is [`Unknown`](Self::Unknown), look at the nodes before you repeat the transaction.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Throttled { .. })
     }
@@ -80,7 +82,7 @@ impl TransactionError {
     }
 }
 
-/// What keeps one operation of a transaction from being done.
+/// Why one operation of a transaction was not done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConditionProblem {
@@ -92,7 +94,7 @@ pub enum ConditionProblem {
     BadVersion,
     /// The node that was to be deleted has children.
     NotEmpty,
-    /// The parent is an ephemeral node, which can have no children.
+    /// The parent is an ephemeral node, which cannot have children.
     EphemeralParent,
     /// An ACL forbids the operation.
     NotAuthorized,
@@ -107,11 +109,11 @@ pub enum ConditionProblem {
 impl fmt::Display for ConditionProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoNode => "there is no such node, or no parent for it",
+            Self::NoNode => "the node, or its parent, does not exist",
             Self::NodeExists => "the node exists",
             Self::BadVersion => "the node has another version",
             Self::NotEmpty => "the node has children",
-            Self::EphemeralParent => "its parent is ephemeral, and can have no children",
+            Self::EphemeralParent => "the parent is an ephemeral node, which cannot have children",
             Self::NotAuthorized => "an ACL forbids it",
             Self::InvalidAcl => "the server does not accept its ACL",
             Self::QuotaExceeded => "a quota is used up",

@@ -69,7 +69,7 @@ impl LockOptions {
     }
 
     /// Sets how long before the lease ends [`Guard::lost`](crate::Guard::lost) and [`Guard::run`](crate::Guard::run)
-    /// resolve. In this time the holder can wind down while it still holds the lock. The default is zero.
+    /// resolve. In this time the holder can stop its work while it still holds the lock. The default is zero.
     ///
     /// Once the margin has begun, nothing puts off the end of the guard, even if ZooKeeper answers again. A loss that
     /// nobody foresees leaves no such time: an operator deletes the holder's node, or the ZooKeeper session ends.

@@ -62,9 +62,10 @@ const LONGEST_KEY: usize = 4 * 1024;
 ///   this hold. If it is the first in line when the next hold begins, that hold waits for it for half of the time. So a task that
 ///   is polled every 500 ms has its turn, with the default budget. If the time is 400 ms or less, the hold waits only for a task
 ///   that was polled since it was passed over.
-/// * **If others have waited for half of the time in vain**, they come first, also when the next hold begins. The second hold
-///   after that waits for the task again. If the task misses that half, too, the fourth hold after that one does, then the
-///   eighth, and so on. In between the task has the lock when no other task of the process waits.
+/// * **If others have waited for half of the time without getting the lock**, they come first, also when the next hold
+///   begins. The second hold after that waits for the task again. If the task misses that half, too, the fourth hold
+///   after that one does, then the eighth, and so on. In between the task has the lock when no other task of the
+///   process waits.
 ///
 /// So a late task has its turn at the latest after as many holds of the process as it has waited for, once it is polled in each
 /// half of a hold's time. Late tasks that came before it have their halves first. A task that is polled more seldom has no such
@@ -76,12 +77,13 @@ const LONGEST_KEY: usize = 4 * 1024;
 ///
 /// # What a key costs
 ///
-/// While a process holds the lock of a key or waits for it, the key costs what a [`Lock`] costs. Each key also
-/// leaves its directory in ZooKeeper for a minute or more: a container node, of some 0.5 kB in each server's memory by its
-/// source. The leader looks for empty containers once a minute (`znode.container.checkIntervalMs`), and removes 10,000 of
-/// them a minute at most (`znode.container.maxPerMinute`; above 60,000 there is no limit). So 1,000 new keys a second leave
-/// 50,000 nodes a minute behind, in memory and in each snapshot. If keys come faster than the leader removes them, raise that
-/// limit, a Java property of the servers, or let many keys share a lock: lock a hash of the key, out of a bounded set.
+/// While a process holds the lock of a key or waits for it, the key costs what a [`Lock`] costs. Each key also leaves
+/// its directory in ZooKeeper for a minute or more: a container node, of about 0.5 kB in each server's memory (computed
+/// from ZooKeeper's source). The leader looks for empty containers once a minute (`znode.container.checkIntervalMs`),
+/// and removes 10,000 of them a minute at most (`znode.container.maxPerMinute`; above 60,000 there is no limit). So
+/// 1,000 new keys a second leave 50,000 nodes a minute behind, in memory and in each snapshot. If keys come faster than
+/// the leader removes them, raise that limit, a Java property of the servers, or let many keys share a lock: lock a
+/// hash of the key, out of a bounded set.
 ///
 /// # Several keys
 ///

@@ -174,8 +174,8 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
                 if stamp.is_some_and(|stamp| self.machine.is_past(stamp)) {
                     warn!(
                         path = self.subject.path,
-                        "an observer sees a lower token than before, and tells of nobody; the server is behind, or the \
-                         ensemble was restored from a backup: observe anew then"
+                        "an observer sees a lower token than before, so it reports nobody; the server is behind, or \
+                         the ensemble was restored from a backup; after a restore, make a new observer"
                     );
                 }
                 // The server had by then what the leader had done before `before`, and the look came later.
@@ -187,7 +187,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
                 return None;
             }
             Err(Event::Refused(refusal)) => {
-                warn!(path = self.subject.path, %refusal, "the server refuses to tell an observer");
+                warn!(path = self.subject.path, %refusal, "the server refuses an observer's read");
                 self.tries.answered();
                 self.view.send_if_modified(|view| {
                     view.refusal = Some(refusal);

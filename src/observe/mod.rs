@@ -26,13 +26,13 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 ///
 /// # What it promises
 ///
-/// * The first answer is the present state. After that, each change is told. A reader that is slower than the changes sees
-///   only the latest state.
-/// * Tokens never go back: after a holder with a token, no holder with a lower token is told.
-/// * After a crash, an observer of an election is told "nobody" once the leader's session has ended, and then the next
-///   leader. An observer of a lock is told the next contender at once if one waits, also while that one waits for its
+/// * The first answer is the present state. After that, the observer reports each change. A reader that is slower than
+///   the changes sees only the latest state.
+/// * Tokens never go back: after a holder with a token, the observer never reports a holder with a lower token.
+/// * After a crash, an observer of an election reports "nobody" once the leader's session has ended, and then the next
+///   leader. An observer of a lock reports the next contender at once if one waits, also while that one waits for its
 ///   takeover delay.
-/// * It survives the loss of its connection and the end of its ZooKeeper session. In between it is told nothing, and
+/// * It survives the loss of its connection and the end of its ZooKeeper session. In between it reports nothing, and
 ///   `latest` says how old the last answer is.
 ///
 /// An observer is always a little behind. So it says where to send a request, and never that a guard is valid. Only
@@ -40,11 +40,12 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 ///
 /// # What it costs
 ///
-/// One watch, and one request for each change; two for each change of a lock's holder. Nothing else while nothing
-/// changes. While the session may not read the holder's node, the observer tells of a
-/// [`Contender`](crate::inspect::Contender) without `owner` and `token`, and each contender that comes or goes costs three requests.
-/// A session that hears nothing for ten session timeouts looks once more: a server withholds events from a session
-/// that may no longer read the node. So for that long, `latest` may be wrong about a node that was hidden.
+/// An observer costs one watch, and one request for each change, or two for each change of a lock's holder. It costs
+/// nothing while nothing changes. While the session may not read the holder's node, the observer reports a
+/// [`Contender`](crate::inspect::Contender) without `owner` and `token`, and each contender that comes or goes costs
+/// three requests. An observer that gets no event for ten session timeouts looks once more: a server withholds events
+/// from a session that may no longer read the node. So for that long, `latest` may be wrong about a node that was
+/// hidden.
 ///
 /// An observer does not keep its session open. It ends after a final state of the session, or once you have dropped every
 /// `Session`, lock, election and guard of the session.
@@ -69,13 +70,13 @@ pub struct Latest<T> {
     /// goes on answering such requests until it notices, after `syncLimit` ticks (10 s by default). So for that long, the
     /// answer may be that much older.
     ///
-    /// If the session is connected to the leader itself, the answer may also be older by the time that the leader takes to
-    /// apply what it has committed. That is milliseconds mostly, and nothing bounds it.
+    /// If the session is connected to the leader itself, the answer may also be older by the time that the leader takes
+    /// to apply what it has committed. That is usually milliseconds, but nothing bounds it.
     pub age: Option<Duration>,
     /// Whether the session is connected, as far as this process knows. If it is not, `who` may be outdated, and `age` grows.
     pub connected: bool,
-    /// Why the server refused the last look, if it did; mostly, an ACL forbids this session to read. zklock looks again at
-    /// the next change, on the next connection, and after ten session timeouts.
+    /// Why the server refused the last look, if it did. Usually an ACL forbids this session to read. zklock looks again
+    /// at the next change, on the next connection, and after ten session timeouts.
     pub refusal: Option<String>,
 }
 

@@ -209,7 +209,7 @@ impl Ledger {
             Err(TransactionError::Lost(_)) => Event::Lost,
             Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => Event::Unanswered,
             Err(error) => {
-                warn!(path, %error, "a run has begun by its record, and nobody does it");
+                warn!(path, %error, "the record says that the run has begun, but nobody executes the run");
                 Event::Contested
             }
         }
@@ -258,7 +258,7 @@ impl Procedure for Claiming {
         let commands = self.machine.handle(&mut self.begins.0.lock(), heard);
         if let Some(error) = failure.filter(|_| self.machine.is_ended() && commands.is_empty()) {
             let path = self.ledger.path(self.name.as_str());
-            warn!(path, error, "a run may have begun by its record, and nobody does it");
+            warn!(path, error, "the record may say that the run has begun, but nobody executes the run");
         }
         commands
     }

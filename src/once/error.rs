@@ -8,15 +8,18 @@ use crate::guard::lost::Lost;
 #[non_exhaustive]
 pub enum RecordError {
     /// The lock was lost before the end was recorded. Nothing was written, so the record still says that the run has begun.
-    #[error("the end of the run was not recorded in {path}, where it has only begun: {lost}")]
+    #[error(
+        "the end of the run was not recorded, so the record {path} says only that the run has begun: {lost}"
+    )]
     Lost {
         /// The path of the record.
         path: String,
         /// Why the lock was lost.
         lost: Lost,
     },
-    /// ZooKeeper did not answer before the lock was lost, or it did not answer several tries. So the record says that the
-    /// run has begun, or that it has ended. Or somebody else changed the record before zklock saw whether the end was in it.
+    /// ZooKeeper did not answer before the lock was lost, or it did not answer several tries. The record may say that
+    /// the run has begun or that it has ended. Or somebody else changed the record before zklock saw whether the end
+    /// was in it.
     #[error(
         "ZooKeeper did not confirm that the end of the run is recorded in {path}; look at the record before you repeat the run"
     )]
@@ -26,22 +29,27 @@ pub enum RecordError {
     },
     /// Somebody else deleted the record or wrote to it during the run. Nothing was written.
     #[error(
-        "the end of the run was not recorded: somebody else deleted or changed {path} during the run, which may begin again"
+        "the end of the run was not recorded, because somebody else deleted or changed the record {path} during the \
+         run; look at the record: the run may begin again"
     )]
     Changed {
         /// The path of the record.
         path: String,
     },
-    /// An ACL forbids it. Nothing was written.
+    /// An ACL forbids the record. Nothing was written.
     #[error(
-        "no permission to record the end of the run in {path}, where it has only begun; have its ACL grant READ and WRITE"
+        "an ACL does not allow this session to record the end of the run, so the record {path} says only that the run \
+         has begun; change the ACL of the record so that it grants READ and WRITE"
     )]
     NotAuthorized {
         /// The path of the record.
         path: String,
     },
     /// The server refused for another reason. Nothing was written.
-    #[error("the server refused to record the end of the run in {path}, where it has only begun: {cause}")]
+    #[error(
+        "the server refused to record the end of the run, so the record {path} says only that the run has begun: \
+         {cause}"
+    )]
     Refused {
         /// The path of the record.
         path: String,
@@ -51,7 +59,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// Returns false: an end is recorded while the lock is held, or never. Look at the record.
+    /// Always returns false: zklock records the end only while it holds the lock. Look at the record.
     pub fn is_retryable(&self) -> bool {
         false
     }
@@ -74,11 +82,11 @@ pub enum RunError<E> {
     Lost(Lost),
     /// The work failed. The record says so if ZooKeeper confirmed it. Otherwise zklock logs a warning, and the record may still
     /// say that the run has begun.
-    // `E` need not be an `Error`: an `anyhow::Error` is none, and says its causes only if it is asked for `{:#}`.
+    // `E` does not have to implement `Error`: `anyhow::Error` does not. It says its causes only with `{:#}`.
     #[error("{0:#}")]
     Work(E),
-    /// The work succeeded, and that was not recorded. With [`OnceOptions::retry`](crate::once::OnceOptions::retry), the run may
-    /// run again.
+    /// The work succeeded, but ZooKeeper did not confirm the record of that. With
+    /// [`OnceOptions::retry`](crate::once::OnceOptions::retry), the run may run again.
     #[error(transparent)]
     Record(RecordError),
 }

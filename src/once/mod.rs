@@ -42,8 +42,8 @@ const SUFFIX: &str = ".once";
 /// The name of the node that shows the leader's clock. No run can have it.
 const PROBE: &str = "@now";
 
-/// A lock whose *runs* are done once. A run has a name, such as the date `2026-11-22`. However many machines claim a run, one
-/// of them gets a [`Run`] and runs it, and the others are told that it is done.
+/// A lock whose *runs* are done once. A run has a name, such as the date `2026-11-22`. However many machines claim a
+/// run, one of them gets a [`Run`] and runs it, and the others learn that the run is done.
 ///
 /// A [`Lock`] alone serialises: three machines that start a nightly job under a lock run it three times, one after the
 /// other. A `Once` remembers in ZooKeeper which runs have been. Each run has a *record*, a persistent node in a directory
@@ -147,10 +147,10 @@ impl Once {
     ///
     /// # Cancel safety
     ///
-    /// Safe, as with [`Lock::acquire`]. If you drop the future in the instant in which the begin is written, zklock takes the
-    /// begin back in the background, and then releases the lock. [`Session::close`](crate::Session::close) waits for that. If
-    /// the lock is lost before, or the runtime ends, the record says that the run has begun though nothing ran. Without
-    /// [`OnceOptions::retry`] the run does not begin again then.
+    /// Safe, as with [`Lock::acquire`]. If you drop the future in the instant in which the begin is written, zklock
+    /// takes the begin back in the background, and then releases the lock. [`Session::close`](crate::Session::close)
+    /// waits for that. If the lock is lost before, or the runtime ends, the record says that the run has begun,
+    /// although nothing ran. Without [`OnceOptions::retry`] the run does not begin again then.
     ///
     /// ```no_run
     /// # async fn report() -> bool { true }
@@ -222,7 +222,7 @@ impl Once {
             Ok(Ok(output)) => run.complete().await.map(|()| Ran::Now(output)).map_err(RunError::Record),
             Ok(Err(error)) => {
                 if let Err(unrecorded) = run.fail().await {
-                    warn!(error = %unrecorded, "a run has failed, and that is not recorded");
+                    warn!(error = %unrecorded, "a run has failed, but ZooKeeper did not confirm the record of that");
                 }
                 Err(RunError::Work(error))
             }

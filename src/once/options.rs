@@ -40,13 +40,14 @@ impl OnceOptions {
     /// drops the one that began first. A run whose record was dropped can no longer be claimed; see
     /// [`AcquireError::Forgotten`](crate::AcquireError::Forgotten).
     ///
-    /// Once more than 32 records were dropped, zklock remembers their names as 32 ranges of text: it joins those that are
-    /// closest, but not around the run that begins. Of those that are equally close, it joins two without a record between
-    /// them. A name between dropped ones may be in a range, though its run has not begun. A name that is greater than all others
-    /// never is. Runs that a wrong clock ran far in the future are a range of their own: present runs may begin.
+    /// Once more than 32 records were dropped, zklock remembers their names as 32 ranges of text: it joins those that
+    /// are closest, but not around the run that begins. Of those that are equally close, it joins two without a record
+    /// between them. A name between dropped ones may be in a range, although its run has not begun. A name that is
+    /// greater than all others never is. Runs that a wrong clock ran far in the future are a range of their own:
+    /// present runs may begin.
     ///
-    /// Another run's begin may join the ranges around a run whose begin was taken back, because its claim was dropped. Then
-    /// that run is refused as forgotten, though it has not begun.
+    /// Another run's begin may join the ranges around a run whose begin was taken back, because its claim was dropped.
+    /// Then that run is refused as forgotten, although it has not begun.
     ///
     /// Give every contender the same number: each one drops the records that are too many for itself. One with a smaller number
     /// may drop the record of a run that has begun and has not ended. That run is refused as forgotten, too.

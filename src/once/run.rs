@@ -106,7 +106,7 @@ impl Run {
         let ended = async move {
             self.run.end(&self.guard, end).await?;
             if let Err(error) = self.guard.release().await {
-                warn!(%error, "the end of a run is recorded, and the release of its lock is not confirmed");
+                warn!(%error, "the end of a run is recorded, but ZooKeeper did not confirm the release of its lock");
             }
             Ok(())
         };

@@ -88,7 +88,8 @@ pub(crate) async fn sweep(
             swept.push(Swept::Nothing);
             continue;
         };
-        warn!(path = %lock.path, "the servers have carried out a create after zklock looked for its node in vain; zklock deletes the node");
+        warn!(path = %lock.path, "the servers executed a create late, after zklock had looked for its node and not \
+                                  found it; zklock deletes the node");
         match delete(client.clone(), lock.clone(), own, None, Certainty::Unsure).await.event {
             Event::Deleted => swept.push(Swept::Gone),
             Event::Refused(refusal) => return Err(refused(refusal)),

@@ -353,7 +353,8 @@ impl Admitting {
         if self.session.lease.end().is_none() {
             warn!(
                 path = %self.statement.permits.name, %refusal,
-                "an acquisition cannot tell which node is its own; zklock gives up the ZooKeeper session, so that the node goes with it"
+                "an acquisition cannot tell which node is its own; zklock closes the ZooKeeper session, so that \
+                 ZooKeeper deletes the node"
             );
             self.session.close();
         }

@@ -24,13 +24,15 @@ use crate::zk::Succession;
 /// A semaphore of one session: permits whose weights add up to its capacity at most, among all machines. Cloning it is
 /// cheap. Its clones contend with each other, and with semaphores at the same path in other sessions and processes.
 ///
-/// A [`Permit`] is a guard: valid under the session's lease, told when it is lost, with a fencing token. No permit is
-/// granted with which the weights of all permits whose nodes exist would exceed the capacity, by the servers' own word. So
-/// those that say that they are held do not exceed it (see the crate's documentation for the limits of that promise).
+/// A [`Permit`] is a guard: it is valid under the session's lease, it says when it is lost, and it has a fencing token.
+/// zklock does not grant a permit if, as the servers see it, the weights of all permits whose nodes exist would then
+/// exceed the capacity. So the permits that say that they are held do not exceed it (see the crate's documentation for
+/// the limits of that promise).
 ///
-/// Permits are granted strictly in order of arrival, each whole or not at all. Nobody overtakes an acquisition that waits
-/// for its weight. So a large one is not starved; the price is that a small one behind it waits, though there were room. And
-/// no two callers can each hold half of what both need, if each asks for its whole need at once.
+/// Permits are granted strictly in order of arrival, each whole or not at all. Nobody overtakes an acquisition that
+/// waits for its weight. So a large permit is not starved. The price is that a small permit behind it waits, although
+/// there is room for it. And no two callers can each hold half of what both need, if each asks for its whole need at
+/// once.
 ///
 /// # In ZooKeeper
 ///
@@ -73,8 +75,7 @@ pub struct Semaphore {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PermitsHeld {
-    /// The semaphore's capacity; `None` if nobody has used it yet, or if it is no semaphore but
-    /// [`Slots`].
+    /// The semaphore's capacity; `None` if nobody has used it yet, or if the path has [`Slots`] instead.
     pub capacity: Option<u32>,
     /// The permits that are held, the oldest first. The [`kind`](Contender::kind) of each is
     /// [`Kind::Permit`](crate::inspect::Kind::Permit), with its weight.

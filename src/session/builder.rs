@@ -26,11 +26,11 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
 /// The longest session timeout: the protocol sends it as an `i32` of milliseconds.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// The longest time that `connect` spends on finding out why no server gave a session. It takes this from the connect
-/// timeout, and never more than a fifth of it.
+/// The longest time that `connect` spends on finding out why no server established a session. It takes this from the
+/// connect timeout, and never more than a fifth of it.
 const LONGEST_DIAGNOSIS: Duration = Duration::from_secs(1);
 
-/// The pause after a round in which no server gave a session.
+/// The pause after a round in which no server established a session.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The options of a [`Session`] that is about to be connected. [`Session::builder`] makes them.
@@ -132,7 +132,7 @@ impl SessionBuilder {
 
     /// How much faster or slower than true time a clock may run, on this machine or on the leader's, in parts per
     /// million. The default is 90,000, which is 9%: chrony slews a clock by up to 83,333 parts per million by default
-    /// (`maxslewrate`), and oscillators add some hundred. A lease ends earlier by this part of the session timeout;
+    /// (`maxslewrate`), and oscillators add a few hundred. A lease ends earlier by this part of the session timeout;
     /// that is its margin.
     ///
     /// Lower it only if you know how the clocks of every server and of this machine are kept. Where nothing slews a
@@ -143,10 +143,10 @@ impl SessionBuilder {
     }
 
     /// The least session timeout that any server may grant this session. When a session moves to a server, the server
-    /// clips the session timeout by its own limits, and the leader then expires the session by the clipped timeout. The
-    /// lease reckons with the least timeout that zklock has seen any server grant. zklock asks each server at the
-    /// start, and learns it again from each connection. Set this option if servers may later grant less than they do
-    /// now, as during a rolling change of their limits.
+    /// clips the session timeout by its own limits, and the leader then expires the session by the clipped timeout.
+    /// zklock computes leases with the least timeout that zklock has seen any server grant. zklock asks each server at
+    /// the start, and learns it again from each connection. Set this option if servers may later grant less than they
+    /// do now, for example during a rolling change of their limits.
     pub fn least_session_timeout(mut self, timeout: Duration) -> Self {
         self.least_grant = Some(timeout);
         self
@@ -159,7 +159,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Connects to every server by TLS, with zookeeper-client's options. An address that begins with `tcp://` is then
+    /// Connects to every server over TLS, with zookeeper-client's options. An address that begins with `tcp://` is then
     /// an error, so zklock never sends anything in clear text.
     #[cfg(feature = "tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
@@ -169,7 +169,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Authenticates each connection by SASL, with zookeeper-client's options.
+    /// Authenticates each connection with SASL, with zookeeper-client's options.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     #[cfg_attr(docsrs, doc(cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))))]
     pub fn sasl(mut self, options: impl Into<zookeeper_client::SaslOptions>) -> Self {
@@ -200,7 +200,7 @@ impl SessionBuilder {
     }
 
     /// Returns a session at once, whether or not a server can be reached. zklock opens the first ZooKeeper session in
-    /// the background, as it opens every later one. So a service can start while ZooKeeper is away, and its
+    /// the background, as it opens every later one. So a service can start while no server can be reached, and its
     /// acquisitions wait.
     ///
     /// Until that first ZooKeeper session is established, the state is

@@ -217,8 +217,8 @@ impl Session {
         self.succession.present().id
     }
 
-    /// Returns the session timeout that zklock reckons with: the smallest one that a server has granted this ZooKeeper
-    /// session, or may have granted it.
+    /// Returns the session timeout with which zklock computes leases: the smallest one that a server has granted this
+    /// ZooKeeper session, or may have granted it.
     pub fn timeout(&self) -> Duration {
         self.succession.present().lease.lengths().timeout
     }
@@ -248,7 +248,7 @@ impl Session {
         self.succession.present().lease.lengths().longest_stop_margin()
     }
 
-    /// Returns the longest time for which a guard can stay valid after ZooKeeper falls silent: the session timeout,
+    /// Returns the longest time for which a guard can stay valid after ZooKeeper stops answering: the session timeout,
     /// less its part that allows for clock drift. The shortest such time is
     /// [`longest_stop_margin`](Self::longest_stop_margin).
     pub fn longest_validity(&self) -> Duration {

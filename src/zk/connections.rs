@@ -166,7 +166,7 @@ impl Connections {
             let Ok(number) = self.lease.resumed(opened.granted) else {
                 // Heartbeats cannot keep a lease in this session any more, whichever server resumes it. The next
                 // session may find a server that grants more, or reports the problem to the user.
-                warn!(granted = ?opened.granted, "the server grants too short a session timeout to keep a lease");
+                warn!(granted = ?opened.granted, "the server grants a session timeout that is too short for a lease");
                 return Err(SessionEnd::Expired);
             };
             let mut served = Served::start(number, opened);

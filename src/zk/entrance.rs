@@ -24,7 +24,7 @@ use super::link::{Answer, Requester};
 use crate::mutex::Mutex;
 
 /// How many entries are under way at the same time. A server on a small machine creates a few thousand nodes a second,
-/// so a heartbeat waits for some 0.1 s. With a round trip of 50 ms, 256 at a time are still 5,000 entries a second.
+/// so a heartbeat waits for about 0.1 s. With a round trip of 50 ms, 256 at a time are still 5,000 entries a second.
 const PLACES: usize = 256;
 
 /// The entrance of one session.

@@ -27,8 +27,8 @@ pub enum ConnectError {
     },
     /// The server's limits do not allow the session timeout that the caller set.
     #[error(
-        "the server grants a session timeout of {granted:?} instead of {asked:?}; ask for one within its limits \
-         or change its minSessionTimeout and maxSessionTimeout"
+        "the server grants a session timeout of {granted:?} instead of {asked:?}; ask for a session timeout within the \
+         server's limits, or change the server's minSessionTimeout and maxSessionTimeout"
     )]
     TimeoutNotGranted {
         /// The session timeout that the caller set.
@@ -36,11 +36,12 @@ pub enum ConnectError {
         /// The session timeout that the server grants instead: the nearest one within its limits.
         granted: Duration,
     },
-    /// The session timeout is too short for a lease. Without the lag and the margin it must last for three heartbeats.
+    /// The session timeout is too short for a lease. After the lag and the margin are subtracted, three heartbeats must
+    /// fit into the rest.
     #[error(
-        "a session timeout of {timeout:?} is too short for these servers: {lag:?} of it is for the leader to ask for a \
-         heartbeat and {margin:?} for clock drift, and the rest is too short for three heartbeats of {heartbeat:?}; ask for a \
-         longer session timeout, or set a shorter `tick` if the servers have one"
+        "a session timeout of {timeout:?} is too short for these servers: the leader may take {lag:?} to ask for a \
+         heartbeat, clock drift takes {margin:?}, and three heartbeats of {heartbeat:?} do not fit into the rest; ask \
+         for a longer session timeout, or set `tick` if the servers' tickTime is shorter"
     )]
     LeaseTooShort {
         /// The session timeout that the server granted.
@@ -53,11 +54,11 @@ pub enum ConnectError {
         /// The time between heartbeats.
         heartbeat: Duration,
     },
-    /// The caller set no tick, and the session timeouts that the servers grant fit two ticks. No lease can be kept with
-    /// the longer one.
+    /// The caller set no tick, and two ticks fit the session timeouts that the servers grant. With the longer tick no
+    /// lease is possible.
     #[error(
-        "the servers' limits of session timeouts fit a tick of {shorter:?} and one of {longer:?}; set `tick` to the \
-         `tickTime` of the servers"
+        "zklock cannot tell whether the servers' tick is {shorter:?} or {longer:?}, because both fit their limits of \
+         session timeouts; set `tick` to the `tickTime` of the servers"
     )]
     TickUnknown {
         /// The shorter tick that fits.
@@ -74,12 +75,12 @@ pub enum ConnectError {
     Unreachable {
         /// The connect string.
         servers: String,
-        /// How long zklock asked the servers: the connect timeout, less the time for finding the causes.
+        /// How long zklock asked the servers: the connect timeout minus the time for finding the causes.
         timeout: Duration,
         /// The result of a TCP connection to each server afterwards, as far as it was known in time.
         causes: Vec<ServerFailure>,
     },
-    /// The servers that can be reached have lost their ensemble, and take only reads.
+    /// The servers that can be reached have no quorum, and serve only reads.
     #[error(
         "the servers of {servers:?} that can be reached are read-only; a lock needs a quorum, so bring the quorum back"
     )]
@@ -90,11 +91,11 @@ pub enum ConnectError {
     /// A server rejected the credentials.
     #[error("the server rejected the credentials; check the scheme and the credentials given to `auth`")]
     AuthFailed,
-    /// The caller is not in a tokio runtime, or it is shutting down, so nothing can run the session's tasks.
+    /// The caller is not in a tokio runtime, or the runtime is shutting down, so nothing can run the session's tasks.
     #[error("the caller is not in a tokio runtime; connect from inside one")]
     NoRuntime,
-    /// zookeeper-client could not be set up, mostly because of TLS or SASL options.
-    #[error("zookeeper-client could not be set up: {cause}")]
+    /// zookeeper-client could not be set up. Usually a TLS or SASL option is wrong.
+    #[error("zookeeper-client could not be set up: {cause}; check the TLS and SASL options")]
     Client {
         /// The error, as zookeeper-client words it.
         cause: String,
@@ -102,8 +103,8 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Returns true if the same call may succeed later with nothing changed by the caller: no server answered, or only servers
-    /// without a quorum.
+    /// Returns true if the same call may succeed later with nothing changed by the caller: no server answered, or only
+    /// servers without a quorum answered.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::ReadOnly { .. })
     }
@@ -114,7 +115,7 @@ impl ConnectError {
     }
 }
 
-/// Why one server gave no session; see [`ConnectError::Unreachable`].
+/// Why one server established no session; see [`ConnectError::Unreachable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerFailure {
@@ -124,18 +125,18 @@ pub struct ServerFailure {
     pub cause: ServerProblem,
 }
 
-/// Why a server gave no session, as far as zklock knows it.
+/// Why a server established no session, as far as zklock knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerProblem {
     /// The server's name cannot be resolved, or no TCP connection to it can be made. The text is the operating
     /// system's.
     NoConnection(String),
-    /// The server takes TCP connections, but established no session: it has no quorum, or is not a ZooKeeper server, or
-    /// only one side uses TLS.
+    /// The server accepts TCP connections, but established no session: it has no quorum, or is not a ZooKeeper server,
+    /// or only one of client and server uses TLS.
     NoSession,
-    /// The server takes TCP connections, but established no session by TLS. Mostly the certificates are wrong, or the
-    /// server expects clear text.
+    /// The server accepts TCP connections, but established no session over TLS. Usually the certificates are wrong, or
+    /// the server does not use TLS.
     NoTlsSession,
 }
 
@@ -150,10 +151,12 @@ impl fmt::Display for ServerProblem {
         match self {
             Self::NoConnection(cause) => f.write_str(cause),
             Self::NoSession => f.write_str(
-                "it takes connections but gives no session; look at its quorum, and whether it expects TLS",
+                "it accepts connections but establishes no session; check that it has a quorum, and whether it expects \
+                 TLS",
             ),
             Self::NoTlsSession => f.write_str(
-                "it takes connections but gives no session by TLS; look at the certificates and its quorum",
+                "it accepts connections but establishes no session over TLS; check the certificates, and that it has a \
+                 quorum",
             ),
         }
     }

@@ -56,7 +56,7 @@ pub(super) async fn redial(dialer: &Dialer) -> Result<Established, ConnectError>
             return Err(error);
         }
         let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-        warn!(%error, ?pause, "no server gives a new session");
+        warn!(%error, ?pause, "no server establishes a new session");
         tokio::time::sleep(pause).await;
     }
 }

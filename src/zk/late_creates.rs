@@ -68,7 +68,8 @@ pub(crate) async fn sweep(
             Answer::Given(Err((path, refusal)), _) => {
                 warn!(
                     path, %refusal,
-                    "zklock cannot tell whose a node of this session is, or may not delete it; it gives up the ZooKeeper session, so that the node goes with it"
+                    "zklock cannot tell to which contender a node of this session belongs, or may not delete the node; \
+                     it closes the ZooKeeper session, so that ZooKeeper deletes the node"
                 );
                 return lease.ended(SessionEnd::Closed);
             }

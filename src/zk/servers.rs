@@ -43,7 +43,7 @@ pub(crate) struct Diagnosis {
 }
 
 impl Servers {
-    /// Reads a connect string. With TLS options every server is reached by TLS. An address with another scheme is an
+    /// Reads a connect string. With TLS options every server is reached over TLS. An address with another scheme is an
     /// error, so that zklock never sends anything in clear text by mistake.
     pub(crate) fn parse(text: String, tls: bool) -> Result<Self, ConnectError> {
         let malformed =

@@ -175,7 +175,7 @@ impl SharedLease {
             .unwrap_or(SessionEnd::Closed)
     }
 
-    /// The session timeout that zklock reckons with, and the lengths that follow from it.
+    /// The session timeout with which zklock computes the lease, and the lengths that follow from it.
     pub(crate) fn lengths(&self) -> Lengths {
         self.lease.borrow().lengths()
     }

@@ -62,7 +62,8 @@ async fn no_kind_is_granted_beside_another() {
     };
     assert_eq!(
         refused.to_string(),
-        "/a is wanted as slots, and /a is used as a lock; a path has one kind: use another path for one of the two"
+        "/a cannot be used as slots, because /a is already used as a lock; use another path for one of the two, or delete \
+         the nodes that a lock left there"
     );
     assert!(!refused.is_retryable() && !refused.is_session_over());
 }

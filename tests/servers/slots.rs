@@ -55,15 +55,15 @@ async fn what_is_not_there_is_refused() {
     let slots = session.slots(PATH, 4).unwrap();
     let error = AcquireError::Index { path: PATH.into(), index: 4, count: 4 };
     assert_eq!(slots.preferring(4).acquire().await.unwrap_err(), error);
-    assert_eq!(error.to_string(), "there is no slot 4 at /workers, which has 4; prefer an index below that");
+    assert_eq!(error.to_string(), "/workers has no slot 4, because it has 4 slots; prefer an index below 4");
     slots.acquire().await.unwrap().release().await.unwrap();
     let error = session.slots(PATH, 5).unwrap().acquire().await.unwrap_err();
     assert_eq!(error, AcquireError::Count { path: PATH.into(), stated: 5, found: 4 });
     let error = session.semaphore(PATH, 4).unwrap().acquire().await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/workers is wanted as a semaphore, and /workers is used as slots; a path has one kind: use another path for one of \
-         the two, or delete the nodes that slots left there"
+        "/workers cannot be used as a semaphore, because /workers is already used as slots; use another path for one of the \
+         two, or delete the nodes that slots left there"
     );
     assert!(slots.set_count(0).await.is_err());
     until_nothing_is_left(&server).await;

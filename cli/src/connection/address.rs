@@ -43,7 +43,7 @@ impl Address {
             Some(port) => {
                 port.parse().ok().filter(|port| *port > 0).ok_or("a port is not a number from 1 to 65535")?
             }
-            None => return Err("a bracket is followed by something else than a port"),
+            None => return Err("something other than a port follows a bracket"),
         };
         if host.is_empty() {
             return Err("a host is missing");
@@ -55,7 +55,7 @@ impl Address {
         }
         // The client does not check that a certificate can have such a name.
         if tls && ServerName::try_from(host).is_err() {
-            return Err("no certificate can have such a host name");
+            return Err("a certificate cannot have this host name");
         }
         Ok(Self { host: host.to_owned(), port, tls })
     }

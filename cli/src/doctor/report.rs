@@ -19,14 +19,14 @@ pub(super) fn text(seen: &Seen, findings: &[Finding]) -> String {
         text.push('\n');
         text.push_str(&lengths(seen, session));
     }
-    let rate = format!("{:+} parts per million, against a clock that is not adjusted", seen.clock_rate);
+    let rate = format!("differs by {:+} parts per million from a clock that nobody adjusts", seen.clock_rate);
     let _infallible = writeln!(text, "{:<27}{rate}", "This machine's clock");
     text.push('\n');
     for finding in findings {
         text.push_str(&paragraph(finding));
     }
     if findings.is_empty() {
-        text.push_str("Nothing was found that makes locks fragile.\n");
+        text.push_str("doctor found no problem.\n");
     }
     text
 }
@@ -46,7 +46,7 @@ fn servers(seen: &Seen) -> String {
         let digest = identities.iter().any(|identity| identity.starts_with("digest:"));
         // The name says nothing of the password.
         let caveat =
-            if digest { " They take any password for a digest: only an ACL compares it." } else { "" };
+            if digest { " They accept any password for a digest. Only an ACL checks it." } else { "" };
         let identities = identities.into_iter().map(|identity| harmless(identity)).collect::<Vec<_>>();
         let identities = identities.join(", ");
         let _infallible = writeln!(text, "\nThe servers know this client as {identities}.{caveat}");
@@ -75,20 +75,17 @@ fn lengths(seen: &Seen, session: &Arithmetic) -> String {
     let takeover = length(session.takeover(seen.tick(), is_alone));
     // A new leader gives every session its whole timeout again. So does a standalone server that is back.
     let again = if is_alone {
-        "the server goes, too, until it is back"
+        "the server fails, too, add the time until it is back"
     } else {
-        "the leader goes, too, for an election"
+        "the leader fails, too, add the time of an election"
     };
     let (shortest, longest) = (length(floor(session.longest_stop_margin)), length(session.longest_validity));
     let lines = [
         ("Session timeout", length(session.timeout)),
-        ("Tick reckoned with", length(session.tick)),
+        ("Tick used for leases", length(session.tick)),
         ("Heartbeat", length(session.heartbeat)),
-        (
-            "A guard stays valid for",
-            format!("{shortest} at least, {longest} at most, once ZooKeeper falls silent"),
-        ),
-        ("A crash blocks others for", format!("{takeover} at most; if {again} and {takeover} more")),
+        ("A guard stays valid for", format!("{shortest} to {longest} after ZooKeeper stops answering")),
+        ("A crash blocks others for", format!("{takeover} at most; if {again} and {takeover}")),
         ("Longest stop margin", shortest.clone()),
     ];
     lines.iter().map(|(name, value)| format!("{name:<27}{value}\n")).collect()

@@ -50,7 +50,7 @@ impl Questioner {
     pub(super) async fn ask(&self, address: Address) -> Server {
         let deadline = Instant::now() + self.patience;
         let visit = async {
-            let late = |_| Err(format!("not within {}", duration::text(self.patience)));
+            let late = |_| Err(format!("no answer within {}", duration::text(self.patience)));
             timeout_at(deadline, self.visit(&address)).await.unwrap_or_else(late)
         };
         let (hosts, mut words, visit) =
@@ -130,7 +130,7 @@ async fn hosts(address: &Address, deadline: Instant) -> Vec<IpAddr> {
 
 fn refusal(error: &Error) -> String {
     match error {
-        Error::NoHosts | Error::ConnectionLoss | Error::Timeout => "it closes the connection".to_owned(),
+        Error::NoHosts | Error::ConnectionLoss | Error::Timeout => "it closed the connection".to_owned(),
         Error::AuthFailed => "it rejects the credentials".to_owned(),
         error => error.to_string(),
     }

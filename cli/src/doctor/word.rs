@@ -60,7 +60,7 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &str) -
         _ => {}
     }
     match answer.is_empty() {
-        true => Err(io::Error::other("it closes the connection")),
+        true => Err(io::Error::other("it closed the connection")),
         false => Ok(String::from_utf8_lossy(&answer).into_owned()),
     }
 }
@@ -69,8 +69,8 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &str) -
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match (error.kind(), text.find(" (os error")) {
-        (io::ErrorKind::TimedOut, _) => "nothing came in time".to_owned(),
-        (io::ErrorKind::UnexpectedEof, _) => "it closes the connection".to_owned(),
+        (io::ErrorKind::TimedOut, _) => "no answer in time".to_owned(),
+        (io::ErrorKind::UnexpectedEof, _) => "it closed the connection".to_owned(),
         (_, Some(end)) => text[..end].to_lowercase(),
         (_, None) => text,
     }

@@ -114,7 +114,7 @@ fn blocker(queue: &[Contender], own: i64, kind: Kind) -> Option<String> {
     let owner = first.owner_text();
     let mut about = match (first.kind, holding.len()) {
         (Kind::Shared, 1) => format!(", held by the reader {owner}"),
-        (Kind::Shared, several) => format!(", held by {several} readers, the first is {owner}"),
+        (Kind::Shared, several) => format!(", held by {several} readers, of whom the first is {owner}"),
         _ => format!(", held by {owner}"),
     };
     if let Some(age) = first.age(Timestamp::now()) {
@@ -128,7 +128,7 @@ fn blocker(queue: &[Contender], own: i64, kind: Kind) -> Option<String> {
     let in_front = &entries[..position.unwrap_or(entries.len())];
     let writer = in_front.iter().rfind(|entry| entry.kind == Kind::Exclusive);
     if let (Kind::Shared, Kind::Shared, Some(writer)) = (kind, first.kind, writer) {
-        let _infallible = write!(about, ", the writer {} in front", writer.owner_text());
+        let _infallible = write!(about, "; the writer {} is in front of this reader", writer.owner_text());
     }
     Some(about)
 }

@@ -42,8 +42,9 @@ pub(crate) async fn run(
 ) -> Outcome {
     // First of all, so that the program handles every signal.
     let mut signals = Signals::listen().map_err(Failure::internal)?;
-    let descendants = Descendants::adopt()
-        .map_err(|error| Failure::internal(format_args!("no command could be kept here: {error}")))?;
+    let descendants = Descendants::adopt().map_err(|error| {
+        Failure::internal(format_args!("zklock cannot supervise a command here: {error}"))
+    })?;
     let started = Instant::now();
     let patience = run.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
     let session = tokio::select! {
@@ -84,7 +85,8 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
                 return Err(Failure::new(
                     Code::Lost,
                     format_args!(
-                        "the lock was lost before CMD was started, and {} says that the run has begun; --retry runs it",
+                        "the lock was lost before CMD started, but the record {} says that the run has begun; give \
+                         --retry to begin it again",
                         record.path
                     ),
                 ));
@@ -108,11 +110,13 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
             Ending::NeverBegun { told_to_end: Some(signal) } => return Ok(exit::after_signal(signal)),
             Ending::NeverBegun { told_to_end: None } => {
                 let names = target.names();
-                console
-                    .note(format_args!("{names} {} lost before CMD was started; waiting again", names.was()));
+                console.note(format_args!(
+                    "{names} {} lost before CMD started; zklock waits again",
+                    names.was()
+                ));
             }
             Ending::Lost { told_to_end: None } if run.restart => {
-                console.note(format_args!("waiting for {} again, to restart CMD", target.names()));
+                console.note(format_args!("zklock waits for {} again, to restart CMD", target.names()));
             }
             Ending::Lost { .. } => return Ok(Code::Lost.into()),
         }
@@ -130,8 +134,8 @@ fn kill_after(run: &Run, session: &Session) -> Result<Duration, Failure> {
             duration::text(session.timeout())
         ))),
         (OnLost::Term, Some(asked), Some(longest)) if asked > longest => Err(Failure::usage(format_args!(
-            "--kill-after {} does not fit: with a session timeout of {}, CMD can be given {} to end before the lock is \
-             lost; give a shorter one, or a longer --session-timeout",
+            "--kill-after {} is too long: with a session timeout of {}, the longest --kill-after is {}; give that or \
+             less, or a longer --session-timeout",
             duration::text(asked),
             duration::text(session.timeout()),
             duration::text(longest)

@@ -95,7 +95,7 @@ impl Pool {
         }
         let mut about = format!(", {} of {} held", pool.held, pool.stock.total());
         if let Some(oldest) = pool.oldest() {
-            let _infallible = write!(about, " by {}", oldest.owner_text());
+            let _infallible = write!(about, ", by {}", oldest.owner_text());
             if let Some(age) = oldest.age(Timestamp::now()) {
                 let _infallible = write!(about, ", who came {} ago", text::age(age));
             }
@@ -111,7 +111,7 @@ impl Pool {
             let _infallible = write!(about, "; {} waiting", pool.waiting.len());
         }
         if let Some(first) = in_front.first() {
-            let _infallible = write!(about, ", {} in front", first.owner_text());
+            let _infallible = write!(about, ", the first is {}", first.owner_text());
         }
         Ok(Some(Blocked { name: self.names.to_string(), holder: about }))
     }

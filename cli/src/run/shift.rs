@@ -26,8 +26,8 @@ use crate::warden::{Descendants, RESERVE};
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The message about a process that is still there a while after SIGKILL.
-const STUCK: &str = "a process of CMD outlives SIGKILL; it may be another user's, or it may wait for a dead disk; waiting for \
-                     its end";
+const STUCK: &str = "a process of CMD still runs after SIGKILL; it may belong to another user, or wait for a disk that does \
+                     not answer; zklock waits until it ends";
 
 /// How a run ended.
 pub(super) enum Ending {
@@ -134,9 +134,7 @@ impl<'a> Shift<'a> {
             }
             (None, None) => {
                 let _told = self.release().await;
-                Err(Failure::internal(
-                    "the command's warden failed, or somebody killed it; the command is gone, too",
-                ))
+                Err(Failure::internal("the warden of CMD failed, or somebody killed it; CMD has ended, too"))
             }
         }
     }
@@ -229,7 +227,7 @@ impl<'a> Shift<'a> {
         let is = names.is();
         if self.may_outlive() {
             self.console.warn(format_args!(
-                "{names} {is} lost: {reason}; CMD goes on, and another CMD may run beside it"
+                "{names} {is} lost: {reason}; CMD goes on, and another CMD may run at the same time"
             ));
             return;
         }
@@ -244,7 +242,7 @@ impl<'a> Shift<'a> {
             LostReason::Ending { .. } => "about to be lost",
             _ => "lost",
         };
-        tell_loss(self.run, self.console, format_args!("{names} {is} {fate}: {reason}; ending CMD"));
+        tell_loss(self.run, self.console, format_args!("{names} {is} {fate}: {reason}; zklock ends CMD"));
     }
 
     /// How long the warden may take to end every process. Somebody may have stopped the warden.
@@ -274,13 +272,15 @@ impl<'a> Shift<'a> {
         match stop {
             Stop::GoesOn => self.resume(job),
             Stop::WaitsForTerminal => {
-                self.console.note("CMD waits for the terminal; bring it to the foreground")
+                self.console.note("CMD waits for the terminal; bring zklock to the foreground with `fg`")
             }
             Stop::StopsUs => {
                 self.control.take_terminal_back(job);
                 if !self.may_outlive() {
                     let left = duration::text(self.grant.guard().remaining());
-                    self.console.note(format_args!("stopped; unless it goes on, CMD is ended within {left}"));
+                    self.console.note(format_args!(
+                        "zklock and CMD are stopped; if nobody continues them within {left}, the warden ends CMD"
+                    ));
                 }
                 // Nothing extends the lease meanwhile. The warden ends the command with it.
                 self.signals.stop(self.control.stops_group());
@@ -329,7 +329,7 @@ impl<'a> Shift<'a> {
             _ = signals.next_fatal() => "a signal ended the wait for the release".to_owned(),
         };
         console.warn(format_args!(
-            "CMD has ended, but {names} may be taken until this session expires: {problem}"
+            "CMD has ended, but others may have to wait for {names} until this session expires: {problem}"
         ));
         Ok(())
     }

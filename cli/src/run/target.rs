@@ -61,8 +61,8 @@ impl Target {
         }
         if run.on_lost == OnLost::IgnoreAndWarn {
             return Err(Failure::usage(
-                "--on-lost ignore-and-warn lets CMD run beside another CMD, and --once and --every forbid that; leave one of \
-                 them out",
+                "--on-lost ignore-and-warn cannot be used with --once or --every, because it may let two CMDs run at \
+                 once; leave out one of these options",
             ));
         }
         let options = OnceOptions::new().lock(options).keep(run.keep).retry(run.retry);
@@ -97,7 +97,7 @@ impl Target {
     pub(super) fn busy(&self) -> String {
         match self {
             Self::Pool(pool) => format!("{} not free", pool.names().is()),
-            _ if self.is_one() => "is taken".to_owned(),
+            _ if self.is_one() => "is not free".to_owned(),
             _ => "are not all free".to_owned(),
         }
     }
@@ -147,10 +147,11 @@ pub(super) fn already(record: &Record) -> String {
             format!("run {name} has been done already: succeeded on {owner} at {ended}")
         }
         RecordState::Failed => {
-            format!("run {name} has been done already: failed on {owner} at {ended}; --retry begins it again")
+            format!("run {name} has failed already, on {owner} at {ended}; give --retry to begin it again")
         }
         _ => format!(
-            "run {name} has been done already: begun on {owner} at {begun}, which vanished before the end; --retry begins it again"
+            "run {name} has begun already, on {owner} at {begun}, and its end was not recorded; give --retry to begin \
+             it again"
         ),
     }
 }

@@ -45,7 +45,8 @@ pub(super) async fn wait(
             Ok(Some(taken)) => return Ok(Ok(taken)),
             Ok(None) => return Err(not_in_time(target, asked, console).await),
             Err(AcquireError::NodeDeleted { .. }) => {
-                console.warn("somebody deleted this contender's node; joining the queue again, at the end");
+                console
+                    .warn("somebody deleted this contender's node; zklock joins the queue again, at the end");
             }
             Err(error) => return Err(error.into()),
         }

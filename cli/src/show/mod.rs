@@ -47,7 +47,7 @@ struct Seen<'a> {
 pub(crate) async fn show(show: Show, connection: &Connection, console: Console) -> Outcome {
     if show.watch && !io::stdout().is_terminal() {
         return Err(Failure::usage(
-            "--watch draws on a terminal, and standard output is not one; leave --watch out",
+            "--watch needs a terminal, but standard output is not a terminal; leave out --watch",
         ));
     }
     let session = connection.session().await?;
@@ -67,7 +67,7 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
             Stock::Slots { .. } => "slots",
         };
         return Err(Failure::usage(format_args!(
-            "--watch draws the queue of a lock, and {} is used for {what}; leave --watch out",
+            "--watch works only for locks, but {} is used for {what}; leave out --watch",
             show.path
         )));
     }

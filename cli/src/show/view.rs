@@ -117,7 +117,7 @@ impl View {
         self.draw_holder(frame, holder, now);
         self.draw_waiting(frame, waiting, now);
         self.draw_handoffs(frame, handoffs);
-        frame.render_widget(Line::from(" q ends   arrows, page up, page down scroll").dim(), keys);
+        frame.render_widget(Line::from(" q quits   arrows, page up and page down scroll").dim(), keys);
     }
 
     fn draw_title(&self, frame: &mut Frame<'_>, area: Rect, state: SessionState, now: Timestamp) {
@@ -134,7 +134,8 @@ impl View {
                 [] => Line::default(),
                 [first, ..] => {
                     let (count, name, client) = (self.foreign.len(), first.name_text(), &first.client);
-                    let line = format!(" {count} of other clients keep zklock out: {name} ({client})");
+                    let line =
+                        format!(" contenders of other clients ({count}) keep zklock out: {name} ({client})");
                     Line::styled(line, self.colour(Color::Yellow))
                 }
             },
@@ -150,7 +151,7 @@ impl View {
 
     fn draw_holder(&self, frame: &mut Frame<'_>, area: Rect, now: Timestamp) {
         let lines = match self.queue.first() {
-            None => vec![Line::from(" nobody holds it").dim()],
+            None => vec![Line::from(" nobody holds the lock").dim()],
             Some(holder) => {
                 let held = self.history.holding(now).map(length).unwrap_or_default();
                 let owner = Span::styled(holder.owner_text(), self.colour(Color::Green).bold());
@@ -160,7 +161,7 @@ impl View {
                     several => Some(format!("   a reader, and {} more", several - 1)),
                 };
                 let data = holder.data.is_some().then(|| format!("   {}", holder.data_text()));
-                let times = format!(" held for {held}   contending since {}", holder.since_text(now));
+                let times = format!(" held for {held}   in the queue since {}", holder.since_text(now));
                 let (session, token) = (holder.session_text(), holder.token_text());
                 let numbers =
                     format!(" session {session}   token {token}   sequence {}", holder.sequence_text());
@@ -202,8 +203,10 @@ impl View {
         let counted = match (holders.saturating_sub(1), waiting) {
             (0, 0) => "Nobody waits".to_owned(),
             (0, waiting) => format!("{waiting} waiting"),
-            (others, 0) => format!("{others} more hold it, nobody waits"),
-            (others, waiting) => format!("{others} more hold it, {waiting} waiting"),
+            (1, 0) => "1 more reader holds it, nobody waits".to_owned(),
+            (1, waiting) => format!("1 more reader holds it, {waiting} waiting"),
+            (others, 0) => format!("{others} more readers hold it, nobody waits"),
+            (others, waiting) => format!("{others} more readers hold it, {waiting} waiting"),
         };
         let title = match shown.len() {
             0 => format!(" {counted} "),

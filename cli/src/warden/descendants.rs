@@ -35,7 +35,7 @@ impl Descendants {
         // By number: in the `/proc` of another pid namespace this file does not exist, which is the error then.
         let path = format!("/proc/self/task/{}/children", getpid().as_raw_pid());
         let needed = |error: io::Error| {
-            io::Error::new(error.kind(), format!("this namespace's {path} is needed: {error}"))
+            io::Error::new(error.kind(), format!("zklock needs {path} of this pid namespace: {error}"))
         };
         let descendants = Self { list: File::open(&path).map_err(needed)? };
         descendants.children().map_err(needed)?;

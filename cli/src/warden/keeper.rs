@@ -31,7 +31,7 @@ pub(super) fn keep(command: Vec<OsString>) -> ExitCode {
     match runtime.and_then(|runtime| runtime.block_on(run(&command))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            Console::Normal.error(format_args!("the command cannot be kept: {error}"));
+            Console::Normal.error(format_args!("zklock cannot supervise the command: {error}"));
             Code::Internal.into()
         }
     }

@@ -35,7 +35,9 @@ pub(super) fn launch(arguments: Vec<OsString>) -> ExitCode {
         return Code::Internal.into();
     };
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        console.error(format_args!("the command would not die with its warden: {error}"));
+        console.error(format_args!(
+            "zklock cannot arrange that CMD ends if its warden ends, so CMD was not started: {error}"
+        ));
         return Code::Internal.into();
     }
     // The kernel says nothing of a warden that died before.

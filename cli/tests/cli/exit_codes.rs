@@ -31,9 +31,9 @@ async fn a_kill_after_that_does_not_fit_is_refused_before_anybody_waits() {
     let (_server, servers, session) = with_session(server().await).await;
     let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
     let refused = output(run(&servers, &["--kill-after", "2.9s"], PATH, "exit 0")).await;
-    refused.is(64, "", "--kill-after 2.9s does not fit");
+    refused.is(64, "", "--kill-after 2.9s is too long");
     // 10 s, less a lag of 0.08 s, a margin of 0.9 s, two and a half heartbeats of 2.48 s, and 0.25 s to be killed in.
-    refused.is(64, "", "can be given 2.57s");
+    refused.is(64, "", "the longest --kill-after is 2.57s");
     // If a loss does not end CMD, any --kill-after fits.
     let options = ["--kill-after", "2.9s", "--on-lost", "ignore-and-warn", "--timeout", "0"];
     assert_eq!(output(run(&servers, &options, PATH, "exit 0")).await.code, 75);
@@ -45,7 +45,7 @@ async fn unreachable_is_69() {
     for option in ["--connect-timeout", "--timeout"] {
         let refused = zklock(NOBODY, &["run", option, "1s", PATH, "--", "true"]).await;
         assert_eq!(refused.code, 69, "{refused:?}");
-        let last = "zklock: `zklock doctor` asks each server what is wrong\n";
+        let last = "zklock: to find out what is wrong, run `zklock doctor`\n";
         assert!(refused.stderr.ends_with(last), "{refused:?}");
         assert!(refused.took < Duration::from_secs(8), "{refused:?}");
     }
@@ -66,7 +66,7 @@ async fn unreachable_is_69() {
     server.own().pause().await.unwrap();
     let options = ["--timeout", "0", "--connect-timeout", "1s"];
     let paused = output(run(&server.connect_string(), &options, PATH, "echo in")).await;
-    paused.is(69, "", " of --connect-timeout 1s;");
+    paused.is(69, "", " (--connect-timeout is 1s)");
 }
 
 /// zklock says how long it tried, and which option set the bound.
@@ -76,9 +76,9 @@ async fn unreachable_says_how_long_was_tried() {
         let Ran { code, stderr: message, took, .. } =
             zklock(NOBODY, &["run", option, "5s", PATH, "--", "true"]).await;
         assert_eq!(code, 69, "{message}");
-        let (_, tried) = message.split_once("; zklock tried for ").expect(&message);
-        let (tried, bound) = tried.split_once(" of ").expect(&message);
-        assert!(bound.starts_with(&format!("{option} 5s;")), "{message}");
+        let (_, tried) = message.split_once(" established a session within ").expect(&message);
+        let (tried, bound) = tried.split_once(" (").expect(&message);
+        assert!(bound.starts_with(&format!("{option} is 5s)")), "{message}");
         // The last second was for asking why. A closed port refuses that at once.
         let seconds = match tried.strip_suffix("ms") {
             Some(milliseconds) => milliseconds.parse::<f64>().expect(&message) / 1000.0,
@@ -89,7 +89,8 @@ async fn unreachable_says_how_long_was_tried() {
     }
     let asking = ["ls", "show /lock", "leader /feed", "verify 7:a:1:/lock", "release --force --yes /lock"];
     let lines = asking.map(|command| format!("{command} --connect-timeout 300ms"));
-    answers(NOBODY, &lines.each_ref().map(|line| (line.as_str(), 69, "", "; zklock tried for "))).await;
+    answers(NOBODY, &lines.each_ref().map(|line| (line.as_str(), 69, "", " established a session within ")))
+        .await;
 }
 
 /// A script can tell a 75 of zklock from a 75 of its command.

@@ -279,7 +279,7 @@ async fn what_outlives_sigkill_is_waited_for_and_told_of() {
     ptrace::seize(head, ptrace::Options::empty()).unwrap();
     delete_holder(&server, PATH).await;
     let mut told = lines(&mut holder.stderr);
-    while !line(&mut told).await.contains("outlives SIGKILL") {}
+    while !line(&mut told).await.contains("still runs after SIGKILL") {}
     assert_eq!(holder.try_wait().unwrap(), None, "it does not wait");
     while nix::sys::wait::waitpid(head, None).unwrap() != WaitStatus::Signaled(head, SIGKILL, false) {}
     assert_eq!(ended(&mut holder).await.code(), Some(76));
@@ -331,7 +331,9 @@ async fn one_that_is_to_go_on_goes_on_and_keeps_its_status() {
     assert_eq!(output.code, 4);
     let text = &output.stderr;
     assert!(
-        text.contains("/lock/payout is lost: somebody else touched the holder's node; CMD goes on"),
+        text.contains(
+            "/lock/payout is lost: somebody else deleted or changed the holder's node; CMD goes on"
+        ),
         "{text}"
     );
 }

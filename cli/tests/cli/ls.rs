@@ -148,7 +148,7 @@ async fn what_may_not_be_listed_is_counted() {
     let servers = server.connect_string();
 
     let listed = zklock(&servers, &["ls", "--json"]).await;
-    assert!(listed.stderr.contains("1 node may not be listed"), "{listed:?}");
+    assert!(listed.stderr.contains("these credentials may not list 1 node"), "{listed:?}");
     let half = json!({"path": "/lock/half", "holder": {"owner": null, "sequence": 0}});
     has(&listed.json(), json!([half, {"path": "/lock/open"}]));
     assert_eq!(zklock(&servers, &["ls", "--quiet"]).await.stderr, "");

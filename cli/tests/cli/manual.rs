@@ -85,7 +85,7 @@ async fn each_command_has_a_page() {
     assert!(page.contains("\n  ZKLOCK_TOKEN               the fencing token"), "{page}");
     // Text without a heading becomes notes. Only its indented lines stay lines.
     let notes = ".SH NOTES\n.PP\nCMD finds in its environment:\n.nf\n  ZKLOCK_PATH ";
-    let prose = "with \\-\\-permits: the weight\n.fi\n.PP\nSlots and permits have neither ";
+    let prose = "with \\-\\-permits: the weight\n.fi\n.PP\nWith \\-\\-slot and \\-\\-permits, ";
     assert!(page.contains(notes) && page.contains(prose), "{page}");
 }
 

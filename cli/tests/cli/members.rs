@@ -31,7 +31,7 @@ const LOCK: Member = Member {
     others: &["run", "/lock"],
     arguments: &["run", "/lock"],
     queue: "/lock",
-    taken: "/lock is taken, held by alpha, who came ",
+    taken: "/lock is not free, held by alpha, who came ",
     late: "/lock was not acquired within 6s, held by alpha, who came ",
     waiting: "waiting for /lock, held by alpha, who came ",
     lost: "/lock is lost",
@@ -54,7 +54,7 @@ const MEMBERS: [Member; 7] = [
         others: &["lead", "--value", "one", "/feed"],
         arguments: &["lead", "--value", "two", "/feed"],
         queue: "/feed/queue",
-        taken: "/feed is taken, held by alpha, who came ",
+        taken: "/feed is not free, held by alpha, who came ",
         late: "/feed was not acquired within 6s, held by alpha, who came ",
         waiting: "waiting for /feed, held by alpha, who came ",
         lost: "/feed/queue is lost",
@@ -63,18 +63,18 @@ const MEMBERS: [Member; 7] = [
         others: &["run", "--slot", "/workers/1"],
         arguments: &["run", "--slot", "/workers/1"],
         queue: "/workers/queue",
-        taken: "a slot of /workers is not free, 1 of 1 held by alpha, who came ",
-        late: "a slot of /workers was not acquired within 6s, 1 of 1 held by alpha, who came ",
-        waiting: "waiting for a slot of /workers, 1 of 1 held by alpha, who came ",
+        taken: "a slot of /workers is not free, 1 of 1 held, by alpha, who came ",
+        late: "a slot of /workers was not acquired within 6s, 1 of 1 held, by alpha, who came ",
+        waiting: "waiting for a slot of /workers, 1 of 1 held, by alpha, who came ",
         lost: "slot 0 of /workers is lost",
     },
     Member {
         others: &["run", "--permits", "/convert/4:3"],
         arguments: &["run", "--permits", "/convert/4:2"],
         queue: "/convert/queue",
-        taken: "2 permits of /convert are not free, 3 of 4 held by alpha, who came ",
-        late: "2 permits of /convert were not acquired within 6s, 3 of 4 held by alpha, who came ",
-        waiting: "waiting for 2 permits of /convert, 3 of 4 held by alpha, who came ",
+        taken: "2 permits of /convert are not free, 3 of 4 held, by alpha, who came ",
+        late: "2 permits of /convert were not acquired within 6s, 3 of 4 held, by alpha, who came ",
+        waiting: "waiting for 2 permits of /convert, 3 of 4 held, by alpha, who came ",
         lost: "2 permits of /convert are lost",
     },
 ];
@@ -149,7 +149,7 @@ async fn every_process_is_gone_once_it_is_lost_or_zklock_is_killed() {
         let listed = look(servers, &["ls", "--json"]).await.json();
         let node = listed[0]["holder"]["node"].as_str().unwrap();
         operator(server).await.delete(node, None).await.unwrap();
-        let said = format!("{}: {}; ending CMD", member.lost, LostReason::NodeDeleted);
+        let said = format!("{}: {}; zklock ends CMD", member.lost, LostReason::NodeDeleted);
         finished(holder).await.is(76, "", &said);
         witness.gone().await;
 

@@ -62,7 +62,7 @@ async fn a_failed_command_passes_its_code_on_and_runs_again_only_with_retry() {
     // The options, the command, how it ends, what is said, and the record then.
     for (options, script, code, said, record) in [
         (&ONCE[..], "exit 3", 3, "", (RecordState::Failed, 1)),
-        (&ONCE, "exit 4", 0, "has been done already: failed on ", (RecordState::Failed, 1)),
+        (&ONCE, "exit 4", 0, "has failed already, on ", (RecordState::Failed, 1)),
         (&retry, "kill -KILL $$", 137, "", (RecordState::Failed, 2)),
         (&retry, "exit 0", 0, "", (RecordState::Succeeded, 3)),
         (&retry, "exit 4", 0, "has been done already: succeeded on ", (RecordState::Succeeded, 3)),
@@ -94,8 +94,8 @@ async fn a_killed_holder_leaves_a_run_that_has_begun() {
     signal(&holder, Signal::KILL);
     ended(&mut holder).await;
     let again = output(run(&servers, &ONCE, PATH, "exit 4")).await;
-    again.is(0, "", "has been done already: begun on ");
-    again.is(0, "", "vanished");
+    again.is(0, "", "has begun already, on ");
+    again.is(0, "", "its end was not recorded");
     assert!(witness.is_gone());
     let retry = [&ONCE[..], &["--retry"]].concat();
     assert_eq!(output(run(&servers, &retry, PATH, "exit 0")).await.code, 0);
@@ -131,7 +131,7 @@ async fn a_success_that_cannot_be_recorded_is_no_success() {
         let mut stdin = holder.stdin.take().unwrap();
         tokio::io::AsyncWriteExt::write_all(&mut stdin, format!("{own}\n").as_bytes()).await.unwrap();
         let output = finished(holder).await;
-        output.is(code, "", "deleted or changed /lock/report.once/2026-11-22");
+        output.is(code, "", "deleted or changed the record /lock/report.once/2026-11-22");
     }
     witness.began().await;
     until_nothing_is_left(&server).await;
@@ -165,7 +165,7 @@ async fn the_record_is_written_once_all_is_gone_and_before_the_lock_is_released(
 async fn a_run_that_may_have_been_forgotten_is_64() {
     let (server, servers) = at(server().await);
     for (name, code, said) in
-        [("d1", 0, ""), ("d2", 0, ""), ("d1", 64, "nobody knows whether the run \"d1\"")]
+        [("d1", 0, ""), ("d2", 0, ""), ("d1", 64, "the run \"d1\" of /lock/report is refused")]
     {
         output(run(&servers, &["--once", name, "--keep", "1"], PATH, "exit 0")).await.is(code, "", said);
     }

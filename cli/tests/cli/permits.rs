@@ -68,12 +68,12 @@ async fn the_third_of_two_slots_waits_for_one_that_is_freed() {
     let (mut third, message) = Worker::waits(&servers, "gamma", &session, 1).await;
     let (said, waiting) = message.split_once(" ago").expect("an age");
     assert!(
-        said.starts_with("zklock: waiting for a slot of /workers, 2 of 2 held by alpha, who came "),
+        said.starts_with("zklock: waiting for a slot of /workers, 2 of 2 held, by alpha, who came "),
         "{said}"
     );
     assert_eq!(waiting, ", and 1 other; 1 waiting");
     let (mut fourth, message) = Worker::waits(&servers, "delta", &session, 2).await;
-    assert!(message.ends_with(", and 1 other; 2 waiting, gamma in front"), "{message}");
+    assert!(message.ends_with(", and 1 other; 2 waiting, the first is gamma"), "{message}");
 
     second.end().await;
     assert_eq!(third.slot().await, "1");
@@ -164,23 +164,23 @@ async fn another_number_than_zookeeper_keeps_is_64() {
     let (server, servers, session) = with_session(server().await).await;
     session.slots("/workers", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
     session.semaphore("/convert", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
-    let capacity = "the semaphore at /convert has a capacity of 8, and --permits states 4; state 8, or ";
+    let capacity = "the semaphore at /convert has a capacity of 8, but --permits states 4; state 8. To ";
     let refused = [
-        ("run --slot /workers/4 -- true", 64, "", "/workers has 8 slots, and --slot states 4; state 8, or "),
-        ("run --slot /workers/4 -t 0 -E 9 -- true", 64, "", "/workers has 8 slots, and --slot states 4"),
+        ("run --slot /workers/4 -- true", 64, "", "/workers has 8 slots, but --slot states 4; state 8. To "),
+        ("run --slot /workers/4 -t 0 -E 9 -- true", 64, "", "/workers has 8 slots, but --slot states 4"),
         ("run --permits /convert/4 -- true", 64, "", capacity),
         ("run --permits /convert/4 -t 0 -E 9 -- true", 64, "", capacity),
         (
             "run --slot /convert/8 -t 0 -E 9 -- true",
             64,
             "",
-            "/convert is wanted as slots, and /convert is used as a semaphore",
+            "/convert cannot be used as slots, because /convert is already used as a semaphore",
         ),
         (
             "run --permits /workers/8 -- true",
             64,
             "",
-            "/workers is wanted as a semaphore, and /workers is used as slots",
+            "/workers cannot be used as a semaphore, because /workers is already used as slots",
         ),
     ];
     answers(&servers, &refused).await;

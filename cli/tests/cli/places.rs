@@ -26,10 +26,10 @@ async fn a_path_that_does_not_exist_is_not_free() {
 async fn a_parent_of_locks_says_so() {
     let (_server, servers, session) = with_session(server().await).await;
     let _one = session.lock("/lock/one").unwrap().acquire().await.unwrap();
-    let said = "nobody holds /lock; a lock below it is held: `zklock ls /lock` shows it\n";
+    let said = "nobody holds /lock. One lock below it is held; to see it, run `zklock ls /lock`\n";
     answers(&servers, &[("show /lock", 0, said, "")]).await;
     let _two = session.slots("/lock/two", 2).unwrap().acquire().await.unwrap();
-    let said = "nobody holds /lock; 2 locks below it are held";
+    let said = "nobody holds /lock. 2 locks below it are held";
     answers(&servers, &[("release --force --yes /lock", 1, "", said)]).await;
 }
 
@@ -39,15 +39,31 @@ async fn another_kind_is_refused_at_once() {
     let _leads = session.election("/feed").unwrap().campaign("me").await.unwrap();
     let _permit = session.semaphore("/convert", 3).unwrap().acquire().await.unwrap();
     let _slot = session.slots("/workers", 3).unwrap().acquire().await.unwrap();
-    let election = "/feed is wanted as a lock, and /feed is used as an election";
-    let semaphore = "/convert/queue is wanted as a lock, and /convert is used as a semaphore";
+    let election = "/feed cannot be used as a lock, because /feed is already used as an election";
+    let semaphore =
+        "/convert/queue cannot be used as a lock, because /convert is already used as a semaphore";
     let refused = [
         ("run /feed -- true", 64, "", election),
         ("run -t 0 /feed -- true", 64, "", election),
-        ("run /workers -- true", 64, "", "/workers is wanted as a lock, and /workers is used as slots"),
+        (
+            "run /workers -- true",
+            64,
+            "",
+            "/workers cannot be used as a lock, because /workers is already used as slots",
+        ),
         ("run /convert/queue -- true", 64, "", semaphore),
-        ("run -t 1 --slot /convert/3 -- true", 64, "", "as slots, and /convert is used as a semaphore"),
-        ("lead --value x /workers -- true", 64, "", "as an election, and /workers is used as slots"),
+        (
+            "run -t 1 --slot /convert/3 -- true",
+            64,
+            "",
+            "as slots, because /convert is already used as a semaphore",
+        ),
+        (
+            "lead --value x /workers -- true",
+            64,
+            "",
+            "as an election, because /workers is already used as slots",
+        ),
     ];
     answers(&servers, &refused).await;
 }
@@ -66,21 +82,21 @@ async fn a_refusal_by_an_acl_names_both_sides() {
     let said = [
         (
             "/lock/hidden",
-            "the ACL of /lock/hidden is hidden from it; servers take any password for digest:operator",
+            "and do not show it the ACL of /lock/hidden; servers accept any password for digest:operator",
         ),
         (
             "/lock/shown",
-            "the ACL of /lock/shown grants digest:bob everything, world:anyone READ; servers take any",
+            "the ACL of /lock/shown grants digest:bob everything, world:anyone READ; servers accept any",
         ),
     ];
     for (path, said) in said {
         let refused = zklock_as(&servers, wrong, &["run", "-t", "10", path, "--", "true"]).await;
-        refused.is(77, "", "no permission to queue at");
-        assert!(refused.stderr.contains("digest:operator, and the ACL of"), "{refused:?}");
+        refused.is(77, "", "an ACL does not allow this session to queue at");
+        assert!(refused.stderr.contains("and digest:operator, and "), "{refused:?}");
         assert!(refused.stderr.contains(said), "{refused:?}");
     }
     let unread = zklock_as(&servers, wrong, &["show", "/lock/hidden"]).await;
-    unread.is(77, "", "is hidden from it");
+    unread.is(77, "", "do not show it the ACL of ");
     assert_eq!(zklock_as(&servers, DIGEST, &["run", "/lock/hidden", "--", "true"]).await.code, 0);
 }
 
@@ -92,7 +108,7 @@ async fn a_doctor_looks_at_the_path() {
     let _waits = enqueue(&lock).await;
     make(&operator(&server).await, "/lock/free").await;
     let told = zklock(&servers, &["doctor", "/lock/orders", "/nope", "/lock/free"]).await.stdout;
-    assert!(told.contains("1 waits at /lock/orders for alpha, who came at "), "{told}");
+    assert!(told.contains("1 contender waits at /lock/orders for alpha, in the queue since "), "{told}");
     assert!(told.contains("/nope does not exist") && !told.contains("/lock/free"), "{told}");
     let quiet = zklock(&servers, &["doctor", "-q", "/lock/orders", "/nope"]).await;
     assert!(!quiet.stdout.contains("NOTE") && !quiet.stdout.contains("SERVER"), "{quiet:?}");

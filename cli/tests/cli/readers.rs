@@ -94,8 +94,8 @@ async fn a_reader_does_not_wait_with_zero_and_is_told_who_is_in_front() {
     let mut writer = start(&servers, &["--owner", "gamma"], &witness);
     until_queued(&session, PATH, 2).await;
     let refused = at_once().await;
-    refused.is(75, "", "is taken, held by the reader beta, who came ");
-    refused.is(75, "", "; 1 waiting, the writer gamma in front");
+    refused.is(75, "", "is not free, held by the reader beta, who came ");
+    refused.is(75, "", "; 1 waiting; the writer gamma is in front of this reader");
 
     // The same of one that waits, and a signal ends its wait.
     loop {
@@ -108,8 +108,8 @@ async fn a_reader_does_not_wait_with_zero_and_is_told_who_is_in_front() {
         assert_eq!(ended(&mut reader).await.code(), Some(143));
         until_queued(&session, PATH, 2).await;
         // It looks once, 300 ms after it began to wait. On a busy machine its own node may not be there by then.
-        if !line.ends_with("; 1 waiting, the writer gamma in front") {
-            assert!(line.ends_with("; 2 waiting, the writer gamma in front"), "{line}");
+        if !line.ends_with("; 1 waiting; the writer gamma is in front of this reader") {
+            assert!(line.ends_with("; 2 waiting; the writer gamma is in front of this reader"), "{line}");
             break;
         }
     }
@@ -179,7 +179,7 @@ async fn one_who_watches_sees_readers_come_and_go_without_a_handoff() {
     terminal.shows(" Nobody waits ").await;
     let second = lock_of(&session, "beta").read().await.unwrap();
     terminal.shows("alpha   a reader, and 1 more").await;
-    terminal.shows(" 1 more hold it, nobody waits ").await;
+    terminal.shows(" 1 more reader holds it, nobody waits ").await;
     let writer = lock_of(&session, "gamma");
     let writing = tokio::spawn(async move { writer.write().await.expect("a guard") });
     terminal
@@ -208,7 +208,7 @@ async fn one_reader_or_all_of_them_are_released() {
     let one = zklock(&servers, &[&RELEASE[..], &["--sequence", "0"]].concat()).await;
     assert_eq!(one.code, 0, "{one:?}");
     assert!(one.stderr.contains("held by the reader alpha") && !one.stderr.contains("beta"), "{one:?}");
-    assert!(one.stderr.ends_with("1 more hold it still\n"), "{one:?}");
+    assert!(one.stderr.ends_with("1 other reader still holds it\n"), "{one:?}");
     assert_eq!(within("the loss", first.lost()).await, LostReason::NodeDeleted);
     assert!(second.is_held());
 

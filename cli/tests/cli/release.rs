@@ -18,7 +18,7 @@ const RELEASE_UNASKED: [&str; 4] = ["release", "--force", "--yes", "/lock/orders
 /// The program on a terminal, once it asks.
 async fn asking(servers: &str, options: &[&str]) -> Terminal {
     let terminal = Terminal::start(servers, &[&RELEASE[..], options].concat());
-    terminal.shows("Take the lock from it? [y/N]").await;
+    terminal.shows("Take the lock from this holder? [y/N]").await;
     terminal
 }
 
@@ -70,7 +70,7 @@ async fn a_successor_is_not_hit() {
     let lock = session.lock("/lock/orders").unwrap();
     let shown = lock.acquire().await.unwrap();
     let mut terminal = Terminal::start(&server.connect_string(), &RELEASE);
-    terminal.shows("Take the lock from it? [y/N]").await;
+    terminal.shows("Take the lock from this holder? [y/N]").await;
     // While the user thinks about it, the lock is released, and its directory is deleted and created again.
     let node = shown.node();
     shown.release().await.unwrap();
@@ -78,15 +78,15 @@ async fn a_successor_is_not_hit() {
     let successor = lock.acquire().await.unwrap();
     assert_eq!(successor.node(), node);
     terminal.press_to_end("y\r", 1).await;
-    terminal.shows("is gone by itself").await;
+    terminal.shows("has already left").await;
     assert!(successor.is_held() && queue(&lock).await[0].token == Some(successor.token()));
 
     // The same for a release with no successor.
     let mut terminal = Terminal::start(&server.connect_string(), &RELEASE);
-    terminal.shows("Take the lock from it? [y/N]").await;
+    terminal.shows("Take the lock from this holder? [y/N]").await;
     successor.release().await.unwrap();
     terminal.press_to_end("y\r", 1).await;
-    terminal.shows("is gone by itself").await;
+    terminal.shows("has already left").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,7 +105,7 @@ async fn what_changes_at_the_last_moment_stays() {
         deletion.release();
     };
     let (released, ()) = tokio::join!(zklock(&servers, &RELEASE_UNASKED), meanwhile);
-    released.is(1, "", "written to meanwhile");
+    released.is(1, "", "somebody wrote to ");
     assert!(operator.check_stat(node).await.unwrap().is_some());
     // Without a write meanwhile, the node is deleted.
     assert_eq!(zklock(&servers, &RELEASE_UNASKED).await.code, 0);
@@ -121,7 +121,7 @@ async fn an_answer_that_is_lost_is_not_made_up() {
     let lost = link.lose_reply(RequestKind::Delete);
     let released = zklock(&servers, &RELEASE_UNASKED).await;
     assert!(lost.has_happened());
-    released.is(69, "", "may be removed; look at the queue");
+    released.is(69, "", "may be deleted or not; look at the queue");
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
 }
 
@@ -164,7 +164,7 @@ async fn those_without_permission() {
     let options = owner("alpha").acl(Acl::creator_only());
     let guard = session.lock("/lock/orders").unwrap().with_options(options).unwrap().acquire().await.unwrap();
     let refused = zklock(&servers, &RELEASE_UNASKED).await;
-    refused.is(77, "", "may not be read");
+    refused.is(77, "", "these credentials may not read ");
     assert!(guard.is_held());
 }
 

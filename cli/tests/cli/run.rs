@@ -168,7 +168,7 @@ async fn zero_takes_a_free_lock_and_waits_for_nobody() {
     assert!(began.elapsed() < SHORTLY, "it waited");
     refused.is(75, "", "");
     let text = &refused.stderr;
-    assert!(text.contains("/lock/try is taken, held by e\\u{1b}[31mvil"), "{text}");
+    assert!(text.contains("/lock/try is not free, held by e\\u{1b}[31mvil"), "{text}");
     until_queued(&session, "/lock/try", 1).await;
     assert!(guard.is_held());
 }

@@ -25,7 +25,7 @@ async fn the_command_finds_a_line_for_each_lock() {
     );
     let ran = output(run_on(&servers, &options, &script)).await;
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(ran.stderr.matches(" stands\n").count(), 3, "{ran:?}");
+    assert_eq!(ran.stderr.matches(" is valid: its holder holds the lock\n").count(), 3, "{ran:?}");
     let text = &ran.stdout;
     let lines = text.lines().collect::<Vec<_>>();
     assert_eq!(lines.len(), 10, "{text}");
@@ -100,6 +100,6 @@ async fn one_that_refuses_is_named_and_nothing_is_left() {
     make(&stranger, "/lock/b").await;
     set_acl(&stranger, "/lock/b", &Acls::creator_all()).await;
     let refused = output(run_on(&servers, &BOTH, "echo in")).await;
-    refused.is(77, "", "no permission to queue at /lock/b;");
+    refused.is(77, "", "an ACL does not allow this session to queue at /lock/b;");
     until_queued(&session, "/lock/a", 0).await;
 }

@@ -169,7 +169,7 @@ async fn without_proc_it_does_not_even_wait() {
         let script = format!("{prelude} && exec {ZKLOCK} run /lock/none -- true");
         let arguments = ["--map-root-user", "--fork", namespace, "sh", "-c", &script];
         let output = output(by("unshare", &arguments, &servers)).await;
-        output.is(70, "", "/children is needed");
+        output.is(70, "", "/children of this pid namespace");
     }
 }
 

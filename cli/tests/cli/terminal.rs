@@ -130,7 +130,7 @@ async fn ctrl_z_stops_it_and_fg_goes_on() {
     terminal.press("zklock run /lock/tty -- sh -c 'read x; echo an''d; read y; echo got $x $y; exit 5'\n");
     terminal.press_until("one\n", "and").await;
     terminal.press_until(CTRL_Z, "Stopped").await;
-    terminal.until("zklock: stopped; unless it goes on, CMD is ended within ").await;
+    terminal.until("zklock: zklock and CMD are stopped; if nobody continues them within ").await;
     terminal.press_until("echo $((60 * 70))\n", "4200").await;
     terminal.press("fg\n");
     terminal.press_until("two\n", "got one two").await;

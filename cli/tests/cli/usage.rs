@@ -39,7 +39,7 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("run --slot /workers/8 --slot /workers/9 -- true", "cannot be used multiple times"),
     // Runs that happen once.
     ("run --once a --every 1d /lock -- true", "cannot be used with"),
-    ("run --every 0 /lock -- true", "one at least"),
+    ("run --every 0 /lock -- true", "at least 1"),
     ("run --every 1500ms /lock -- true", "whole seconds"),
     ("run --every 1d --time-zone Europe/Nowhere /lock -- true", "Europe/Helsinki"),
     ("run --once a --time-zone local /lock -- true", "cannot be used with"),
@@ -81,13 +81,13 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
 
 /// A session says that they do not fit it, or that the path is none.
 const IN_A_SESSION: &[(&str, &str)] = &[
-    ("run --kill-after 5s /lock -- true", "--kill-after 5s does not fit"),
+    ("run --kill-after 5s /lock -- true", "--kill-after 5s is too long"),
     ("run --session-timeout 400ms --tick 100ms /lock -- true", "--session-timeout"),
     ("run --acl creator /lock -- true", "--digest-file"),
     ("run no/slash -- true", "the lock path \"no/slash\""),
     ("run --lock /lock/a --lock /lock/a -- true", "name each lock once"),
     ("run --lock /lock/a --shared-lock /lock/a -- true", "name each lock once"),
-    ("run --lock /lock/a/b --lock /lock/a -- true", "none inside another"),
+    ("run --lock /lock/a/b --lock /lock/a -- true", "no lock in the directory of another"),
     ("run --lock lock --lock /lock/a -- true", "the lock path \"lock\""),
     ("run --slot /workers/10001 -- true", "10001 slots at /workers are too many"),
     ("run --once a/b /lock -- true", "a/b"),

@@ -15,7 +15,7 @@ async fn a_claim_stands_until_its_holder_is_gone() {
     let stands = zklock(&servers, &["verify", &claim]).await;
     stands.is_silent(0, "");
     let stands = zklock(&servers, &["verify", "--verbose", &claim]).await;
-    stands.is(0, "", &format!("{claim} stands"));
+    stands.is(0, "", &format!("{claim} is valid: its holder holds the lock"));
 
     guard.release().await.unwrap();
     // A claim of an earlier holder says nothing of the next one.

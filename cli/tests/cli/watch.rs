@@ -23,7 +23,7 @@ async fn watch(servers: &str) -> Terminal {
 
 /// A drawing ends with hiding the cursor.
 async fn is_drawn(terminal: &Terminal) {
-    terminal.shows("q ends").await;
+    terminal.shows("q quits").await;
     eventually("a drawing", async || terminal.on_screen(vt100::Screen::hide_cursor)).await;
 }
 
@@ -59,7 +59,7 @@ async fn handoffs_are_seen_as_they_happen() {
     assert_eq!(below(&terminal.text(), " Holder "), "beta");
     guard.release().await.unwrap();
     terminal.shows("beta → nobody   held for ").await;
-    assert_eq!(below(&terminal.text(), " Holder "), "nobody holds it");
+    assert_eq!(below(&terminal.text(), " Holder "), "nobody holds the lock");
     assert!(below(&terminal.text(), " Handoffs ").contains("beta → nobody"), "the latest is the first");
 
     let guard = alpha.acquire().await.unwrap();
@@ -67,7 +67,7 @@ async fn handoffs_are_seen_as_they_happen() {
     // Ages grow.
     let is_older = |line: &str| {
         let age = line.trim().strip_prefix("held for ").map(|age| age.trim_start_matches("≥ "));
-        let seconds = age.and_then(|age| age.split_once("s   contending since"));
+        let seconds = age.and_then(|age| age.split_once("s   in the queue since"));
         seconds.and_then(|(seconds, _)| seconds.parse::<u32>().ok()).is_some_and(|seconds| seconds >= 2)
     };
     terminal.becomes("an age of seconds", |screen| screen.lines().any(is_older)).await;
@@ -114,7 +114,7 @@ async fn it_draws_everything_again_after_it_was_stopped() {
     terminal.shows("Stopped").await;
     terminal.press("fg\n");
     terminal
-        .becomes("a new drawing", |screen| screen.contains("q ends") && !screen.contains("Stopped"))
+        .becomes("a new drawing", |screen| screen.contains("q quits") && !screen.contains("Stopped"))
         .await;
     is_drawn(&terminal).await;
     terminal.press("q");
@@ -237,7 +237,7 @@ async fn what_cannot_be_watched_opens_no_screen() {
     let arguments = [&WATCH[..], &["--connect-timeout", "300ms"]].concat();
     let mut terminal = Terminal::start(NOBODY, &arguments);
     assert_eq!(terminal.ended().await, 69);
-    terminal.shows(" of --connect-timeout 300ms;").await;
+    terminal.shows(" (--connect-timeout is 300ms)").await;
 
     let (server, servers) = at(server().await);
     let mut terminal = Terminal::start(&servers, &["show", "--watch", "/lock/"]);
@@ -249,7 +249,7 @@ async fn what_cannot_be_watched_opens_no_screen() {
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
     let mut terminal = Terminal::start(&servers, &WATCH);
     assert_eq!(terminal.ended().await, 77);
-    terminal.shows("no permission to read /lock/orders").await;
+    terminal.shows("an ACL does not allow this session to read /lock/orders").await;
     assert!(!terminal.on_screen(vt100::Screen::alternate_screen));
 
     // Once the watcher draws, it goes on, and says why it shows nothing new.
@@ -257,6 +257,6 @@ async fn what_cannot_be_watched_opens_no_screen() {
     let mut terminal = watch(&servers).await;
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
     terminal.shows("stale since ").await;
-    terminal.shows("no permission to read /lock/orders").await;
+    terminal.shows("an ACL does not allow this session to read /lock/orders").await;
     terminal.press_to_end("q", 0).await;
 }

@@ -24,8 +24,9 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
     if let Some(unknown) = seen.named(|server| server.mode() == Some(&Mode::Unknown)) {
         found.note(
             "mode-unknown",
-            format!("{unknown} says neither whether it leads nor its version"),
-            "look for a proxy on the way: servers since 3.5 answer `srvr`, whatever their whitelist says",
+            format!("{unknown} does not say its mode and its version"),
+            "perhaps a proxy is between: every ZooKeeper server since 3.5 answers `srvr`, even if its whitelist does \
+             not have it",
         );
     }
 }
@@ -39,9 +40,10 @@ fn several_ensembles(seen: &Seen, found: &mut Findings) {
         return found.danger(
             "several-ensembles",
             format!(
-                "each of {servers} leads or stands alone: they are not one ensemble, so two may hold a lock"
+                "each of {servers} is a leader or a standalone server: they are not one ensemble, so two clients may \
+                 hold the same lock"
             ),
-            "name the servers of one ensemble only; ask again if a leader was just cut off or elected",
+            "name the servers of one ensemble only; if a leader was just partitioned or elected, run doctor again",
         );
     }
     let members = seen.visits().filter_map(|visit| visit.members.as_ref());
@@ -49,8 +51,9 @@ fn several_ensembles(seen: &Seen, found: &mut Findings) {
     if ensembles.collect::<BTreeSet<_>>().len() > 1 {
         found.danger(
             "members-differ",
-            "the servers do not agree on the members of their ensemble: with two majorities two may hold a lock",
-            "give all of them the same list of servers; /zookeeper/config has the list of each",
+            "the servers have different lists of the members of their ensemble. So two majorities are possible, and \
+             two clients may hold the same lock",
+            "configure the same list of servers on all of them; on each server, /zookeeper/config has its list",
         );
     }
 }
@@ -66,14 +69,14 @@ fn unreachable(server: &Server, found: &mut Findings) {
         (Ok(words), visit) => match (&words.mode, visit) {
             (Mode::Silent(why), _) => (
                 "silent",
-                format!("{address} takes connections, but does not answer: {why}"),
-                "see its log; it may hang, demand TLS or a certificate, or be no ZooKeeper server",
+                format!("{address} accepts connections, but does not answer: {why}"),
+                "look at its log; it may hang, or demand TLS or a certificate, or it is not a ZooKeeper server",
             ),
             (Mode::TlsFailed(why), _) => (
                 "tls-failed",
-                format!("{address} takes connections, but TLS fails: {why}"),
-                "check that it speaks TLS at that port, that --tls-ca trusts its certificate, that the certificate is for that host, and \
-                 whether it wants a certificate from clients (--tls-cert)",
+                format!("{address} accepts connections, but TLS fails: {why}"),
+                "check four things: the server uses TLS at this port; --tls-ca trusts its certificate; the certificate \
+                 is for this host; the server demands no client certificate, or --tls-cert gives one",
             ),
             (Mode::NotServing, _) => (
                 "not-serving",
@@ -82,13 +85,15 @@ fn unreachable(server: &Server, found: &mut Findings) {
             ),
             (Mode::ReadOnly, _) => (
                 "read-only",
-                format!("{address} is read-only: it has lost its ensemble, and gives no locks"),
+                format!(
+                    "{address} is read-only: it cannot reach a quorum, so nobody can acquire a lock there"
+                ),
                 "check that it reaches the other servers, and that they run",
             ),
             (_, Err(why)) => (
                 "no-session",
-                format!("{address} answers, but gives no session: {why}"),
-                "see its log; maxClientCnxns may be reached",
+                format!("{address} answers, but establishes no session: {why}"),
+                "look at its log; perhaps the limit maxClientCnxns is reached",
             ),
             (_, Ok(_)) => return,
         },
@@ -105,7 +110,9 @@ fn leadership(seen: &Seen, found: &mut Findings) {
     if serving > 0 && serving * 2 <= voters {
         found.warning(
             "no-majority",
-            format!("only {serving} of {voters} voting servers can be used from here, which is no majority"),
+            format!(
+                "only {serving} of {voters} voting servers can be used from here. That is not a majority"
+            ),
             "make the others reachable: the next failure may end all sessions",
         );
     }
@@ -116,8 +123,9 @@ fn leadership(seen: &Seen, found: &mut Findings) {
     if can_tell && seen.modes().any(tells) && !seen.modes().any(leads) {
         found.warning(
             "no-leader",
-            "none of the servers that answer leads",
-            "name all servers, or wait for an election and ask again; without a leader nobody acquires a lock",
+            "no server that answers is the leader",
+            "name all servers; or wait until a leader is elected, and run doctor again; without a leader nobody \
+             acquires a lock",
         );
     }
 }
@@ -145,16 +153,20 @@ fn size(seen: &Seen, found: &mut Findings) {
         tell(
             found,
             "single-server",
-            "there is but one server: while it is down nobody acquires a lock, and if its disk is lost two may hold one",
-            "run three, on three machines",
+            "the ensemble has only one server. While it is down, nobody acquires a lock. If its disk is lost, two \
+             clients may hold the same lock",
+            "run three servers, on three machines",
         );
     }
     if voters > 0 && voters.is_multiple_of(2) {
         let (spare, fewer) = (voters / 2 - 1, voters - 1);
         found.warning(
             "even-voters",
-            format!("{voters} servers vote; an ensemble of {voters} bears the loss of {spare}, as one of {fewer} does"),
-            "add a voting server, or make one an observer",
+            format!(
+                "{voters} servers vote. An ensemble of {voters} voters survives the loss of {spare}, \
+                 no more than one of {fewer} voters"
+            ),
+            "add a voting server, or make one voter an observer",
         );
     }
 }
@@ -166,10 +178,11 @@ pub(super) fn tree(seen: &Seen, found: &mut Findings) {
         found.warning(
             "many-nodes",
             format!(
-                "the tree has {nodes} nodes; if most of them are directories of locks that nobody uses any more, new ones come faster \
-                 than the leader removes them: {REMOVED_PER_MINUTE} a minute, unless it is told otherwise"
+                "ZooKeeper has {nodes} nodes. If most of them are directories of unused locks, clients create them \
+                 faster than the leader removes them. By default the leader removes {REMOVED_PER_MINUTE} a minute"
             ),
-            "lock fewer keys: let many share one, by a hash; or raise znode.container.maxPerMinute, a Java property of the servers",
+            "use fewer keys: for example, let many keys share one, with a hash; or raise znode.container.maxPerMinute, \
+             which is a Java property of the servers",
         );
     }
 }
@@ -188,18 +201,21 @@ fn missing(seen: &Seen, found: &mut Findings) {
     };
     let unnamed = members.iter().filter(|member| !is_named(member)).collect::<Vec<_>>();
     let list = |members: &mut dyn Iterator<Item = &Member>| {
-        members.map(|member| format!("{} at {}", member.id, member.host)).collect::<Vec<_>>().join(", ")
+        members
+            .map(|member| format!("server {} at {}", member.id, member.host))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     // The servers may have other names for each other than the connect string has.
     let which = match unnamed.len() == missing {
-        true => format!("not {}", list(&mut unnamed.into_iter())),
-        false => format!("which are {}", list(&mut members.iter())),
+        true => format!("it does not name {}", list(&mut unnamed.into_iter())),
+        false => format!("the ensemble is {}", list(&mut members.iter())),
     };
     let (named, all) = (members.len() - missing, members.len());
     found.warning(
         "missing-servers",
-        format!("the connect string names {named} of the ensemble's {all} servers, {which}"),
-        "name all of them: a client whose server fails goes only to servers that it knows",
+        format!("the connect string names {named} of the ensemble's {all} servers; {which}"),
+        "name all of them: if the server of a client fails, the client connects only to servers that it knows",
     );
 }
 
@@ -230,15 +246,16 @@ fn connect_string(seen: &Seen, found: &mut Findings) {
     if let Some(twice) = servers.into_values().find(|addresses| addresses.len() > 1) {
         found.warning(
             "named-twice",
-            format!("{} are one server", twice.join(" and ")),
-            "name each server once, or clients take one failure for several",
+            format!("{} are the same server", twice.join(" and ")),
+            "name each server only once; otherwise one failed server looks like several failures to clients",
         );
     }
     let mut serving = seen.servers.iter().filter(|server| server.serves()).peekable();
     if serving.peek().is_some() && serving.all(|server| server.mode() == Some(&Mode::Observer)) {
         found.warning(
             "only-observers",
-            "only observers can be used from here; behind an observer master the lease reckons with too few reports",
+            "only observers can be used from here. If they connect through an observer master, leases are computed \
+             with too few reports, and may be too long",
             "name voting servers, too",
         );
     }
@@ -255,8 +272,12 @@ fn connect_string(seen: &Seen, found: &mut Findings) {
     if let Some(server) = seen.servers.iter().find(|server| hosts_of_a_kind(server) > 1) {
         found.note(
             "several-hosts",
-            format!("{} stands for {} hosts; one of them was asked", server.address, hosts_of_a_kind(server)),
-            "give each server a name of its own, so that the doctor can ask all of them",
+            format!(
+                "the name {} has the addresses of {} hosts; doctor asked only one of them",
+                server.address,
+                hosts_of_a_kind(server)
+            ),
+            "give each server a name of its own, so that doctor can ask all of them",
         );
     }
 }

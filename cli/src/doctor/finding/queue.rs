@@ -9,7 +9,8 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
     for queue in &seen.locks {
         foreign(queue, found);
         if let Some(missing) = &queue.missing {
-            let advice = "if the lock is in use at all, compare the path, and the chroot of --servers, with those of the programs that lock";
+            let advice = "if programs use this lock, compare the path and the chroot of --servers with the path and \
+                          the chroot in these programs";
             found.note("path-missing", missing, advice);
         }
         if let Some(holder) = queue.holder.as_ref().filter(|holder| holder.waiting > 0) {
@@ -20,13 +21,17 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
 
 fn waiting(queue: &Queue, holder: &Holder, found: &mut Findings) {
     let (path, owner, came, session) = (&queue.path, &holder.owner, &holder.came, &holder.session);
-    let wait = if holder.waiting == 1 { "1 waits".to_owned() } else { format!("{} wait", holder.waiting) };
+    let wait = if holder.waiting == 1 {
+        "1 contender waits".to_owned()
+    } else {
+        format!("{} contenders wait", holder.waiting)
+    };
     found.note(
         "lock-waited-for",
-        format!("{wait} at {path} for {owner}, who came at {came}, by session {session}"),
+        format!("{wait} at {path} for {owner}, in the queue since {came}, with session {session}"),
         format!(
-            "a holder that hangs or is stopped keeps the lock for as long as its process has a session: end that process, or run \
-             `zklock release --force {path}`"
+            "if the holder hangs or is stopped, it keeps the lock for as long as its process has a session; end that \
+             process, or run `zklock release --force {path}`"
         ),
     );
 }
@@ -41,16 +46,18 @@ fn foreign(queue: &Queue, found: &mut Findings) {
     let Some(worst) = queue.foreign.iter().find(|one| !waits(one)).or(queue.foreign.first()) else { return };
     let (count, path, node, client) = (queue.foreign.len(), &queue.path, &worst.path, worst.client);
     let contenders = if count == 1 { "a contender" } else { "contenders" };
-    let such = format!("(such as {node}, by its name {client})");
-    let advice = "let every client at that path use zklock, or use another path; an ephemeral node is gone when its session ends";
+    let such = format!("such as {node}; its name looks like {client}");
+    let advice = "use only zklock at that path, or use another path; if the node is ephemeral, ZooKeeper deletes it \
+                  when its session ends";
     if queue.contenders == 0 || waits(worst) {
         let what = format!(
-            "{contenders} of another client at {path} {such}: zklock grants the lock there to nobody"
+            "{path} has {contenders} of another client, {such}. So no contender of zklock is granted the lock"
         );
         found.warning("foreign-contender", what, advice);
     } else {
         let what = format!(
-            "{contenders} of another client at {path} beside those of zklock {such}: two may hold the lock"
+            "{path} has contenders of zklock and {contenders} of another client, {such}. So two clients may hold the \
+             lock at once"
         );
         found.danger("foreign-contender", what, advice);
     }

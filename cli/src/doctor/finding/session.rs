@@ -24,8 +24,12 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
         let percent = rate as f64 / 10_000.0;
         found.warning(
             "clock-slewed",
-            format!("this machine's clock is slewed: its rate is off by {percent:+.2}%, and leases with it"),
-            "see why (`chronyc tracking`), or lower maxslewrate in chrony.conf; run doctor on the servers' machines, too",
+            format!(
+                "this machine's clock is slewed: its rate is off by {percent:+.2}%. If a clock runs too fast, leases \
+                 end too early"
+            ),
+            "find out why (`chronyc tracking`), or lower maxslewrate in chrony.conf; run doctor on the servers' \
+             machines, too",
         );
     }
     let limits = |settings: Settings| (settings.tick, settings.shortest_timeout, settings.longest_timeout);
@@ -33,15 +37,17 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
     if seen.settings().map(limits).any(|other| Some(other) != first) {
         found.warning(
             "settings-differ",
-            "the servers have different ticks or session timeout limits: the session timeout depends on the server",
+            "the servers have different ticks or different limits of session timeouts, so the session timeout depends \
+             on the server that a client connects to",
             "give them the same tickTime, minSessionTimeout and maxSessionTimeout",
         );
     }
     if seen.wishes.digest && seen.servers.iter().any(|server| !server.address.tls) {
         found.warning(
             "digest-in-plain",
-            "the digest credentials are sent over plain TCP, so everybody on the way can read the password",
-            "connect by TLS (--tls-ca)",
+            "the digest credentials are sent over plain TCP, so everybody who can read the network traffic can read \
+             the password",
+            "connect over TLS (--tls-ca)",
         );
     }
 }
@@ -52,22 +58,22 @@ fn tick(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
         Some(tick) if tick > reckoned => found.danger(
             "tick-too-short",
             format!(
-                "a server's tick is {}, longer than the {} that leases are reckoned with: guards may be valid for longer than \
-                 the servers keep their locks, so two may hold one",
+                "a server's tick is {}, but leases are computed with {}. So a guard may be valid for longer than the \
+                 servers keep its node, and two clients may hold the same lock",
                 exact(tick),
                 exact(reckoned)
             ),
             format!(
-                "give all servers the same tickTime; until then give every client that locks here the tick: --tick {} or ZKLOCK_TICK \
-                 for zklock, and the option for the tick in services",
+                "set the same tickTime on all servers. Until then, give the tick to every client: --tick {} or \
+                 ZKLOCK_TICK to `zklock`, and the option for the tick in services",
                 exact(tick)
             ),
         ),
         Some(tick) if tick < reckoned => found.warning(
             "tick-too-long",
             format!(
-                "the servers' tick is {}, shorter than the {} that leases are reckoned with: guards are lost sooner than they \
-                 need to be when ZooKeeper falls silent",
+                "the servers' tick is {}, but leases are computed with {}. So guards are lost earlier than necessary \
+                 when ZooKeeper does not answer",
                 exact(tick),
                 exact(reckoned)
             ),
@@ -77,11 +83,13 @@ fn tick(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
         None if seen.wishes.tick.is_none() => found.note(
             "tick-unknown",
             format!(
-                "the servers do not say their tick; leases are reckoned with {}, by the session timeouts that they grant",
+                "the servers do not say their tick. zklock derives {} from the session timeouts that they grant, and \
+                 computes leases with it",
                 exact(session.tick)
             ),
-            "if minSessionTimeout and maxSessionTimeout are both set in zoo.cfg, give its tickTime as --tick or ZKLOCK_TICK, and to \
-             services that lock here; or add `conf` to 4lw.commands.whitelist",
+            "if minSessionTimeout and maxSessionTimeout are both set in zoo.cfg, give the tickTime of zoo.cfg as \
+             --tick or ZKLOCK_TICK, and set the option for the tick in services; or add `conf` to \
+             4lw.commands.whitelist",
         ),
         Some(_) | None => {}
     }
@@ -92,12 +100,13 @@ fn timeout(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
     if asked != granted {
         let what = match seen.wishes.exact {
             true => format!(
-                "the servers grant a session timeout of {} instead of {}, so nobody who asks for that gets a session for locks",
+                "the servers grant a session timeout of {0} instead of {1}. A client that asks for {1} gets no session \
+                 for locks",
                 text(granted),
                 text(asked)
             ),
             false => format!(
-                "the servers' limits turn the default session timeout of {} into {}",
+                "the servers' limits change the default session timeout from {} to {}",
                 text(asked),
                 text(granted)
             ),
@@ -115,8 +124,8 @@ fn speed(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
         found.warning(
             "slow-round-trip",
             format!(
-                "a quorum takes {} to answer, more than a quarter of a heartbeat ({}): a guard may be lost though nothing \
-                 is wrong",
+                "a quorum takes {} to answer. This is more than a quarter of the heartbeat interval ({}), so a guard \
+                 may be lost although no server has failed",
                 text(slowest),
                 text(longest)
             ),
@@ -127,7 +136,7 @@ fn speed(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
     if takeover > LONG_TAKEOVER {
         found.warning(
             "slow-takeover",
-            format!("a holder that crashes keeps its lock from everybody else for up to {}", text(takeover)),
+            format!("if a holder crashes, others wait for its lock for up to {}", text(takeover)),
             "give a shorter --session-timeout if that is too long",
         );
     }
@@ -136,8 +145,11 @@ fn speed(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
     if let Some(slowest) = slowest.filter(|slowest| *slowest > session.heartbeat) {
         found.note(
             "slow-requests",
-            format!("since its start, a server has taken {} for a request, longer than a heartbeat", text(slowest)),
-            "see whether that happens often (`mntr`, fsync warnings in its log); `srst` resets the statistics",
+            format!(
+                "since a server started, its slowest request took {}, which is longer than a heartbeat interval",
+                text(slowest)
+            ),
+            "check whether that happens often (`mntr`, fsync warnings in its log); `srst` resets the statistics",
         );
     }
 }

@@ -120,7 +120,7 @@ fn a_tick_may_be_another_one_than_leases_are_reckoned_with() {
     assert_found(given, &[(Warning, "settings-differ")], &[]);
     // A tick that no server tells may be another one than the limits say.
     let silent = |seen: &mut Seen| (0..3).for_each(|index| words(seen, index).settings = None);
-    assert_found(silent, &[(Note, "tick-unknown")], &["reckoned with 2s"]);
+    assert_found(silent, &[(Note, "tick-unknown")], &["derives 2s"]);
     let told = |seen: &mut Seen| {
         silent(seen);
         seen.wishes.tick = Some(seconds(2));
@@ -230,7 +230,7 @@ fn an_ensemble_has_an_odd_number_of_voters_that_know_each_other() {
 #[test]
 fn each_server_has_one_name_and_one_machine() {
     let missing = [(Warning, "missing-servers")];
-    let said = "names 2 of the ensemble's 3 servers, not 3 at zk3";
+    let said = "names 2 of the ensemble's 3 servers; it does not name server 3 at zk3";
     assert_found(|seen| drop(seen.servers.pop()), &missing, &[said]);
     // The same if no server says its number, and the servers have other names for each other.
     let renamed = |seen: &mut Seen| {
@@ -241,7 +241,7 @@ fn each_server_has_one_name_and_one_machine() {
         }
         seen.wishes.tick = Some(seconds(2));
     };
-    assert_found(renamed, &missing, &["which are 1 at zk1, 2 at zk2, 3 at zk3"]);
+    assert_found(renamed, &missing, &["the ensemble is server 1 at zk1, server 2 at zk2, server 3 at zk3"]);
     let twice = |seen: &mut Seen| {
         let mut twin = seen.servers[0].clone();
         twin.address.host = "alias".into();
@@ -278,12 +278,14 @@ fn the_software_and_its_version_count() {
     assert_found(all("3.5.9"), &[(Warning, "version-too-old")], &[]);
     assert_found(one(0, "3.9.4"), &[(Warning, "versions-differ")], &[]);
     // Followers of some versions forget writes.
-    let servers = "after servers fail, zk1:2181, zk2:2181, zk3:2181 may";
-    let said =
-        [servers, "hold a lock: a follower that was behind passes a gap on when it leads (ZOOKEEPER-4925)"];
+    let servers = "if servers fail, zk1:2181, zk2:2181, zk3:2181 may";
+    let said = [
+        servers,
+        "Bugs: a follower that was behind misses transactions, and passes this gap on when it becomes the leader (ZOOKEEPER-4925)",
+    ];
     assert_found(all("3.9.3"), &[(Warning, "forgets-writes")], &said);
     let said =
-        ["after servers fail, zk2:2181 may", "(ZOOKEEPER-4785 (4643, 4646)); a", "(ZOOKEEPER-4712 (4541))"];
+        ["if servers fail, zk2:2181 may", "(ZOOKEEPER-4785 (4643, 4646)); a", "(ZOOKEEPER-4712 (4541))"];
     assert_found(one(1, "3.8.4"), &[(Warning, "forgets-writes"), (Warning, "versions-differ")], &said);
     // A server that stands alone follows nobody.
     let alone = |seen: &mut Seen| {
@@ -295,7 +297,7 @@ fn the_software_and_its_version_count() {
         words(seen, 1).version = None;
         words(seen, 1).imitator = Some("ClickHouse Keeper".into());
     };
-    let said = "zk2:2181 is no ZooKeeper, but ClickHouse Keeper";
+    let said = "zk2:2181 is not ZooKeeper but ClickHouse Keeper";
     assert_found(imitated, &[(Warning, "no-zookeeper")], &[said]);
 }
 

@@ -26,7 +26,7 @@ const FLAWS: [Flaw; 3] = [
     Flaw {
         tickets: "ZOOKEEPER-4785 (4643, 4646)",
         versions: &[(3, 6, 0)..(3, 8, 5), (3, 9, 0)..(3, 9, 2)],
-        what: "a follower acknowledges a new leader before its disk has what that leader sent",
+        what: "a follower acknowledges a new leader before it has written that leader's data to its disk",
     },
     Flaw {
         tickets: "ZOOKEEPER-4712 (4541)",
@@ -36,7 +36,7 @@ const FLAWS: [Flaw; 3] = [
     Flaw {
         tickets: "ZOOKEEPER-4925",
         versions: &[(3, 9, 3)..(3, 9, 4)],
-        what: "a follower that was behind passes a gap on when it leads",
+        what: "a follower that was behind misses transactions, and passes this gap on when it becomes the leader",
     },
 ];
 
@@ -45,9 +45,9 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
         found.warning(
             "version-too-old",
             format!(
-                "{old} is older than ZooKeeper 3.6: a client that loses a reply there cannot find its node"
+                "{old} is older than ZooKeeper 3.6. If a reply is lost there, zklock cannot find its node"
             ),
-            "update it",
+            "update to ZooKeeper 3.9.4 or later",
         );
     }
     forgetful(seen, found);
@@ -57,7 +57,8 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
         found.warning(
             "no-zookeeper",
             format!(
-                "{servers} is no ZooKeeper, but {software}: leases rest on how ZooKeeper's servers keep sessions, so two may hold a lock"
+                "{servers} is not ZooKeeper but {software}. Leases depend on how ZooKeeper's servers keep sessions, so \
+                 two clients may hold the same lock"
             ),
             "use ZooKeeper for locks",
         );
@@ -65,7 +66,7 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
     let versions = seen.words().filter_map(|words| words.version.as_deref()).collect::<BTreeSet<_>>();
     if versions.len() > 1 {
         let versions = versions.into_iter().collect::<Vec<_>>().join(", ");
-        let what = format!("the servers are of different versions: {versions}");
+        let what = format!("the servers have different versions: {versions}");
         found.warning("versions-differ", what, "finish the update");
     }
 }
@@ -81,7 +82,8 @@ fn forgetful(seen: &Seen, found: &mut Findings) {
     found.warning(
         "forgets-writes",
         format!(
-            "after servers fail, {servers} may forget writes that a quorum has acknowledged, so two may hold a lock: {}",
+            "if servers fail, {servers} may forget writes that a quorum has acknowledged. Then two clients may hold \
+             the same lock. Bugs: {}",
             present.join("; ")
         ),
         "update all servers to ZooKeeper 3.9.4 or later",

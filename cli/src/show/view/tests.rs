@@ -41,7 +41,7 @@ fn the_holder_is_told_from_those_who_wait() {
     assert!(text.contains("/lock/orders   connected"), "{text}");
     assert!(text.contains(" owner 0.") && text.contains("token 100   sequence 0"), "{text}");
     assert!(text.contains(" 2 waiting ") && text.contains("owner 2."), "{text}");
-    assert!(text.contains("held for ≥ 1s   contending since 2001-09-09T01:46:40Z (1s)"), "{text}");
+    assert!(text.contains("held for ≥ 1s   in the queue since 2001-09-09T01:46:40Z (1s)"), "{text}");
     assert!(text.contains("No handoff since 2001-09-09T01:46:40Z"), "{text}");
     assert!(!text.contains("stale"), "{text}");
 }
@@ -51,7 +51,10 @@ fn contenders_of_other_clients_are_told_of() {
     let mut view = view(1);
     let node = "/lock/orders/x-1-0000000003".to_owned();
     view.meet(vec![Stranger { node, client: "another".to_owned(), session: None }]);
-    assert!(drawn(&mut view).contains("1 of other clients keep zklock out: x-1-0000000003 (another)"));
+    assert!(
+        drawn(&mut view)
+            .contains("contenders of other clients (1) keep zklock out: x-1-0000000003 (another)")
+    );
     view.meet(vec![]);
     assert!(!drawn(&mut view).contains("other clients"));
 }
@@ -71,7 +74,7 @@ fn readers_that_hold_it_are_told_from_those_that_wait() {
     view.look(at(0), queue);
     let text = drawn(&mut view);
     assert!(text.contains(" one   a reader, and 1 more"), "{text}");
-    assert!(text.contains(" 1 more hold it, 2 waiting "), "{text}");
+    assert!(text.contains(" 1 more reader holds it, 2 waiting "), "{text}");
     for (start, rest) in [
         ("holder reader two", " - "),
         ("2      writer writer 2.", " 2 holders "),
@@ -87,7 +90,7 @@ fn readers_that_hold_it_are_told_from_those_that_wait() {
 #[test]
 fn a_free_lock_has_no_holder() {
     let text = drawn(&mut view(0));
-    assert!(text.contains("nobody holds it") && text.contains("Nobody waits"), "{text}");
+    assert!(text.contains("nobody holds the lock") && text.contains("Nobody waits"), "{text}");
 }
 
 #[test]
