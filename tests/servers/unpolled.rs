@@ -78,6 +78,7 @@ type Begin = fn(Session, String) -> LocalBoxFuture<'static, Steps<LocalBoxFuture
 /// Takes all that a call may hold, in another session.
 type Rival = fn(Session, String) -> LocalBoxFuture<'static, Held>;
 
+/// A call of what the function makes for the session and the path. What it needs is acquired before, polled as usual.
 macro_rules! begin {
     ($handle:ident, |$it:ident| $(let $needed:ident = $prepare:expr;)? $call:expr) => {
         |session, path| async move {
