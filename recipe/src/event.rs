@@ -25,6 +25,8 @@ pub enum Sight {
     Foreign(Stranger),
     /// The number of the directory's children.
     Count(usize),
+    /// Nobody but us is there, and the last one that left was a contender of ours that released the lock.
+    Free,
     /// The read got no answer, or the server refused it. The node exists all the same.
     Nothing,
 }

@@ -8,6 +8,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::contender::Place;
+use crate::layout::is_zklocks;
 use crate::path_kind::OtherKind;
 
 /// The client that a foreign contender seems to belong to, by its node's name.
@@ -27,6 +28,8 @@ pub enum ForeignClient {
     /// A client that names its nodes as zklock does but writes other data to them; or a node that somebody made by
     /// hand, or restored.
     Lookalike,
+    /// zklock, in another [layout](crate::Layout).
+    Zklock,
     /// Any other client.
     Unknown,
 }
@@ -107,6 +110,9 @@ fn stem(name: &str) -> Option<&str> {
 }
 
 fn client(stem: &str) -> ForeignClient {
+    if is_zklocks(stem) {
+        return ForeignClient::Zklock;
+    }
     let is_hex =
         |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_uuid = |text: &str| text.len() == 36 && is_hex(&text.replace('-', ""), 32);
@@ -138,6 +144,7 @@ impl fmt::Display for ForeignClient {
             Self::Kazoo => "kazoo (Python)",
             Self::WriteLock => "ZooKeeper's WriteLock (Java)",
             Self::Lookalike => "a client with names like zklock's",
+            Self::Zklock => "zklock, with another layout",
             Self::Unknown => "an unknown client",
         })
     }

@@ -22,6 +22,10 @@ pub enum Takeover {
     AtOnce,
     /// The waiter waits for the takeover delay, because the last holder may have work in flight.
     Delayed,
+    /// As `Delayed`, and another client's contenders are in the queue ([`Layout`](crate::Layout)). Any of them may have held
+    /// the lock and not know yet that its node is gone. So a contender also waits for the delay if it finds nobody, and a
+    /// lower contender may appear later.
+    Mixed,
 }
 
 /// Whether a holder may have vanished unseen since the contender came.
@@ -291,6 +295,7 @@ impl Machine {
         }
         match (sight, sequence.previous()) {
             (Sight::Children(children), _) => self.placed(own, standing(&children, own.place), arrival),
+            (Sight::Free, _) => confirm(own),
             // The other client may ignore our node.
             (Sight::Foreign(foreign), _) => leave(own, End::Foreign(foreign)),
             // The read came after our create in the same session, so the one child is our node.
@@ -313,7 +318,9 @@ impl Machine {
 
     /// Our place in the queue is known. Decides what comes next.
     fn placed(&self, own: Own, standing: Standing, arrival: Arrival) -> (State, Option<Command>) {
-        let delayed = self.takeover == Takeover::Delayed;
+        let delayed = self.takeover != Takeover::AtOnce;
+        // Somebody may have vanished before we came.
+        let arrival = if self.takeover == Takeover::Mixed { Arrival::Queued } else { arrival };
         match (standing, self.patience) {
             (Standing::First, Patience::Wait) if delayed && arrival == Arrival::Queued => delay(own),
             // A holder may have vanished while those behind us waited, and our release would grant them at once.
@@ -325,6 +332,10 @@ impl Machine {
             (Standing::Beside, Patience::Wait) if delayed => delay(own),
             (Standing::Beside, Patience::Try) if delayed => leave(own, End::Busy),
             (Standing::First | Standing::Beside, _) => confirm(own),
+            // A lower one may appear, so nobody knows all of them.
+            (Standing::Behind(Ahead { nearest, .. }), Patience::Wait) if self.takeover == Takeover::Mixed => {
+                watch(own, Ahead { nearest, others: Others::Some(Vec::new()) }, arrival)
+            }
             (Standing::Behind(mut ahead), Patience::Wait) => {
                 // Only a delay depends on how each of them went.
                 if let Others::Some(readers) = &mut ahead.others

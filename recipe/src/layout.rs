@@ -1,0 +1,153 @@
+//! Queues that zklock shares with another client: whose names its contenders have there, and what shows that nobody of the
+//! other client may still believe that it holds the lock.
+//!
+//! The other client's contenders have no lease. If one of them is cut off, its node vanishes before it knows, and its release
+//! looks the same. So a contender of ours that takes over waits for the takeover delay ([`Takeover::Mixed`]), unless
+//! one of two things shows that a contender of ours held the lock last and released it:
+//!
+//! 1. A waiter sees its predecessor's release, as in a queue of our own.
+//! 2. A contender that finds nobody sees in the directory's stat that the last child went with a write to the directory
+//!    ([`is_free`]). Only our release does both in one transaction.
+//!
+//! The numbers are no total order. Since Curator 5.5 the writer that reads as well makes a second node with its number
+//! (CURATOR-621), so a lower contender may appear after a listing. So a contender lists the queue again after each end that is not
+//! our release.
+//!
+//! [`Takeover::Mixed`]: crate::Takeover::Mixed
+
+use alloc::{format, string::String};
+
+use crate::contender::{Kind, Place, Sequence};
+use crate::foreign::{Child, ForeignClient};
+
+/// Whose names contenders have, and so with whom they share their queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// zklock's own. It shares no queue.
+    #[default]
+    Own,
+    /// Curator's `InterProcessMutex` and `LeaderSelector`. go-zookeeper's `Lock` and these honour each other.
+    CuratorMutex,
+    /// Curator's `InterProcessReadWriteLock`, which its mutex does not honour.
+    CuratorReadWrite,
+    /// kazoo's `Lock`, `ReadLock`, `WriteLock` and `Election`.
+    Kazoo,
+}
+
+/// What stands in our names for the random id in the other client's: theirs tell a client its own node after a lost reply.
+/// Ours are told by the data. So each of our contenders has a name that its place gives.
+const CURATOR_ID: &str = "7a6b6c6f-636b-4000-8000-000000000000";
+const KAZOO_ID: &str = "7a6b6c6f636b40008000000000000000";
+
+/// Whether the beginning of a name is that of a node of ours in a layout that is shared.
+pub(crate) fn is_zklocks(stem: &str) -> bool {
+    let of_curator = stem.strip_prefix("_c_").and_then(|stem| stem.strip_prefix(CURATOR_ID));
+    match (of_curator, stem.strip_prefix(KAZOO_ID)) {
+        (Some(kind), _) => matches!(kind, "-lock-" | "-__WRIT__" | "-__READ__"),
+        (None, Some(kind)) => matches!(kind, "__lock__" | "__rlock__"),
+        (None, None) => false,
+    }
+}
+
+impl Layout {
+    /// Every layout.
+    pub const ALL: [Self; 4] = [Self::Own, Self::CuratorMutex, Self::CuratorReadWrite, Self::Kazoo];
+
+    /// Whether another client's contenders are in the queue.
+    pub fn is_shared(self) -> bool {
+        self != Self::Own
+    }
+
+    /// The beginning of the names of our nodes of this kind, up to the number that the server appends. Permits and slots are in
+    /// no queue, so they have the same names in each layout.
+    pub fn prefix(self, kind: Kind) -> String {
+        match (self, kind) {
+            (Self::CuratorMutex, Kind::Exclusive) => format!("_c_{CURATOR_ID}-lock-"),
+            (Self::CuratorReadWrite, Kind::Exclusive) => format!("_c_{CURATOR_ID}-__WRIT__"),
+            (Self::CuratorReadWrite, Kind::Shared) => format!("_c_{CURATOR_ID}-__READ__"),
+            (Self::Kazoo, Kind::Exclusive) => format!("{KAZOO_ID}__lock__"),
+            (Self::Kazoo, Kind::Shared) => format!("{KAZOO_ID}__rlock__"),
+            _ => kind.prefix(),
+        }
+    }
+
+    /// Reads the place of a contender of ours from its node's name; `None` if the node is not ours in this layout.
+    pub fn own(self, name: &str) -> Option<Place> {
+        let place = self.place(name)?;
+        (self.name(place) == name).then_some(place)
+    }
+
+    /// The name of our contender with this place.
+    pub fn name(self, place: Place) -> String {
+        format!("{}{}", self.prefix(place.kind), place.sequence.digits())
+    }
+
+    /// Reads the place of any contender in this queue, ours or the other client's; `None` if the name is not that of one.
+    pub fn place(self, name: &str) -> Option<Place> {
+        if self == Self::Own {
+            return Place::parse(name);
+        }
+        let Child::Suspect(client) = Child::of(name) else { return None };
+        let (stem, digits) = name.split_at_checked(name.len().checked_sub(10)?)?;
+        let sequence = Sequence(digits.parse().ok().filter(|number| *number >= 0)?);
+        let kind = match (self, client) {
+            (Self::CuratorMutex, ForeignClient::Curator | ForeignClient::Go | ForeignClient::Zklock)
+                if stem.ends_with("-lock-") =>
+            {
+                Kind::Exclusive
+            }
+            (Self::CuratorReadWrite, ForeignClient::CuratorReadWrite | ForeignClient::Zklock) => {
+                match stem.rsplit_once('-')? {
+                    (_, "__WRIT__") => Kind::Exclusive,
+                    (_, "__READ__") => Kind::Shared,
+                    _ => return None,
+                }
+            }
+            (Self::Kazoo, ForeignClient::Kazoo | ForeignClient::Zklock) => match stem.get(32..)? {
+                "__lock__" => Kind::Exclusive,
+                "__rlock__" => Kind::Shared,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(Place { sequence, kind })
+    }
+
+    /// The kind of a child of the directory, by its name.
+    pub fn child(self, name: &str) -> Child {
+        match (self.place(name), Child::of(name)) {
+            (Some(place), _) => Child::Contender(place),
+            (None, Child::Contender(_)) => Child::Suspect(ForeignClient::Zklock),
+            (None, child) => child,
+        }
+    }
+}
+
+/// What the stat of a queue's directory shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// The transaction that created it.
+    pub czxid: i64,
+    /// The transaction that last wrote to it.
+    pub mzxid: i64,
+    /// The transaction that last created or deleted a child.
+    pub pzxid: i64,
+    /// How many children were created and deleted.
+    pub cversion: i32,
+    /// How many children it has.
+    pub children: i32,
+}
+
+/// Whether a queue was free, and the last holder was a contender of ours that released the lock: by a look at the directory right
+/// before our create, which got this number.
+///
+/// A directory that never had a child shows nothing: it may be a new one in the place of an empty container.
+pub fn is_free(before: Directory, own: Sequence) -> bool {
+    let releases = before.pzxid == before.mzxid && before.pzxid != before.czxid;
+    // Each child was created and deleted, and the server gives each create the next number.
+    let is_next = before.cversion.checked_div(2) == Some(own.0);
+    before.children == 0 && releases && is_next
+}
+
+#[cfg(test)]
+mod tests;
