@@ -11,6 +11,7 @@ use super::acquire::{Acquirer, Wait};
 use super::options::LockOptions;
 use crate::error::{AcquireError, InvalidLock};
 use crate::guard::MultiGuard;
+use crate::layout::Shares;
 use crate::settings::{Entry, Settings};
 use crate::zk::Succession;
 
@@ -105,7 +106,7 @@ impl MultiLock {
     ) -> Result<Self, InvalidLock> {
         let session = succession.present();
         let entry = |access: Access| {
-            let lock = Arc::new(options.clone().settings(&access.path, &session)?);
+            let lock = Arc::new(options.clone().settings(&access.path, Shares::Nothing, &session)?);
             Ok(Entry { lock, kind: access.kind })
         };
         let entries = accesses.into_iter().map(|access| entry(access.into()));
