@@ -4,7 +4,6 @@
 //! on that other task. If the future asks to be polled during that poll, and the other task is dropped after it, nobody
 //! polls the future again. Here the second task waits for the end of the first one's poll, and polls the future itself.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};

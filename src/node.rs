@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use zklock_recipe::{PathKind, Stock};
@@ -58,18 +59,7 @@ impl NodeData {
     /// How many bytes a contender with these texts writes at most. JSON takes up to six bytes for one of a text.
     pub(crate) fn longest(owner: &str, data: Option<&str>) -> usize {
         let longest = Self { since: u64::MAX, ..Self::new(Uuid::nil(), owner, data) };
-        longest.contending_for(PathKind::Semaphore).encode().len()
-    }
-
-    /// Returns the bytes that are written to the node.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        written(self)
-    }
-
-    /// Reads the data from a node's bytes; `None` if the node is no contender of ours, or has a layout that this
-    /// version does not know.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
+        encode(&longest.contending_for(PathKind::Semaphore)).len()
     }
 
     /// Returns `since` as a point in time.
@@ -99,17 +89,6 @@ impl LeaderData {
         Self { token, owner: owner.to_owned(), value: value.to_owned(), since: milliseconds() }
     }
 
-    /// Returns the bytes that are written to the node.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        written(self)
-    }
-
-    /// Reads the data from a node's bytes; `None` if it is no announcement, or has a layout that this version does not
-    /// know.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
-    }
-
     /// Returns `since` as a point in time.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         time(self.since)
@@ -133,13 +112,13 @@ impl PoolData {
             Stock::Permits(capacity) => Self::Permits(capacity),
             Stock::Slots(count) => Self::Slots(count),
         };
-        written(&data)
+        encode(&data)
     }
 
     /// Reads the data from the directory's bytes; `None` if it is no pool's, or has a layout that this version does not
     /// know. Nothing is passed over: a later version may have added a rule.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Stock> {
-        match serde_json::from_slice(bytes).ok()? {
+        match decode(bytes)? {
             Self::Permits(capacity) => Some(Stock::Permits(capacity)),
             Self::Slots(count) => Some(Stock::Slots(count)),
         }
@@ -147,8 +126,13 @@ impl PoolData {
 }
 
 /// The bytes of a node's data. A type of strings and numbers has no key or value that JSON cannot write, so there are some.
-fn written(data: &impl Serialize) -> Vec<u8> {
+pub(crate) fn encode(data: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(data).unwrap_or_default()
+}
+
+/// Reads a node's data; `None` if they are not of this type, or have a layout that this version does not know.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    serde_json::from_slice(bytes).ok()
 }
 
 /// A number of milliseconds since the Unix epoch, as a point in time.
@@ -169,7 +153,7 @@ mod tests {
     #[test]
     fn data_survives_the_way_through_a_node() {
         let data = NodeData::new(Uuid::new_v4(), "host:7 \"quoted\"", Some("extra"));
-        assert_eq!(NodeData::decode(&data.encode()), Some(data));
+        assert_eq!(decode(&encode(&data)), Some(data));
     }
 
     #[test]
@@ -178,7 +162,7 @@ mod tests {
             let (data, longest) = ((!text.is_empty()).then_some(text), NodeData::longest(text, None));
             for kind in [PathKind::Lock, PathKind::Election, PathKind::Semaphore, PathKind::Slots] {
                 let length =
-                    |data| NodeData::new(Uuid::new_v4(), text, data).contending_for(kind).encode().len();
+                    |data| encode(&NodeData::new(Uuid::new_v4(), text, data).contending_for(kind)).len();
                 assert!(length(None) <= longest && length(data) <= NodeData::longest(text, data));
             }
         }
@@ -188,19 +172,19 @@ mod tests {
     #[test]
     fn a_contender_says_what_it_contends_for_unless_that_is_a_lock() {
         let lock = NodeData::new(Uuid::new_v4(), "o", None);
-        assert!(!String::from_utf8(lock.encode()).unwrap().contains("for"));
+        assert!(!String::from_utf8(encode(&lock)).unwrap().contains("for"));
         let slots = lock.clone().contending_for(PathKind::Slots);
-        assert!(String::from_utf8(slots.encode()).unwrap().contains(r#""for":"slots""#));
-        assert_eq!(NodeData::decode(&lock.encode()), Some(lock));
-        assert_eq!(NodeData::decode(&slots.encode()), Some(slots));
+        assert!(String::from_utf8(encode(&slots)).unwrap().contains(r#""for":"slots""#));
+        assert_eq!(decode(&encode(&lock)), Some(lock));
+        assert_eq!(decode(&encode(&slots)), Some(slots));
     }
 
     #[test]
     fn announcements_survive_the_way_through_a_node() {
         let data = LeaderData::new(7, "host:7", "10.0.0.1:80 \"quoted\"");
-        assert_eq!(LeaderData::decode(&data.encode()), Some(data));
-        assert_eq!(LeaderData::decode(b"10.0.0.1:80"), None);
-        assert_eq!(NodeData::decode(&LeaderData::new(7, "host:7", "").encode()), None);
+        assert_eq!(decode(&encode(&data)), Some(data));
+        assert_eq!(decode::<LeaderData>(b"10.0.0.1:80"), None);
+        assert_eq!(decode::<NodeData>(&encode(&LeaderData::new(7, "host:7", ""))), None);
     }
 
     #[test]
@@ -218,15 +202,15 @@ mod tests {
 
     #[test]
     fn foreign_data_is_no_contender_of_ours() {
-        assert_eq!(NodeData::decode(b""), None);
-        assert_eq!(NodeData::decode(b"10.0.0.1"), None);
-        assert_eq!(NodeData::decode(br#"{"owner":"x"}"#), None);
+        for bytes in ["", "10.0.0.1", r#"{"owner":"x"}"#] {
+            assert_eq!(decode::<NodeData>(bytes.as_bytes()), None);
+        }
     }
 
     #[test]
     fn fields_of_later_versions_are_passed_over() {
         let id = Uuid::new_v4();
         let json = format!(r#"{{"id":"{id}","owner":"o","since":1,"later":true}}"#);
-        assert_eq!(NodeData::decode(json.as_bytes()).map(|data| data.id), Some(id));
+        assert_eq!(decode::<NodeData>(json.as_bytes()).map(|data| data.id), Some(id));
     }
 }

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use jiff::tz::TimeZone;
 
 use crate::connection::Connection;
-use crate::console::Level;
+use crate::console::Console;
 use crate::pool::{self, PermitsOf, SlotOf};
 use crate::{civil, duration, exit};
 
@@ -86,12 +86,12 @@ impl Arguments {
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
-    /// How much the program prints.
-    pub(crate) fn level(&self) -> Level {
+    /// Where messages go, and how many.
+    pub(crate) fn console(&self) -> Console {
         match self.verbosity {
-            Verbosity { quiet: true, .. } => Level::Quiet,
-            Verbosity { verbose: true, .. } => Level::Verbose,
-            Verbosity { .. } => Level::Normal,
+            Verbosity { quiet: true, .. } => Console::Quiet,
+            Verbosity { verbose: true, .. } => Console::Verbose,
+            Verbosity { .. } => Console::Normal,
         }
     }
 }

@@ -78,37 +78,29 @@ pub(crate) struct Connection {
     tls_key: Option<PathBuf>,
 }
 
-/// An attempt to establish a session.
+/// An attempt to establish a session, and the option that bounds it.
 struct Attempt {
     started: Instant,
-    /// The option that bounds the attempt.
     option: &'static str,
     bound: Duration,
-}
-
-impl Attempt {
-    fn begin(option: &'static str, bound: Duration) -> Self {
-        Self { started: Instant::now(), option, bound }
-    }
 }
 
 impl Connection {
     /// A session for locks.
     pub(crate) async fn session(&self) -> Result<Session, Failure> {
-        self.connect(Attempt::begin("--connect-timeout", self.patience())).await
+        self.session_within(Duration::MAX).await
     }
 
     /// The same. `timeout` bounds the attempt if it is shorter than the connect timeout.
     pub(crate) async fn session_within(&self, timeout: Duration) -> Result<Session, Failure> {
-        if timeout < self.patience() {
-            return self.connect(Attempt::begin("--timeout", timeout)).await;
-        }
-        self.session().await
+        let attempt = self.attempt(timeout);
+        let connected = self.builder()?.connect_timeout(attempt.bound).connect().await;
+        connected.map_err(|error| self.failure(error, &attempt))
     }
 
     /// The same, with the session timeout that the servers grant if they do not grant the one that was asked for.
     pub(crate) async fn session_as_granted(&self) -> Result<Session, Failure> {
-        let attempt = Attempt::begin("--connect-timeout", self.patience());
+        let attempt = self.attempt(Duration::MAX);
         let connected = match self.builder()?.connect().await {
             Err(ConnectError::TimeoutNotGranted { granted, .. }) => {
                 self.builder()?.session_timeout(granted).connect().await
@@ -118,9 +110,12 @@ impl Connection {
         connected.map_err(|error| self.failure(error, &attempt))
     }
 
-    async fn connect(&self, attempt: Attempt) -> Result<Session, Failure> {
-        let builder = self.builder()?.connect_timeout(attempt.bound);
-        builder.connect().await.map_err(|error| self.failure(error, &attempt))
+    fn attempt(&self, timeout: Duration) -> Attempt {
+        let (started, patience) = (Instant::now(), self.patience());
+        match timeout < patience {
+            true => Attempt { started, option: "--timeout", bound: timeout },
+            false => Attempt { started, option: "--connect-timeout", bound: patience },
+        }
     }
 
     /// How long connecting may take.
@@ -186,7 +181,13 @@ impl Connection {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(Error::AuthFailed)) => Err(self.rejected()),
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(Failure::unreachable(&servers, self.patience())),
+            Err(_) => Err(Failure::new(
+                Code::Unreachable,
+                format_args!(
+                    "no server of {servers:?} answered within --connect-timeout {}",
+                    duration::text(self.patience())
+                ),
+            )),
         }
     }
 

@@ -6,9 +6,9 @@ use std::io::{Write, stderr};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
-/// How much the program prints.
+/// Where messages go, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
+pub(crate) enum Console {
     /// Only errors.
     Quiet,
     /// News as well: the program waits, and who holds the lock; a lock was lost.
@@ -17,38 +17,28 @@ pub(crate) enum Level {
     Verbose,
 }
 
-/// Where messages go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Console {
-    level: Level,
-}
-
 impl Console {
-    pub(crate) fn new(level: Level) -> Self {
-        Self { level }
-    }
-
     pub(crate) fn is_quiet(self) -> bool {
-        self.level == Level::Quiet
+        self == Self::Quiet
     }
 
     /// Prints a step.
     pub(crate) fn detail(self, message: impl Display) {
-        if self.level >= Level::Verbose {
+        if self >= Self::Verbose {
             print(Style::new().dimmed(), message);
         }
     }
 
     /// Prints news.
     pub(crate) fn note(self, message: impl Display) {
-        if self.level >= Level::Normal {
+        if self >= Self::Normal {
             print(Style::new(), message);
         }
     }
 
     /// Prints a problem, or a possible one.
     pub(crate) fn warn(self, message: impl Display) {
-        if self.level >= Level::Normal {
+        if self >= Self::Normal {
             print(AnsiColor::Yellow.on_default(), message);
         }
     }

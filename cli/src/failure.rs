@@ -4,7 +4,6 @@ use std::fmt::{self, Display};
 use std::panic;
 use std::process::{self, ExitCode};
 use std::thread;
-use std::time::Duration;
 
 use zklock::{
     AcquireError, ConnectError, InvalidLock, QueryError, election::AnnounceError, fence::InvalidSequencer,
@@ -64,15 +63,6 @@ impl Failure {
         Self { is_expected: true, ..Self::new(Code::NotAcquired, message) }
     }
 
-    /// No server answered a plain client in time.
-    pub(crate) fn unreachable(servers: &str, patience: Duration) -> Self {
-        let patience = duration::text(patience);
-        Self::new(
-            Code::Unreachable,
-            format_args!("no server of {servers:?} answered within --connect-timeout {patience}"),
-        )
-    }
-
     /// The program cannot write to standard output.
     pub(crate) fn output(error: &std::io::Error) -> Self {
         Self::internal(format_args!("the result cannot be written: {error}"))
@@ -95,9 +85,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> ExitCode {
         self.status.map_or_else(|| self.code.into(), ExitCode::from)
     }
-}
 
-impl Failure {
     /// A refusal by the ACL of this path.
     pub(crate) fn forbidden(path: &str, message: impl Display) -> Self {
         Self { forbidden: Some(path.to_owned()), ..Self::new(Code::NotAuthorized, message) }
@@ -128,9 +116,11 @@ impl Display for Failure {
 /// An error of the library or of the client.
 ///
 /// The library's own message may name the library's options, which the program's users do not have. Then the program has
-/// a message of its own.
-trait Cause: Display {
-    fn failure(&self) -> Failure;
+/// a message of its own. Unless its type says more, it is a matter of usage.
+trait Cause: Display + Sized {
+    fn failure(&self) -> Failure {
+        Failure::usage(self)
+    }
 }
 
 impl<E: Cause> From<E> for Failure {
@@ -170,17 +160,9 @@ impl Cause for ConnectError {
     }
 }
 
-impl Cause for InvalidLock {
-    fn failure(&self) -> Failure {
-        Failure::usage(self)
-    }
-}
+impl Cause for InvalidLock {}
 
-impl Cause for InvalidSequencer {
-    fn failure(&self) -> Failure {
-        Failure::usage(self)
-    }
-}
+impl Cause for InvalidSequencer {}
 
 impl Cause for AcquireError {
     fn failure(&self) -> Failure {
@@ -266,6 +248,8 @@ impl Cause for zookeeper_client::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -19,7 +19,8 @@ use crate::failure::{Failure, Outcome};
 use crate::place::Place;
 use crate::pool::Stock;
 use crate::queue::Entry;
-use crate::{output, table, text};
+use crate::table::{self, Column};
+use crate::{output, text};
 
 /// How many elections are looked at at the same time.
 const IN_FLIGHT: usize = 64;
@@ -29,7 +30,7 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
     let session = connection.session_as_granted().await?;
     let seen = seen(&session, &list.root).await;
     closing::session(&session).await;
-    let Seen { exists, hidden, locks } = seen?;
+    let (exists, hidden, locks) = seen?;
     if hidden > 0 {
         let nodes = if hidden == 1 { "node" } else { "nodes" };
         console.note(format_args!(
@@ -41,14 +42,14 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
     } else if !locks.is_empty() {
         let now = Timestamp::now();
         let has_foreign = locks.iter().any(|lock| lock.foreign > 0);
-        let row = |lock: &Held| {
-            let (path, waiting) = (text::harmless(&lock.path), lock.waiting.to_string());
-            let foreign = has_foreign.then(|| lock.foreign.to_string());
-            let cells = [path, lock.holder_text(), lock.holder.since_text(now), waiting];
-            cells.into_iter().chain(foreign).collect::<Vec<_>>()
-        };
-        let header = ["PATH", "HOLDER", "SINCE", "WAITING", "FOREIGN"];
-        let table = table::aligned(&header[..if has_foreign { 5 } else { 4 }], locks.iter().map(row));
+        let columns: [Column<'_, Held>; 5] = [
+            ("PATH", true, &|lock| text::harmless(&lock.path)),
+            ("HOLDER", true, &Held::holder_text),
+            ("SINCE", true, &|lock| lock.holder.since_text(now)),
+            ("WAITING", true, &|lock| lock.waiting.to_string()),
+            ("FOREIGN", has_foreign, &|lock| lock.foreign.to_string()),
+        ];
+        let table = table::of_columns(&columns, &locks);
         output::print(&table)?;
     }
     if !exists {
@@ -57,24 +58,18 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is below a node.
-struct Seen {
-    exists: bool,
-    hidden: usize,
-    locks: Vec<Held>,
-}
-
-async fn seen(session: &Session, root: &str) -> Result<Seen, Failure> {
+/// Whether a node exists, how many nodes below it are hidden, and the locks there.
+async fn seen(session: &Session, root: &str) -> Result<(bool, usize, Vec<Held>), Failure> {
     let below = session.locks_below(root).await?;
-    let held = async |lock: &HeldLock| {
+    let held = async |lock: HeldLock| {
         let election = Election::of_queue(session, &lock.path).await?;
         Ok::<_, Failure>(Held { election, ..Held::from(lock) })
     };
-    let locks = stream::iter(&below.locks).map(held).buffered(IN_FLIGHT);
+    let locks = stream::iter(below.locks).map(held).buffered(IN_FLIGHT);
     let mut locks = locks.try_collect::<Vec<_>>().await?;
-    locks.extend(below.pools.iter().map(Held::from));
+    locks.extend(below.pools.into_iter().map(Held::from));
     locks.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(Seen { exists: below.exists, hidden: below.hidden, locks })
+    Ok((below.exists, below.hidden, locks))
 }
 
 /// A lock that somebody holds. Its fields are those of the JSON, by these names.
@@ -103,32 +98,20 @@ struct Shares {
     held: u64,
 }
 
-impl From<&HeldLock> for Held {
-    fn from(lock: &HeldLock) -> Self {
-        let (path, holder) = (lock.path.clone(), Entry::from(&lock.holder));
-        Self {
-            path,
-            holder,
-            holders: lock.holders,
-            waiting: lock.waiting,
-            foreign: lock.foreign,
-            election: None,
-            pool: None,
-        }
+impl From<HeldLock> for Held {
+    fn from(lock: HeldLock) -> Self {
+        let HeldLock { path, holder, holders, waiting, foreign, .. } = lock;
+        let holder = Entry::from(&holder);
+        Self { path, holder, holders, waiting, foreign, election: None, pool: None }
     }
 }
 
-impl From<&HeldPool> for Held {
-    fn from(pool: &HeldPool) -> Self {
-        Self {
-            path: pool.path.clone(),
-            holder: Entry::from(&pool.holder),
-            holders: pool.holders,
-            waiting: pool.waiting,
-            foreign: pool.foreign,
-            election: None,
-            pool: Some(Shares { stock: Stock::from(pool), held: pool.held }),
-        }
+impl From<HeldPool> for Held {
+    fn from(pool: HeldPool) -> Self {
+        let shares = Shares { stock: Stock::from(&pool), held: pool.held };
+        let HeldPool { path, holder, holders, waiting, foreign, .. } = pool;
+        let holder = Entry::from(&holder);
+        Self { path, holder, holders, waiting, foreign, election: None, pool: Some(shares) }
     }
 }
 

@@ -40,14 +40,14 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
 use args::{Arguments, Command};
-use console::{Console, Level, print_whole};
+use console::{Console, print_whole};
 use exit::Code;
 use failure::{Failure, Outcome};
 
 fn main() -> ExitCode {
     failure::exit_at_once_on_panic();
-    if let Some(role) = warden::role() {
-        return role.play();
+    if let Some(code) = warden::play() {
+        return code;
     }
     let arguments = match Arguments::read() {
         Ok(arguments) => arguments,
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    let console = Console::new(arguments.level());
+    let console = arguments.console();
     let is_doctor = matches!(arguments.command, Command::Doctor(_));
     perform(arguments, console).unwrap_or_else(|failure| {
         failure.tell(console);
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 }
 
 fn perform(arguments: Arguments, console: Console) -> Outcome {
-    log(arguments.level());
+    log(console);
     if let Command::Run(_) | Command::Lead(_) = arguments.command {
         // Other threads inherit the signal mask, so it is set before they start.
         signals::unblock().map_err(Failure::internal)?;
@@ -103,8 +103,8 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
 }
 
 /// Writes the library's log to standard error. `RUST_LOG` chooses more finely than `--verbose`.
-fn log(level: Level) {
-    let default = if level == Level::Verbose { "zklock=debug,zookeeper_client=warn" } else { "off" };
+fn log(console: Console) {
+    let default = if console == Console::Verbose { "zklock=debug,zookeeper_client=warn" } else { "off" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let is_colored = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     tracing_subscriber::fmt()

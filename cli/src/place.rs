@@ -37,25 +37,18 @@ impl Place {
     /// The failure of a question about a path that is not there.
     pub(crate) fn missing(self, connection: &Connection, path: &str) -> Result<(), Failure> {
         let path = harmless(path);
-        match self {
-            Self::There { .. } => Ok(()),
-            Self::Nothing => Err(Failure::new(
-                Code::Nothing,
-                format_args!(
-                    "{path} does not exist; check the spelling, unless nobody has used that lock for a minute or more: then \
-                     ZooKeeper has removed it"
-                ),
-            )
-            .expected()),
+        let message = match self {
+            Self::There { .. } => return Ok(()),
+            Self::Nothing => format!(
+                "{path} does not exist; check the spelling, unless nobody has used that lock for a minute or more: then \
+                 ZooKeeper has removed it"
+            ),
             Self::NoChroot => {
                 let chroot = harmless(&connection.chroot());
-                Err(Failure::new(
-                    Code::Nothing,
-                    format_args!("the chroot {chroot} does not exist, so {path} does not; check --servers"),
-                )
-                .expected())
+                format!("the chroot {chroot} does not exist, so {path} does not; check --servers")
             }
-        }
+        };
+        Err(Failure::new(Code::Nothing, message).expected())
     }
 }
 

@@ -10,7 +10,7 @@ use zklock::{
 
 use crate::failure::Failure;
 use crate::queue::{Entry, Stranger, entries};
-use crate::table;
+use crate::table::{self, Column};
 
 /// The slots of `--slot PATH/COUNT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +31,8 @@ pub(crate) struct PermitsOf {
 
 /// Reads the value of `--slot`.
 pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
-    let Some((path, count, preferred)) = parts(text) else {
-        return Err(
-            "give it as PATH/COUNT or PATH/COUNT:PREFERRED, such as /workers/8 for 8 slots at /workers"
-                .to_owned(),
-        );
-    };
+    let form = "give it as PATH/COUNT or PATH/COUNT:PREFERRED, such as /workers/8 for 8 slots at /workers";
+    let (path, count, preferred) = parts(text).ok_or(form)?;
     if count == 0 {
         return Err("COUNT is 0; state one slot at least".to_owned());
     }
@@ -48,13 +44,8 @@ pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
 
 /// Reads the value of `--permits`.
 pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
-    let Some((path, capacity, weight)) = parts(text) else {
-        return Err(
-            "give it as PATH/CAPACITY or PATH/CAPACITY:WEIGHT, such as /convert/8 for a capacity of 8 at \
-                    /convert"
-                .to_owned(),
-        );
-    };
+    let form = "give it as PATH/CAPACITY or PATH/CAPACITY:WEIGHT, such as /convert/8 for a capacity of 8 at /convert";
+    let (path, capacity, weight) = parts(text).ok_or(form)?;
     let weight = weight.unwrap_or(1);
     if capacity == 0 {
         return Err("CAPACITY is 0; state 1 at least".to_owned());
@@ -204,7 +195,7 @@ impl Pool {
     }
 
     /// The lines for people.
-    pub(crate) fn lines(&self, now: Timestamp) -> String {
+    pub(crate) fn lines<'a>(&'a self, now: Timestamp) -> String {
         let waiting = match self.waiting.len() {
             0 => "nobody waits".to_owned(),
             some => format!("{some} waiting"),
@@ -227,21 +218,16 @@ impl Pool {
         });
         let rows = held.chain(waiting).collect::<Vec<_>>();
         let has_data = rows.iter().any(|(_, entry)| entry.data.is_some());
-        let columns = if has_data { 7 } else { 6 };
-        let row = |(first, entry): &(String, &Entry)| {
-            let cells = [
-                first.clone(),
-                entry.owner_text(),
-                entry.since_text(now),
-                entry.session_text(),
-                entry.token_text(),
-                entry.sequence_text(),
-                entry.data_text(),
-            ];
-            cells.into_iter().take(columns).collect::<Vec<_>>()
-        };
-        let header = [name, "OWNER", "SINCE", "SESSION", "TOKEN", "SEQUENCE", "DATA"];
-        format!("{first}{}", table::aligned(&header[..columns], rows.iter().map(row)))
+        let columns: [Column<'_, (String, &'a Entry)>; 7] = [
+            (name, true, &|(first, _)| first.clone()),
+            ("OWNER", true, &|(_, entry)| entry.owner_text()),
+            ("SINCE", true, &|(_, entry)| entry.since_text(now)),
+            ("SESSION", true, &|(_, entry)| entry.session_text()),
+            ("TOKEN", true, &|(_, entry)| entry.token_text()),
+            ("SEQUENCE", true, &|(_, entry)| entry.sequence_text()),
+            ("DATA", has_data, &|(_, entry)| entry.data_text()),
+        ];
+        format!("{first}{}", table::of_columns(&columns, &rows))
     }
 }
 

@@ -3,9 +3,11 @@
 use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
+use futures::future::try_join;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use zklock::inspect::{Contender, ForeignContender, Kind};
+use zklock::{Lock, QueryError};
 use zookeeper_client::SessionId;
 
 use crate::text;
@@ -72,6 +74,12 @@ impl Stranger {
     pub(crate) fn session_text(&self) -> String {
         known(self.session)
     }
+}
+
+/// Looks at a lock's queue, and at the contenders of other clients in the lock's directory.
+pub(crate) async fn seen(lock: &Lock) -> Result<(Vec<Entry>, Vec<Stranger>), QueryError> {
+    let (queue, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
+    Ok((entries(&queue), foreign.iter().map(Stranger::from).collect()))
 }
 
 /// A queue, with what waits for whom.

@@ -16,7 +16,7 @@ use zookeeper_client::{Client, Error};
 use crate::args::Release;
 use crate::closing;
 use crate::connection::Connection;
-use crate::console::{Console, Level};
+use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::place;
@@ -31,8 +31,8 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
         return Err(Failure::usage("no terminal to ask on; give --yes"));
     }
     // A question needs the facts it is about, even with --quiet.
-    let console = if release.yes { console } else { Console::new(Level::Normal) };
-    let Holders { chosen, spared } = holders(&release, connection).await?;
+    let console = if release.yes { console } else { Console::Normal };
+    let (chosen, spared) = holders(&release, connection).await?;
     console.note(description(path, &chosen));
     let doomed =
         chosen.iter().map(|holder| holder.token.map(|token| (holder.node.as_str(), token)).ok_or(holder));
@@ -65,15 +65,8 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Those that hold the lock.
-struct Holders {
-    /// Those that are to lose it: one at least.
-    chosen: Vec<Entry>,
-    /// How many others keep it.
-    spared: usize,
-}
-
-async fn holders(release: &Release, connection: &Connection) -> Result<Holders, Failure> {
+/// Those that are to lose the lock, one at least, and how many others keep it.
+async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entry>, usize), Failure> {
     let path = release.path.as_str();
     let session = connection.session().await?;
     let seen = async {
@@ -100,7 +93,10 @@ async fn holders(release: &Release, connection: &Connection) -> Result<Holders, 
     let is_chosen = |holder: &&Entry| release.sequence.is_none_or(|number| holder.sequence == Some(number));
     let chosen = holders.iter().filter(is_chosen).cloned().collect::<Vec<_>>();
     match (chosen.is_empty(), release.sequence) {
-        (false, _) => Ok(Holders { spared: holders.len() - chosen.len(), chosen }),
+        (false, _) => {
+            let spared = holders.len() - chosen.len();
+            Ok((chosen, spared))
+        }
         (true, Some(number)) if !holders.is_empty() => {
             Err(Failure::new(Code::No, format_args!("no holder of {path} has the sequence {number}")))
         }

@@ -33,6 +33,17 @@ pub(crate) fn aligned<'a>(
     text
 }
 
+/// A column: its name, whether it is shown, and the text of an item.
+pub(crate) type Column<'a, T> = (&'static str, bool, &'a dyn Fn(&T) -> String);
+
+/// The lines of a table of these columns.
+pub(crate) fn of_columns<T>(columns: &[Column<'_, T>], items: &[T]) -> String {
+    let shown = columns.iter().filter(|(_, shown, _)| *shown);
+    let header = shown.clone().map(|(name, ..)| *name).collect::<Vec<_>>();
+    let row = |item| shown.clone().map(|(.., text)| text(item)).collect::<Vec<_>>();
+    aligned(header, items.iter().map(row))
+}
+
 fn line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
     let mut text = String::new();
     for (cell, widest) in cells.iter().zip(widths) {

@@ -25,7 +25,6 @@
 //! A waiter that hears nothing for a long time looks again: if an ACL has taken the permission to read a node from a
 //! session since the session watched it, the server withholds the node's end.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -83,6 +82,7 @@ struct Shared<W> {
 /// Remembers whether the work has asked to be polled.
 #[derive(Default)]
 struct Alarm {
+    /// The caller's task.
     caller: AtomicWaker,
     /// Zero if it has not asked since its last poll. Otherwise one, and one more for each look since it asked.
     looks: AtomicU32,
@@ -96,7 +96,7 @@ impl<W: Work> Attended<W> {
         let (work, quiet) = (Mutex::new(Some(work)), AtomicU32::new(0));
         let shared = Arc::new(Shared { work, alarm: Arc::default(), quiet });
         let weak = Arc::downgrade(&shared);
-        session.look_after(weak);
+        session.polled.insert(weak);
         Self { shared }
     }
 }
@@ -106,7 +106,7 @@ impl<W: Work> Future for Attended<W> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Shared { alarm, quiet, .. } = self.shared.as_ref();
-        alarm.register(cx);
+        alarm.caller.register(cx.waker());
         let mut slot = self.shared.work.lock();
         let Some(work) = slot.as_mut() else { return Poll::Ready(None) };
         if alarm.calm() {
@@ -148,7 +148,7 @@ impl<W: Work> Looked for Shared<W> {
                     "the caller does not poll an acquisition or a release that could go on; zklock gives the acquisition up, or finishes the release in the background"
                 );
                 work.abandon();
-                self.alarm.wake_caller();
+                self.alarm.caller.wake();
             }
             return false;
         }
@@ -166,11 +166,6 @@ impl<W: Work> Looked for Shared<W> {
 }
 
 impl Alarm {
-    /// Remembers the caller's task.
-    fn register(&self, cx: &Context<'_>) {
-        self.caller.register(cx.waker());
-    }
-
     /// Forgets that the work has asked to be polled: it is polled now. From here on it may ask again. Returns whether it
     /// is polled late: it has waited from one look to the next.
     fn calm(&self) -> bool {
@@ -194,11 +189,6 @@ impl Alarm {
     fn is_overdue(&self) -> bool {
         let (looks, uncounted) = (self.looks.load(Ordering::Relaxed), self.uncounted.load(Ordering::Relaxed));
         looks.saturating_sub(uncounted) > LOOKS_UNTIL_OVERDUE || looks > LOOKS_AT_MOST
-    }
-
-    /// Wakes the caller's task.
-    fn wake_caller(&self) {
-        self.caller.wake();
     }
 }
 

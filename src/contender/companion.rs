@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use zklock_recipe::Tries;
 use zklock_recipe::companion::{Command, Event};
 
@@ -19,7 +18,16 @@ pub(super) fn take_back(session: &Arc<ZkSession>, companion: Arc<Companion>) {
         loop {
             // The deletion goes out on the connection of the read, so little time lies between the two.
             let same = connection.take().filter(|_| matches!(command, Command::Delete(_)));
-            let event = match asked.ask(tries, same, request(companion.clone(), command)).await {
+            let node = companion.clone();
+            let request = move |Wire { client, .. }| async move {
+                match command {
+                    Command::Read => requests::read_companion(&client, &node.path).await,
+                    Command::Delete(version) => {
+                        requests::delete_companion(&client, &node.path, version).await
+                    }
+                }
+            };
+            let event = match asked.ask(tries, same, request).await {
                 Answer::Given(event, sent) => {
                     connection = Some(sent.connection);
                     event
@@ -38,18 +46,4 @@ pub(super) fn take_back(session: &Arc<ZkSession>, companion: Arc<Companion>) {
         }
     };
     session.finish(taking.boxed());
-}
-
-fn request(companion: Arc<Companion>, command: Command) -> impl FnOnce(Wire) -> BoxFuture<'static, Event> {
-    move |Wire { client, .. }| {
-        async move {
-            match command {
-                Command::Read => requests::read_companion(&client, &companion.path).await,
-                Command::Delete(version) => {
-                    requests::delete_companion(&client, &companion.path, version).await
-                }
-            }
-        }
-        .boxed()
-    }
 }

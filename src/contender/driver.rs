@@ -19,7 +19,7 @@ use zookeeper_client::Client;
 use super::attended::Work;
 use super::companion::take_back;
 use super::member::{Member, News, Pending};
-use crate::node::NodeData;
+use crate::node::{NodeData, encode};
 use crate::requests::{self, Companion, OwnNode, Reply};
 use crate::settings::{Entry, Settings, paths};
 use crate::zk::{Answer, Ticket, Wire, ZkSession};
@@ -28,7 +28,8 @@ use crate::zk::{Answer, Ticket, Wire, ZkSession};
 /// drops them early gives them to the session's background task with [`Driver::abandon`].
 pub(crate) struct Driver {
     machine: Acquisition,
-    session: Arc<ZkSession>,
+    /// The session in which these contenders live.
+    pub(crate) session: Arc<ZkSession>,
     members: Vec<Member>,
     /// The `id` in the data of the last create.
     id: Uuid,
@@ -78,11 +79,6 @@ impl Driver {
         self.machine.arrival()
     }
 
-    /// The session in which these contenders live.
-    pub(crate) fn session(&self) -> &Arc<ZkSession> {
-        &self.session
-    }
-
     /// The locks for which they contend.
     pub(crate) fn locks(&self) -> impl Iterator<Item = &Arc<Settings>> {
         self.members.iter().map(|member| &member.entry.lock)
@@ -92,7 +88,7 @@ impl Driver {
     /// session may have been granted a shorter timeout than the one before.
     pub(crate) fn stop_margin(&self) -> Duration {
         let margin = self.locks().map(|lock| lock.stop_margin).max().unwrap_or_default();
-        margin.min(self.session.lengths().longest_stop_margin())
+        margin.min(self.session.lease.lengths().longest_stop_margin())
     }
 
     /// Returns true once the nodes are old enough for their holder to watch them.
@@ -117,7 +113,7 @@ impl Driver {
 
     /// Whether the nodes of our nodes' names are certainly our nodes.
     pub(crate) fn certainty(&self) -> Certainty {
-        self.machine.certainty(self.session.lease().connection())
+        self.machine.certainty(self.session.lease.connection())
     }
 
     fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<News> {
@@ -138,8 +134,8 @@ impl Driver {
     /// Takes in an input. The requests that follow from it, if any, are sent at the next poll.
     pub(crate) fn handle(&mut self, input: Input) -> Option<Outcome> {
         // A reply may say so before the connection's client knows.
-        input.session_end().into_iter().for_each(|end| self.session.lease().ended(end));
-        let present = self.session.lease().present(self.stop_margin());
+        input.session_end().into_iter().for_each(|end| self.session.lease.ended(end));
+        let present = self.session.lease.present(self.stop_margin());
         let commands = self.machine.handle(input, present);
         self.know_nodes();
         let mut outcome = None;
@@ -187,7 +183,7 @@ impl Driver {
 
     /// Tells the searches of the session which nodes are ours.
     fn know_nodes(&mut self) {
-        let (searches, machine) = (self.session.searches(), &self.machine);
+        let (searches, machine) = (&self.session.searches, &self.machine);
         for (index, member) in self.members.iter_mut().enumerate() {
             member.know(searches, || machine.own(index));
         }
@@ -243,7 +239,7 @@ impl Driver {
     /// From here on the node at this path goes with our one. Only a single contender has such a companion.
     pub(crate) fn accompany(&mut self, path: String) {
         if let ([member], Some(own)) = (&mut *self.members, self.machine.own(0)) {
-            member.companion = Some(Arc::new(Companion::new(path, self.session.id(), own.czxid)));
+            member.companion = Some(Arc::new(Companion::new(path, self.session.id, own.czxid)));
         }
     }
 
@@ -260,8 +256,8 @@ impl Driver {
                 self.id = Uuid::new_v4();
                 let (entries, lock) = (self.entries(), &self.members[0].entry.lock);
                 let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref());
-                let data = data.contending_for(lock.kind).encode();
-                let searches = self.session.searches().clone();
+                let data = encode(&data.contending_for(lock.kind));
+                let searches = self.session.searches.clone();
                 self.send_entry(tries, move |wire| {
                     requests::enter(wire.client, entries, data, look, searches)
                 })
@@ -303,13 +299,14 @@ impl Driver {
     }
 
     /// Sends a request that passes the session's entrance.
-    fn send_entry<F>(&mut self, tries: Tries, request: impl FnOnce(Wire) -> F + Send + 'static) -> Pending
-    where
-        F: Future<Output = zklock_recipe::Input> + Send + 'static,
-    {
+    fn send_entry<F: Future<Output = zklock_recipe::Input> + Send + 'static>(
+        &mut self,
+        tries: Tries,
+        request: impl FnOnce(Wire) -> F + Send + 'static,
+    ) -> Pending {
         let ticket = self.ticket.insert(Arc::default()).clone();
         let pause = self.session.pause_after(tries);
-        let answer = self.session.entrance().clone().pass(ticket, self.session.requester().request(request));
+        let answer = self.session.entrance.clone().pass(ticket, self.session.requester.request(request));
         pause.then(|_| answer).map(News::of_reply).boxed()
     }
 
@@ -318,7 +315,7 @@ impl Driver {
         let (lock, companion) = (entry.lock.clone(), companion.clone());
         match single {
             Single::Find(search) => {
-                let (id, searches) = (self.id, self.session.searches().clone());
+                let (id, searches) = (self.id, self.session.searches.clone());
                 self.ask_for(index, tries, None, move |client| {
                     requests::find(client, lock, id, searches, search)
                 })
@@ -352,16 +349,13 @@ impl Driver {
     }
 
     /// Sends a request for one member; on this connection, if one is given.
-    fn ask_for<F>(
+    fn ask_for<F: Future<Output = Reply> + Send + 'static>(
         &self,
         index: usize,
         tries: Tries,
         connection: Option<u64>,
         request: impl FnOnce(Arc<Client>) -> F + Send + 'static,
-    ) -> Pending
-    where
-        F: Future<Output = Reply> + Send + 'static,
-    {
+    ) -> Pending {
         let answer = self.session.ask(tries, connection, |wire: Wire| {
             let reply = request(wire.client.clone());
             reply.map(move |Reply { event, watch }| (event, watch.map(|watch| wire.keep(watch))))
@@ -391,7 +385,7 @@ impl Work for Driver {
             if let Some((index, watch)) = watch {
                 self.members[index].watch = Some(watch);
             }
-            proof.into_iter().for_each(|sent| self.session.lease().confirmed(sent));
+            proof.into_iter().for_each(|sent| self.session.lease.confirmed(sent));
             if let Some(outcome) = self.handle(input) {
                 return Poll::Ready(outcome);
             }

@@ -22,6 +22,9 @@ pub(crate) trait Procedure: Send + 'static {
     /// Whether what it writes outlasts the session, so that the session's close waits for it.
     const OUTLASTS_THE_SESSION: bool;
 
+    /// What the machine hears when its caller has gone. `None` if it goes on as before.
+    const GONE: Option<Self::Heard>;
+
     /// Gives the machine what came of its last request.
     fn handle(&mut self, heard: Self::Heard) -> Vec<Self::Command>;
 
@@ -30,11 +33,6 @@ pub(crate) trait Procedure: Send + 'static {
 
     /// Whether the machine asks for nothing any more.
     fn is_ended(&self) -> bool;
-
-    /// What the machine hears when its caller has gone. `None` if it goes on as before.
-    fn gone() -> Option<Self::Heard>;
-
-    fn session(&self) -> &Arc<ZkSession>;
 }
 
 /// What comes of a command.
@@ -51,14 +49,15 @@ pub(crate) enum Performed<H, O> {
 pub(crate) struct Course<P: Procedure>(Option<Stage<P>>);
 
 struct Stage<P: Procedure> {
+    session: Arc<ZkSession>,
     procedure: P,
     pending: Option<BoxFuture<'static, P::Heard>>,
 }
 
 impl<P: Procedure> Course<P> {
-    /// Begins with this.
-    pub(crate) fn begin(procedure: P, first: P::Heard) -> Self {
-        let mut stage = Stage { procedure, pending: None };
+    /// Begins with this, in this session.
+    pub(crate) fn begin(session: Arc<ZkSession>, procedure: P, first: P::Heard) -> Self {
+        let mut stage = Stage { session, procedure, pending: None };
         let _nobody = stage.take_in(first);
         Self(Some(stage))
     }
@@ -107,9 +106,9 @@ impl<P: Procedure> Stage<P> {
 impl<P: Procedure> Drop for Course<P> {
     fn drop(&mut self) {
         let Some(mut stage) = self.0.take() else { return };
-        let _nobody = P::gone().and_then(|gone| stage.take_in(gone));
+        let _nobody = P::GONE.and_then(|gone| stage.take_in(gone));
         if stage.pending.is_some() {
-            let session = stage.procedure.session().clone();
+            let session = stage.session.clone();
             let rest = async move { while stage.outcome().await.is_some() {} }.boxed();
             if P::OUTLASTS_THE_SESSION { session.finish_write(rest) } else { session.finish(rest) }
         }

@@ -1,6 +1,5 @@
 //! What an acquisition does beside its drivers.
 
-use std::future::Future;
 use std::task::{Context, Poll};
 
 use futures::FutureExt;

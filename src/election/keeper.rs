@@ -3,7 +3,6 @@
 //! It runs in the session's background, so a campaign and a proclamation only say what is to be announced, and wait. It ends with
 //! the hold. The contender takes the announcement along, or back.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +21,11 @@ use crate::guard::operation::{Node, NodeOptions};
 use crate::guard::transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::guard::turn::Turn;
-use crate::node::LeaderData;
+use crate::node::{LeaderData, encode};
 use crate::observe::sight::{Sight, Standing, sight, stale};
 use crate::requests::{self, Announced};
 use crate::settings::Settings;
-use crate::zk::{Answer, ZkSession};
+use crate::zk::Answer;
 
 /// The longest value that a leader can announce, in bytes.
 pub(super) const LONGEST_VALUE: usize = 16 * 1024;
@@ -66,7 +65,7 @@ impl Announcer {
         hold.accompany(path.clone());
         let session = hold.session().clone();
         let value = LeaderData::new(hold.czxid(), &settings.owner, value);
-        let machine = Candidacy::new(session.id(), value.clone());
+        let machine = Candidacy::new(session.id, value.clone());
         let (wanted, proclamations) = watch::channel(Proclamation { number: 1, value });
         let (sender, outcome) = watch::channel((0, Ok(())));
         let keeper = Keeper {
@@ -81,7 +80,7 @@ impl Announcer {
             disturbances: Tries::default(),
             disturbed: Instant::now(),
         };
-        let mut course = Course::begin(keeper, Event::Begin.into());
+        let mut course = Course::begin(session.clone(), keeper, Event::Begin.into());
         let keep_up = async move {
             while let Some(outcome) = course.outcome().await {
                 sender.send_modify(|last| *last = outcome);
@@ -159,6 +158,7 @@ impl Procedure for Keeper {
     type Outcome = (u64, Outcome);
 
     const OUTLASTS_THE_SESSION: bool = false;
+    const GONE: Option<Heard> = Some(Heard { event: Some(Event::Over), watch: None });
 
     fn handle(&mut self, Heard { event, watch }: Heard) -> Vec<Self::Command> {
         match &event {
@@ -193,23 +193,15 @@ impl Procedure for Keeper {
     fn is_ended(&self) -> bool {
         self.machine.is_ended()
     }
-
-    fn gone() -> Option<Heard> {
-        Some(Event::Over.into())
-    }
-
-    fn session(&self) -> &Arc<ZkSession> {
-        self.hold.session()
-    }
 }
 
 impl Keeper {
     fn announce(&self, value: &LeaderData, replace: bool) -> impl Future<Output = Heard> + Send + use<> {
         let (hold, path) = (self.hold.clone(), self.path.clone());
         let options = NodeOptions::new().acl(self.settings.acl.clone()).ephemeral();
-        let node = |()| Node { options: options.clone(), ..Node::new(path.clone(), value.encode()) };
+        let node = |()| Node { options: options.clone(), ..Node::new(path.clone(), encode(value)) };
         let operations = candidacy::announcement(replace).into_iter().map(|it| it.map(node)).collect();
-        let pause = self.session().pause_after(self.tries);
+        let pause = self.hold.session().pause_after(self.tries);
         async move {
             pause.await;
             match transaction::send(&hold, operations).await {
@@ -242,15 +234,15 @@ impl Keeper {
 
     fn settle(&mut self) -> impl Future<Output = Heard> + Send + use<> {
         let settled = *self.settled.get_or_insert_with(|| Instant::now() + SETTLING);
-        let settled = self.session().sleep(settled.saturating_duration_since(Instant::now()));
+        let settled = self.hold.session().sleep(settled.saturating_duration_since(Instant::now()));
         proclaimed_or(self.wanted.clone(), settled.map(|()| Event::Settled))
             .map(|event| Heard { event, watch: None })
     }
 
     fn look(&mut self, footing: Footing) -> impl Future<Output = Heard> + Send + use<> {
-        let (path, line, before) = (self.path.clone(), self.session().line(), self.watch.take());
+        let (path, line, before) = (self.path.clone(), self.hold.session().line(), self.watch.take());
         let looked = sight(&line, move |client| requests::watch_announcement(client, path, footing));
-        let pause = self.session().pause_after(self.tries);
+        let pause = self.hold.session().pause_after(self.tries);
         async move {
             pause.await;
             let (found, watch) = match looked.await {
@@ -271,7 +263,7 @@ impl Keeper {
     fn wait(&mut self) -> impl Future<Output = Heard> + Send + use<> {
         let (mut watch, wanted) = (self.watch.take(), self.wanted.clone());
         // A server withholds the events of a node that this session may no longer read.
-        let doubted = self.session().sleep(stale(self.session().lengths().timeout));
+        let doubted = self.hold.session().sleep(stale(self.hold.session().lease.lengths().timeout));
         async move {
             let news = async {
                 tokio::select! {
@@ -294,7 +286,7 @@ impl Keeper {
         }
         self.disturbances.failed();
         self.disturbed = Instant::now();
-        let pause = self.session().pause_after(self.disturbances);
+        let pause = self.hold.session().pause_after(self.disturbances);
         pause.map(|over| over.map_or(Event::Paused, |_| Event::Over).into())
     }
 }

@@ -6,7 +6,6 @@ pub(crate) mod leader;
 pub(crate) mod leadership;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +76,7 @@ impl Election {
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
         let session = succession.present();
-        let path = LockPath::parse(path, session.chroot())
+        let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         let mut settings = options.settings(&path.of_child(QUEUE), Shares::Nothing, &session)?;
         (settings.kind, settings.subject) = (PathKind::Election, path.clone());
@@ -88,9 +87,7 @@ impl Election {
     /// Returns it with these options in place of the default ones. The `acl` is also that of the
     /// announcement. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         Self::new(self.lock.succession().clone(), self.path(), options)
     }
@@ -130,7 +127,7 @@ impl Election {
     /// Safe. You may drop the future at any point; zklock then removes the candidate's node and its announcement in the
     /// background. The place in the queue is lost, and so is the leadership if the future had just won it.
     pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership, AcquireError> {
-        self.lock.acquirer().at_last(self.lead(value.into(), Wait::FOR_EVER).await?)
+        self.lock.acquirer.at_last(self.lead(value.into(), Wait::FOR_EVER).await?)
     }
 
     /// Campaigns if nobody else does. Returns `None` if somebody leads or waits for it. It waits for no other candidate, and
@@ -203,8 +200,8 @@ impl Election {
     async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, AcquireError> {
         keeper::check(&self.announcement(), &value)?;
         let announce = |guard: Guard, _| {
-            let hold = guard.turn().clone();
-            let announcer = Announcer::start(self.lock.settings(), self.announcement(), hold, &value);
+            let hold = guard.turn.clone();
+            let announcer = Announcer::start(&self.lock.settings, self.announcement(), hold, &value);
             async move {
                 match announcer.announced().await {
                     Ok(()) => Ok(Passage::Passed(Leadership::new(guard, announcer))),
@@ -213,7 +210,7 @@ impl Election {
                 }
             }
         };
-        let acquirer = self.lock.acquirer();
+        let acquirer = &self.lock.acquirer;
         acquirer.within(wait, acquirer.pass(wait, announce)).await
     }
 }

@@ -201,18 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn colons_belong_to_the_path() {
-        let sequencer = "7:ffffffffffffffff:0:/lock/a:b".parse::<Sequencer>().unwrap();
-        assert_eq!((sequencer.path(), sequencer.session()), ("/lock/a:b", -1));
-        assert_eq!(sequencer.node(), "/lock/a:b/lock-0000000000");
-        assert!(!sequencer.is_shared());
-    }
-
-    #[test]
-    fn a_reader_names_its_own_node() {
-        let sequencer = "7:1:r42:/lock/a".parse::<Sequencer>().unwrap();
-        assert_eq!(sequencer.node(), "/lock/a/rlock-0000000042");
-        assert!(sequencer.is_shared());
+    fn a_sequencer_names_a_node_of_any_path_and_a_readers_is_its_own() {
+        for (text, session, node, is_shared) in [
+            ("7:ffffffffffffffff:0:/lock/a:b", -1, "/lock/a:b/lock-0000000000", false),
+            ("7:1:r42:/lock/a", 1, "/lock/a/rlock-0000000042", true),
+        ] {
+            let sequencer = text.parse::<Sequencer>().unwrap();
+            assert!(text.ends_with(sequencer.path()));
+            assert_eq!((sequencer.session(), sequencer.is_shared()), (session, is_shared));
+            assert_eq!(sequencer.node(), node);
+        }
     }
 
     #[cfg(feature = "serde")]

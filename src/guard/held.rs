@@ -67,7 +67,7 @@ impl Held {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
             driver.handle(Input::Settled);
         }
-        let (session, stop_margin) = (driver.session().clone(), driver.stop_margin());
+        let (session, stop_margin) = (driver.session.clone(), driver.stop_margin());
         let nodes = driver.locks().cloned().zip(nodes).collect::<Vec<_>>();
         let held = Arc::new_cyclic(|held: &Weak<Self>| Self {
             holding: session.hold(
@@ -190,14 +190,9 @@ impl Held {
         self.nodes.iter().map(path_of)
     }
 
-    /// The transaction that created the holder's nodes.
-    pub(super) fn czxid(&self) -> i64 {
-        self.nodes.first().map_or(0, |(_, own)| own.czxid)
-    }
-
     /// The session in which the lock is held.
     pub(super) fn session(&self) -> &Arc<ZkSession> {
-        self.holding.session()
+        &self.holding.session
     }
 
     /// Whether the node of the holder's name is certainly the holder's node.
@@ -207,7 +202,7 @@ impl Held {
     }
 
     pub(super) fn shared_lease(&self) -> &SharedLease {
-        self.session().lease()
+        &self.session().lease
     }
 
     /// Takes the driver from the background task, or from the guard, to release the lock. A caller whose turn is over, or

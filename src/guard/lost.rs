@@ -27,9 +27,7 @@ impl Lost {
             reason => format!("is lost ({reason}); stop what it protects and acquire it again"),
         }
     }
-}
 
-impl Lost {
     /// Returns true if the lock may be acquired again with nothing changed by hand: unless the session is over.
     pub fn is_retryable(&self) -> bool {
         !self.is_session_over()

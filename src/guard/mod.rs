@@ -10,7 +10,6 @@ pub(crate) mod transaction_error;
 pub(crate) mod turn;
 
 use std::fmt;
-use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,11 +22,12 @@ use zklock_recipe::{End, Kind, Own, Term};
 
 use held::{Held, lost_reason};
 pub use lost::{Lost, LostReason, ReleaseError};
+use mode::sealed::OneNode;
 pub use mode::{AnyKind, Exclusive, Indexed, OneLock, Several, Shared, Weighted};
 pub use operation::{Applied, NodeOptions};
 pub use transaction::Transaction;
 pub use transaction_error::{ConditionProblem, TransactionError};
-use turn::{Ended, Relay, Turn};
+use turn::{Ended, Turn};
 
 use crate::contender::{Attended, Driver, Outcome, Work};
 use crate::fence::{FencingToken, Sequencer};
@@ -50,7 +50,8 @@ use crate::zk::{Answer, Wire, ZkSession};
 /// [`MultiGuard`] are other types, so a function that takes a `&Guard` cannot be called with them.
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard<K = Exclusive> {
-    turn: Arc<Turn>,
+    /// The turn of this guard, for what accompanies it in the background. The hold ends with its guards, and not with the turn.
+    pub(crate) turn: Arc<Turn>,
     /// Whether this guard still counts among those of its turn; and once it does not, whether it was the last one.
     share: Share,
     holds: PhantomData<fn() -> K>,
@@ -82,16 +83,6 @@ pub type Permit = Guard<Weighted>;
 pub type Slot = Guard<Indexed>;
 
 impl Guard<Weighted> {
-    /// Returns the semaphore's path.
-    pub fn path(&self) -> &str {
-        &self.turn.held.path
-    }
-
-    /// Returns the path of the permit's node in ZooKeeper.
-    pub fn node(&self) -> String {
-        self.turn.held.nodes().next().unwrap_or_default()
-    }
-
     /// Returns how much of the semaphore's capacity the permit takes.
     pub fn weight(&self) -> u32 {
         match self.turn.held.nodes.first().map(|(_, own)| own.place.kind) {
@@ -102,16 +93,6 @@ impl Guard<Weighted> {
 }
 
 impl Guard<Indexed> {
-    /// Returns the path of the slots.
-    pub fn path(&self) -> &str {
-        &self.turn.held.path
-    }
-
-    /// Returns the path of the slot's node in ZooKeeper.
-    pub fn node(&self) -> String {
-        self.turn.held.nodes().next().unwrap_or_default()
-    }
-
     /// Returns the slot's index. While this guard is valid, no other guard with this index is.
     pub fn index(&self) -> u32 {
         match self.turn.held.nodes.first().map(|(_, own)| own.place.kind) {
@@ -121,8 +102,8 @@ impl Guard<Indexed> {
     }
 }
 
-impl<K: OneLock> Guard<K> {
-    /// Returns the lock's path.
+impl<K: OneNode> Guard<K> {
+    /// Returns the path of the lock, of the semaphore or of the slots.
     pub fn path(&self) -> &str {
         &self.turn.held.path
     }
@@ -132,7 +113,9 @@ impl<K: OneLock> Guard<K> {
     pub fn node(&self) -> String {
         self.turn.held.nodes().next().unwrap_or_default()
     }
+}
 
+impl<K: OneLock> Guard<K> {
     /// Returns a statement that others can check: this guard has its lock; see [`Sequencer`]. It sends nothing.
     ///
     /// A guard of [`Locks`](crate::Locks) that has made a sequencer is not passed on inside the process: with the guard, the
@@ -344,15 +327,11 @@ impl<K> Guard<K> {
 
     /// Asks ZooKeeper in the session of this guard, until the guard is lost. The stop margin does not count. `None` if
     /// the connection was lost before the answer.
-    pub(crate) async fn ask<T, F>(
+    pub(crate) async fn ask<F: Future<Output: Send> + Send + 'static>(
         &self,
         question: impl FnOnce(Wire) -> F + Send + 'static,
-    ) -> Result<Option<T>, Lost>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
-        let request = self.session().requester().request(question);
+    ) -> Result<Option<F::Output>, Lost> {
+        let request = self.session().requester.request(question);
         match self.turn.until(Duration::ZERO, request).await? {
             Answer::Given(answer, _) => Ok(Some(answer)),
             Answer::Lost => Ok(None),
@@ -374,11 +353,6 @@ impl<K> Guard<K> {
     /// Ends the hold without a request: a transaction has removed the holder's node.
     pub(crate) fn spend(self) {
         drop(self.turn.end());
-    }
-
-    /// The turn of this guard, for what accompanies it in the background. The hold ends with its guards, and not with the turn.
-    pub(crate) fn turn(&self) -> &Arc<Turn> {
-        &self.turn
     }
 
     /// The session in which the lock is held.
@@ -419,17 +393,6 @@ impl<K> Guard<K> {
             self.share = if self.turn.leave() { Share::Last } else { Share::NotLast };
         }
         self.share == Share::Last
-    }
-
-    /// Has the hold taken over inside the process when a turn ends. Returns the first turn.
-    pub(crate) fn pass_to(&self, relay: Arc<dyn Relay>) -> &Arc<Turn> {
-        self.turn.pass_to(relay);
-        &self.turn
-    }
-
-    /// See [`Turn::is_ample`].
-    pub(crate) fn is_ample(&self, least: Duration) -> bool {
-        self.turn.is_ample(least)
     }
 
     /// Releases the lock, and returns once ZooKeeper has confirmed that. This takes one round trip, or two if the
@@ -497,7 +460,7 @@ impl<K> Guard<K> {
             Some(outcome) => outcome,
             None => {
                 let lapse = pin!(held.lapse());
-                let session = driver.session().clone();
+                let session = driver.session.clone();
                 match select(Attended::new(&session, driver), lapse).await {
                     Either::Left((Some((_, outcome @ Outcome::Ended(..))), _)) => outcome,
                     // The release goes on in the background. Nothing but an end can come any more.

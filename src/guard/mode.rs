@@ -25,13 +25,16 @@ pub enum Indexed {}
 pub enum AnyKind {}
 
 /// A guard of one lock: [`Exclusive`] or [`Shared`]. Nothing else can implement it.
-pub trait OneLock: sealed::Sealed {}
+pub trait OneLock: sealed::OneNode {}
 
 impl OneLock for Exclusive {}
 impl OneLock for Shared {}
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::Exclusive {}
-    impl Sealed for super::Shared {}
+pub(super) mod sealed {
+    /// What is held by one node.
+    pub trait OneNode {}
+    impl OneNode for super::Exclusive {}
+    impl OneNode for super::Shared {}
+    impl OneNode for super::Weighted {}
+    impl OneNode for super::Indexed {}
 }

@@ -145,7 +145,7 @@ pub(crate) async fn send(
     // may delete our node, and another contender may get its name.
     let mut request = held
         .session()
-        .requester()
+        .requester
         .request_where(Some(connection), |wire| fenced::commit(wire.client, lock, nodes, operations));
     // It is sent at its first poll. The end of the turn takes the same mutex first, so nothing is sent behind it. Until
     // the answer is definite, the servers may still commit the transaction, so the node stays with this turn.
@@ -163,7 +163,7 @@ pub(crate) async fn send(
         held.untie();
     }
     if outcome.is_ok() {
-        held.session().lease().confirmed(sent);
+        held.session().lease.confirmed(sent);
     }
     outcome.map_err(|fault| fault.unwrap_or_else(|| TransactionError::Lost(held.touched())))
 }
@@ -179,7 +179,7 @@ async fn answer<T>(turn: &Arc<Turn>, request: BoxFuture<'static, Answer<T>>) -> 
         // moment later.
         Either::Right((LostReason::NodeDeleted, request)) => {
             let session = turn.held.session();
-            let lapse = pin!(session.sleep(session.lease().remaining()));
+            let lapse = pin!(session.sleep(session.lease.remaining()));
             match select(request, lapse).await {
                 Either::Left((answer, _)) => answer,
                 Either::Right(_) => Answer::Lost,

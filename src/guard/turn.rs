@@ -3,7 +3,6 @@
 //! A hold has one turn, unless it is passed on inside the process: then the next turn begins as the present one ends. The
 //! turns share the node, the lease and every loss.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -67,7 +66,7 @@ impl Turn {
     }
 
     /// Has this process take the hold over when this turn, or a later one, ends.
-    pub(super) fn pass_to(&self, relay: Arc<dyn Relay>) {
+    pub(crate) fn pass_to(&self, relay: Arc<dyn Relay>) {
         let _first = self.relay.set(relay);
     }
 
@@ -98,7 +97,7 @@ impl Turn {
 
     /// The transaction that created the holder's nodes.
     pub(crate) fn czxid(&self) -> i64 {
-        self.held.czxid()
+        self.held.nodes.first().map_or(0, |(_, own)| own.czxid)
     }
 
     /// The holder's nodes, one in each queue.
@@ -126,7 +125,7 @@ impl Turn {
     pub(super) fn sequencer(&self, index: usize) -> Result<Sequencer, Lost> {
         let make = || {
             let (session, (lock, own)) = (self.session(), &self.held.nodes[index]);
-            Sequencer::new(lock.path.below(session.chroot()), *own, self.number, session.id())
+            Sequencer::new(lock.path.below(&session.chroot), *own, self.number, session.id)
         };
         let tied = self.held.tie(self.number, make);
         tied.ok_or_else(|| self.lost_for(LostReason::NodeDeleted))
@@ -250,7 +249,7 @@ impl Turn {
         let mut tries = Tries::default();
         loop {
             let nodes = self.held.nodes.iter().map(|node| (path_of(node), node.1)).collect::<Vec<_>>();
-            let request = session.requester().request(move |wire| async move {
+            let request = session.requester.request(move |wire| async move {
                 confirm_version(&wire.client, &nodes, Some(UNTOUCHED)).await
             });
             match request.await {

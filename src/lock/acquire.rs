@@ -1,7 +1,7 @@
 //! Acquires locks: what every primitive's `acquire` stands on, and the stages that follow the grant in some.
 
-use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -115,7 +115,7 @@ impl Acquirer {
                     paths = %self.paths(),
                     "the contender has lost its place in the queue, and joins the queue again, at the end"
                 );
-                self.succession.requeue();
+                self.succession.requeued.fetch_add(1, Ordering::Relaxed);
             }
             let mut driver = Driver::new(session.clone(), &self.entries, patience, arrival);
             driver.handle(Input::Begin(self.look()));

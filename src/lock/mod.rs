@@ -8,7 +8,6 @@ pub(crate) mod query;
 pub(crate) mod rw_lock;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,8 +36,10 @@ use crate::zk::Succession;
 /// wakes one waiter, or the readers that wait for that writer.
 #[derive(Clone)]
 pub struct Lock {
-    settings: Arc<Settings>,
-    acquirer: Acquirer,
+    /// What all acquisitions of this lock share.
+    pub(crate) settings: Arc<Settings>,
+    /// What acquires this lock.
+    pub(crate) acquirer: Acquirer,
 }
 
 impl Lock {
@@ -64,26 +65,14 @@ impl Lock {
         Self { settings, acquirer }
     }
 
-    /// What all acquisitions of this lock share.
-    pub(crate) fn settings(&self) -> &Arc<Settings> {
-        &self.settings
-    }
-
     /// The ZooKeeper sessions in which this lock contends.
     pub(crate) fn succession(&self) -> &Arc<Succession> {
         &self.acquirer.succession
     }
 
-    /// What acquires this lock.
-    pub(crate) fn acquirer(&self) -> &Acquirer {
-        &self.acquirer
-    }
-
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         Self::new(self.succession().clone(), self.path(), Shares::Mutexes, options)
     }

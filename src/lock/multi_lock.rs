@@ -1,7 +1,6 @@
 //! The [`MultiLock`]: several locks at once.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,7 +86,7 @@ impl<T: AsRef<str>> From<T> for Access {
 /// guard.release().await?;
 ///
 /// // Readers and writers may be mixed.
-/// let report = session.lock_all([Access::shared("/lock/prices"), Access::exclusive("/lock/report")])?;
+/// let report = session.lock_all(["/lock/report".into(), Access::shared("/lock/prices")])?;
 /// let guard = report.acquire().await?;
 /// # drop(guard);
 /// # Ok(())
@@ -113,15 +112,13 @@ impl MultiLock {
         let entries = entries.collect::<Result<Vec<_>, InvalidLock>>()?;
         let locks = entries.iter().map(|entry| &entry.lock).collect::<Vec<_>>();
         check_paths(&locks)?;
-        check_size(&locks, session.chroot())?;
+        check_size(&locks, &session.chroot)?;
         Ok(Self { acquirer: Acquirer { succession, entries: entries.into() } })
     }
 
     /// Returns it with these options in place of the default ones, for each of the locks. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         let access = |entry: &Entry| Access { path: entry.lock.path.to_string(), kind: entry.kind };
         Self::new(self.acquirer.succession.clone(), self.acquirer.entries.iter().map(access), &options)

@@ -135,7 +135,7 @@ impl LockOptions {
         shares: Shares,
         session: &ZkSession,
     ) -> Result<Settings, InvalidLock> {
-        let path = LockPath::parse(path, session.chroot())
+        let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         let layout = shares
             .layout(self.layout)
@@ -144,7 +144,7 @@ impl LockOptions {
         if layout.is_shared() && self.takeover_delay.is_none() {
             return Err(InvalidLock::NoDelay { path: path.to_string(), layout: self.layout });
         }
-        let lengths = session.lengths();
+        let lengths = session.lease.lengths();
         let (stop_margin, longest) = (self.stop_margin, lengths.longest_stop_margin());
         if stop_margin > longest {
             let (path, timeout) = (path.to_string(), lengths.timeout);

@@ -1,7 +1,5 @@
 //! Questions to ZooKeeper. The caller waits half a session timeout at most for each answer.
 
-use std::future::Future;
-
 use zklock_recipe::{Event, Refusal};
 
 use crate::error::QueryError;
@@ -18,7 +16,7 @@ where
     F: Future<Output = Result<T, Event>> + Send + 'static,
 {
     let path = path.to_owned();
-    Err(match succession.patiently(succession.present().requester().request(question)).await {
+    Err(match succession.patiently(succession.present().requester.request(question)).await {
         Ok(Answer::Given(Ok(found), _)) => return Ok(found),
         Ok(Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _)) => {
             QueryError::NotAuthorized { path }

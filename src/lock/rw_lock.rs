@@ -1,7 +1,6 @@
 //! The [`RwLock`]: many readers, or one writer.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,15 +74,13 @@ impl RwLock {
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
         let lock = Lock::new(succession.clone(), path, Shares::ReadWriteLocks, options)?;
-        let readers = Acquirer::of_one(succession, lock.settings().clone(), Kind::Shared);
+        let readers = Acquirer::of_one(succession, lock.settings.clone(), Kind::Shared);
         Ok(Self { lock, readers })
     }
 
     /// Returns it with these options in place of the default ones, for readers and writers. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         Self::new(self.lock.succession().clone(), self.path(), options)
     }

@@ -1,7 +1,9 @@
 //! What belongs to a key, for as long as somebody uses it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use crate::mutex::Mutex;
 
 /// The values of the keys that are in use. A value tells when it goes, by [`forget`](Self::forget).
 pub(super) struct InUse<T>(Mutex<HashMap<String, Weak<T>>>);
@@ -13,7 +15,7 @@ impl<T> InUse<T> {
 
     /// The value of a key. If nobody uses one, it is made.
     pub(super) fn of(&self, key: &str, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
-        let mut values = self.values();
+        let mut values = self.0.lock();
         if let Some(value) = values.get(key).and_then(Weak::upgrade) {
             return value;
         }
@@ -24,7 +26,7 @@ impl<T> InUse<T> {
 
     /// Forgets the value of a key that nobody uses any more, unless there is another one by now.
     pub(super) fn forget(&self, key: &str) {
-        let mut values = self.values();
+        let mut values = self.0.lock();
         if values.get(key).is_some_and(|value| value.strong_count() == 0) {
             values.remove(key);
         }
@@ -32,10 +34,6 @@ impl<T> InUse<T> {
 
     /// How many keys there are.
     pub(super) fn len(&self) -> usize {
-        self.values().len()
-    }
-
-    fn values(&self) -> MutexGuard<'_, HashMap<String, Weak<T>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().len()
     }
 }

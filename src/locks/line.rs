@@ -1,8 +1,7 @@
 //! The tasks of this process that want the lock of one key, and what the process has of it.
 
-use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::turn::{Relay, Turn};
 use crate::lock::Lock;
+use crate::mutex::Mutex;
 use crate::zk::Over;
 
 /// A task that does not take the lock that it was offered, and for which others wait, is passed over after this time, or twice
@@ -68,20 +68,16 @@ impl Line {
 
     /// See [`Locks::try_lock`](super::Locks::try_lock).
     pub(super) async fn try_lock(self: Arc<Self>) -> Result<Option<Guard>, AcquireError> {
-        if !self.state().stage.is_free() {
+        if !self.state.lock().stage.is_free() {
             return Ok(None);
         }
         let Some(guard) = self.lock.try_acquire().await? else { return Ok(None) };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(hold) = state.stage.tried() else { return Ok(Some(guard)) };
         let first = state.begin(&self, hold, &guard);
         drop(state);
         self.run(Some((hold, first)));
         Ok(Some(guard))
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the background task. It waits for the end of this hold, or else contends.
@@ -97,7 +93,7 @@ impl Line {
             loop {
                 tokio::select! {
                     acquired = &mut acquiring => break acquired,
-                    () = self.nudge.notified() => if self.state().stage.retire() { return false },
+                    () = self.nudge.notified() => if self.state.lock().stage.retire() { return false },
                 }
             }
         };
@@ -116,7 +112,7 @@ impl Line {
     /// Offers a hold that was just granted.
     fn offer(self: &Arc<Self>, guard: Guard) -> (HoldNumber, Arc<Turn>) {
         let half = self.allowance().half();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let hold = state.stage.begin();
         let first = state.begin(self, hold, &guard);
         let step = state.stage.granted(guard, half);
@@ -128,21 +124,21 @@ impl Line {
     async fn attend(&self, hold: HoldNumber, first: Arc<Turn>) -> bool {
         let mut over = pin!(first.hold_over());
         loop {
-            let looks = self.state().looks;
+            let looks = self.state.lock().looks;
             tokio::select! {
                 () = &mut over => break,
                 () = self.nudge.notified(), if !looks => {}
                 () = tokio::time::sleep(PATIENCE), if looks => self.look(),
             }
         }
-        let (again, withdrawn) = self.state().stage.over(hold);
+        let (again, withdrawn) = self.state.lock().stage.over(hold);
         // The guard is lost, so its node goes without a release.
         drop(withdrawn);
         again
     }
 
     fn look(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let (left, lasts) = (self.left(&state), self.lasts(&state));
         let step = state.stage.look(left, lasts);
         state.looks = state.stage.offered().is_some();
@@ -160,7 +156,7 @@ impl Line {
 
     /// Whether the lease lets the hold that is offered be handed on.
     fn lasts(&self, state: &State) -> bool {
-        state.stage.offered().is_some_and(|guard| guard.is_ample(self.budget.lease))
+        state.stage.offered().is_some_and(|guard| guard.turn.is_ample(self.budget.lease))
     }
 
     /// Does what the stage says. Foreign code, and code that comes back here, runs outside the mutex.
@@ -187,7 +183,7 @@ impl Line {
     }
 
     fn fail(&self, error: &AcquireError) {
-        let (wakers, withdrawn) = self.state().stage.fail(error);
+        let (wakers, withdrawn) = self.state.lock().stage.fail(error);
         drop(withdrawn);
         wakers.into_iter().for_each(|waker| waker.wake_by_ref());
     }
@@ -197,7 +193,8 @@ impl State {
     /// Begins a hold. From now on the guard is passed on here.
     fn begin(&mut self, line: &Arc<Line>, hold: HoldNumber, guard: &Guard) -> Arc<Turn> {
         (self.began, self.idle) = (Instant::now(), Instant::now());
-        guard.pass_to(Arc::new(Held { line: line.clone(), hold })).clone()
+        guard.turn.pass_to(Arc::new(Held { line: line.clone(), hold }));
+        guard.turn.clone()
     }
 }
 
@@ -217,7 +214,7 @@ impl Relay for Held {
     fn pass(self: Arc<Self>, next: Arc<Turn>) -> Option<Arc<Turn>> {
         let line = &self.line;
         let ample = next.is_ample(line.budget.lease);
-        let mut state = line.state();
+        let mut state = line.state.lock();
         let allowed = ample && state.began.elapsed() < line.budget.time;
         match state.stage.passed(self.hold, Guard::of(next), allowed) {
             Step::Release(guard) => Some(guard.into_turn()),
@@ -278,7 +275,7 @@ impl Future for Waiting {
         self.waker = Some(waker.clone());
         let line = self.line.clone();
         loop {
-            let mut state = line.state();
+            let mut state = line.state.lock();
             let ticket = *self.ticket.get_or_insert_with(|| state.stage.arrive());
             let turned = state.stage.poll(ticket, waker.clone());
             drop(state);
@@ -304,7 +301,7 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let mut state = self.line.state();
+        let mut state = self.line.state.lock();
         let (left, lasts) = (self.line.left(&state), self.line.lasts(&state));
         let step = state.stage.leave(ticket, left, lasts);
         self.line.take(state, step);

@@ -6,7 +6,6 @@ mod line;
 pub(crate) mod options;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,9 +121,7 @@ impl Locks {
     /// Returns it with these options in place of the default ones. It sends nothing.
     /// Its tasks and those of the locks before contend with each other in ZooKeeper only.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LocksOptions) -> Result<Self, InvalidLock> {
         Self::new(self.root.succession().clone(), self.root.path(), options)
     }
@@ -211,7 +208,7 @@ impl Locks {
     }
 
     fn lock_path(&self, key: &str) -> LockPath {
-        self.root.settings().path.lock_below(&key::encode(key))
+        self.root.settings.path.lock_below(&key::encode(key))
     }
 }
 

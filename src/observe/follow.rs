@@ -1,6 +1,6 @@
 //! The task of an observer: it runs one machine, in one ZooKeeper session after the other.
 
-use std::future::{Future, pending, poll_fn};
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -27,30 +27,21 @@ pub(super) struct View<T> {
     pub(super) refusal: Option<Refusal>,
 }
 
-impl<T> View<T> {
-    /// The view of an observer that has not looked yet.
-    pub(super) fn new() -> Self {
-        Self { who: None, told: 0, as_of: None, refusal: None }
-    }
-}
+/// Looks at what is observed, and watches it.
+type Look<T> = dyn Fn(Arc<Client>, Footing) -> BoxFuture<'static, Result<Sighting<T>, Event>> + Send + Sync;
 
 /// What is observed.
-pub(super) struct Subject<L> {
+pub(super) struct Subject<T> {
     pub(super) path: String,
-    /// Looks at it, and watches it.
-    pub(super) look: L,
+    pub(super) look: Box<Look<T>>,
 }
 
 /// Follows the subject until nobody observes it any more, or until the session is over.
-pub(super) async fn follow<T, L, F>(
-    subject: Subject<L>,
+pub(super) async fn follow<T: Clone + PartialEq + Send + 'static>(
+    subject: Subject<T>,
     mut bystander: Bystander,
     view: watch::Sender<View<T>>,
-) where
-    T: Clone + PartialEq + Send + 'static,
-    L: Fn(Arc<Client>, Footing) -> F + Send + Sync + 'static,
-    F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
-{
+) {
     let subject = Arc::new(subject);
     let mut machine = zklock_recipe::Observer::new();
     loop {
@@ -71,8 +62,8 @@ pub(super) async fn follow<T, L, F>(
 }
 
 /// What an observer does in one ZooKeeper session.
-struct Following<'a, T, L> {
-    subject: &'a Arc<Subject<L>>,
+struct Following<'a, T> {
+    subject: &'a Arc<Subject<T>>,
     line: Line,
     view: &'a watch::Sender<View<T>>,
     machine: &'a mut zklock_recipe::Observer<T>,
@@ -82,12 +73,7 @@ struct Following<'a, T, L> {
     tries: Tries,
 }
 
-impl<T, L, F> Following<'_, T, L>
-where
-    T: Clone + PartialEq + Send + 'static,
-    L: Fn(Arc<Client>, Footing) -> F + Send + Sync + 'static,
-    F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
-{
+impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
     /// Observes until the ZooKeeper session is over.
     async fn run(mut self) {
         let mut heard = self.line.lease.heard();

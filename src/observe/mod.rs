@@ -4,13 +4,12 @@ mod follow;
 pub(crate) mod sight;
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use tokio::sync::watch;
 use zklock_recipe::{Event, Footing};
 use zookeeper_client::Client;
@@ -88,7 +87,9 @@ impl<T> Observer<T> {
         L: Fn(Arc<Client>, Footing) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
     {
-        let (sender, view) = watch::channel(View::new());
+        // It has not looked yet.
+        let (sender, view) = watch::channel(View { who: None, told: 0, as_of: None, refusal: None });
+        let look = Box::new(move |client, footing| look(client, footing).boxed());
         succession.spawn(follow::follow(Subject { path, look }, Bystander::new(succession), sender));
         let told = stream::unfold((view.clone(), 0), |(mut view, last)| async move {
             let (who, told) = {

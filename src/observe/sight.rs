@@ -1,13 +1,13 @@
 //! One look, and the watch that it leaves.
 
-use std::future::{Future, poll_fn};
+use std::future::{poll_fn, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use zklock_recipe::Event;
 use zookeeper_client::Client;
 
@@ -82,8 +82,11 @@ where
             };
             let watch = changes.map(|changes| {
                 let (sender, receiver) = mpsc::unbounded();
-                let forward = changes.forward(move |change| drop(sender.unbounded_send(change)));
-                let (connection, kept) = (wire.number, wire.keep(forward));
+                let forward = changes.for_each(move |change| {
+                    drop(sender.unbounded_send(change));
+                    ready(())
+                });
+                let (connection, kept) = (wire.number, wire.keep(forward.boxed()));
                 Standing { connection, kept, changes: receiver, next: None }
             });
             Sight { found, watch, before }

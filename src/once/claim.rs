@@ -1,6 +1,6 @@
 //! Performs what the [claim](recipe::Claim) of a run asks for: reads the records, and writes its begin.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use tracing::warn;
@@ -21,9 +21,11 @@ use crate::guard::operation::{Node, NodeOptions};
 use crate::guard::transaction::Transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::lock::acquire::Passage;
+use crate::mutex::Mutex;
+use crate::node::encode;
 use crate::requests::{self, Kept, Page};
 use crate::settings::Settings;
-use crate::zk::{Wire, ZkSession};
+use crate::zk::Wire;
 
 /// How many records one transaction drops at most. If the number of records to keep was made much smaller, several claims
 /// drop the rest.
@@ -57,11 +59,7 @@ pub(super) struct Begins(Arc<Mutex<recipe::Begins>>);
 impl Begins {
     /// Whether a record may say that the run has begun.
     pub(super) fn is_any(&self) -> bool {
-        self.lock().is_any()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, recipe::Begins> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().is_any()
     }
 }
 
@@ -80,11 +78,10 @@ impl Ledger {
             begins,
             ledger: self.clone(),
             name: name.clone(),
-            session,
             guard: Some(guard),
             tries: Tries::default(),
         };
-        let mut course = Course::begin(claiming, Event::Begin);
+        let mut course = Course::begin(session, claiming, Event::Begin);
         let passage = course.outcome().await.unwrap_or(Passage::Displaced);
         if let Passage::Displaced = passage {
             let (path, name) = (self.lock.path.as_str(), name.as_str());
@@ -169,9 +166,9 @@ impl Ledger {
             recipe::begin(page.version, dropped.iter().map(|kept| (&kept.name, kept.stat.version)), replaced);
         let options = NodeOptions::new().acl(self.lock.acl.clone());
         let node = |target: Target<&String>| match target {
-            Target::Records => Node::new(self.directory.clone(), forgotten.encode()),
+            Target::Records => Node::new(self.directory.clone(), encode(&forgotten)),
             Target::Dropped(name) => Node::new(self.path(name), []),
-            Target::Record => Node { options: options.clone(), ..Node::new(self.path(name), begun.encode()) },
+            Target::Record => Node { options: options.clone(), ..Node::new(self.path(name), encode(&begun)) },
         };
         let begin = begin.into_iter().map(|operation| operation.map(node));
         let transaction = begin.fold(guard.transaction(), Transaction::apply);
@@ -233,7 +230,6 @@ struct Claiming {
     begins: Begins,
     ledger: Arc<Ledger>,
     name: Name,
-    session: Arc<ZkSession>,
     /// `None` once the caller has it, or it is released.
     guard: Option<Guard>,
     tries: Tries,
@@ -250,6 +246,7 @@ impl Procedure for Claiming {
     type Outcome = Told;
 
     const OUTLASTS_THE_SESSION: bool = true;
+    const GONE: Option<Heard> = Some(Event::GiveUp);
 
     fn handle(&mut self, heard: Heard) -> Vec<Self::Command> {
         match &heard {
@@ -258,7 +255,7 @@ impl Procedure for Claiming {
             _ => self.tries.answered(),
         }
         let failure = if let Event::Failed(error) = &heard { Some(error.to_string()) } else { None };
-        let commands = self.machine.handle(&mut self.begins.lock(), heard);
+        let commands = self.machine.handle(&mut self.begins.0.lock(), heard);
         if let Some(error) = failure.filter(|_| self.machine.is_ended() && commands.is_empty()) {
             let path = self.ledger.path(self.name.as_str());
             warn!(path, error, "a run may have begun by its record, and nobody does it");
@@ -275,7 +272,7 @@ impl Procedure for Claiming {
         let (ledger, name) = (self.ledger.clone(), self.name.as_str().to_owned());
         let request = match command {
             Command::Look => {
-                let pause = self.session.pause_after(self.tries);
+                let pause = guard.session().pause_after(self.tries);
                 async move {
                     pause.await;
                     look(ledger, guard, name).await
@@ -312,14 +309,6 @@ impl Procedure for Claiming {
 
     fn is_ended(&self) -> bool {
         self.machine.is_ended()
-    }
-
-    fn gone() -> Option<Heard> {
-        Some(Event::GiveUp)
-    }
-
-    fn session(&self) -> &Arc<ZkSession> {
-        &self.session
     }
 }
 

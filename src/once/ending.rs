@@ -1,7 +1,5 @@
 //! Performs what the [end](recipe::Ending) of a run asks for: writes it to the run's record, and has that confirmed.
 
-use std::sync::Arc;
-
 use futures::FutureExt;
 use zklock_recipe::claim::RunEnd;
 use zklock_recipe::ending::{self as recipe, Command, Event, Outcome};
@@ -14,8 +12,8 @@ use crate::guard::Guard;
 use crate::guard::lost::Lost;
 use crate::guard::operation::Node;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
+use crate::node::encode;
 use crate::requests;
-use crate::zk::ZkSession;
 
 /// A run that has begun, and its record.
 #[derive(Clone)]
@@ -38,10 +36,9 @@ impl Running {
             run: self.clone(),
             // What is under way does not count as a guard.
             guard: guard.uncounted(),
-            session: guard.session().clone(),
             tries: Tries::default(),
         };
-        let told = Course::begin(ending, Event::Begin).outcome().await;
+        let told = Course::begin(guard.session().clone(), ending, Event::Begin).outcome().await;
         told.unwrap_or_else(|| Err(RecordError::Unconfirmed { path: self.path() }))
     }
 
@@ -51,7 +48,7 @@ impl Running {
 
     async fn write(self, guard: Guard, end: RunEnd, version: i32) -> Heard {
         let path = self.path();
-        let data = self.begun.ended(end).encode();
+        let data = encode(&self.begun.ended(end));
         let write = recipe::write(version).map(|()| Node::new(path.clone(), data));
         match guard.transaction().apply(write).commit().await {
             Ok(_) => Event::Written,
@@ -100,7 +97,6 @@ struct Ending {
     machine: recipe::Ending,
     run: Running,
     guard: Guard,
-    session: Arc<ZkSession>,
     tries: Tries,
 }
 
@@ -110,6 +106,8 @@ impl Procedure for Ending {
     type Outcome = Result<(), RecordError>;
 
     const OUTLASTS_THE_SESSION: bool = true;
+    /// The end is written all the same.
+    const GONE: Option<Heard> = None;
 
     fn handle(&mut self, heard: Heard) -> Vec<Self::Command> {
         match &heard {
@@ -125,22 +123,13 @@ impl Procedure for Ending {
         Performed::Request(match command {
             Command::Write(end, version) => run.write(guard, end, version).boxed(),
             Command::Verify => run.verify(guard).boxed(),
-            Command::Look => self.session.pause_after(self.tries).then(|_| run.look(guard)).boxed(),
+            Command::Look => guard.session().pause_after(self.tries).then(|_| run.look(guard)).boxed(),
             Command::Tell(outcome) => return Performed::Told(told(outcome, run.path())),
         })
     }
 
     fn is_ended(&self) -> bool {
         self.machine.is_ended()
-    }
-
-    /// The end is written all the same.
-    fn gone() -> Option<Heard> {
-        None
-    }
-
-    fn session(&self) -> &Arc<ZkSession> {
-        &self.session
     }
 }
 

@@ -23,11 +23,6 @@ impl Forgotten {
         if data.is_empty() { Ok(Self::default()) } else { serde_json::from_slice(data) }
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        // Lists of strings have nothing that JSON cannot write, so this is never empty.
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-
     /// Returns the range of dropped names in which this one is.
     pub(super) fn range_of(&self, name: &str) -> Option<&(String, String)> {
         self.forgotten.iter().find(|(first, last)| (first.as_str()..=last.as_str()).contains(&name))
@@ -77,6 +72,7 @@ mod tests {
 
     use super::super::name::name_at;
     use super::*;
+    use crate::node::encode;
 
     const DAY: i64 = 86_400;
     /// 2026-11-22T00:00:00Z.
@@ -97,8 +93,8 @@ mod tests {
     #[test]
     fn a_directory_has_no_data_or_ours() {
         let forgotten = dropped(["b", "a"].map(str::to_owned).into_iter());
-        assert_eq!(forgotten.encode(), br#"{"forgotten":[["a","a"],["b","b"]]}"#);
-        assert_eq!(Forgotten::decode(&forgotten.encode()).unwrap(), forgotten);
+        assert_eq!(encode(&forgotten), br#"{"forgotten":[["a","a"],["b","b"]]}"#);
+        assert_eq!(Forgotten::decode(&encode(&forgotten)).unwrap(), forgotten);
         assert_eq!(Forgotten::decode(b"").unwrap(), Forgotten::default());
         assert!(Forgotten::decode(b"precious").is_err());
         assert!(Forgotten::decode(b"{}").is_err());

@@ -11,7 +11,6 @@ pub(crate) mod record;
 pub(crate) mod run;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -110,15 +109,13 @@ impl Once {
             return Err(InvalidLock::Keep { path: path.to_owned(), keep, most: MOST_KEPT });
         }
         let directory = format!("{path}{SUFFIX}");
-        let ledger = Ledger { lock: lock.settings().clone(), directory, keep: keep.into(), retry };
+        let ledger = Ledger { lock: lock.settings.clone(), directory, keep: keep.into(), retry };
         Ok(Self { lock, ledger: Arc::new(ledger) })
     }
 
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: OnceOptions) -> Result<Self, InvalidLock> {
         Self::new(self.lock.succession().clone(), self.path(), options)
     }
@@ -172,7 +169,7 @@ impl Once {
     /// # }
     /// ```
     pub async fn claim(&self, name: &str) -> Result<Claim, AcquireError> {
-        self.lock.acquirer().at_last(self.claim_by(name, Wait::FOR_EVER).await?)
+        self.lock.acquirer.at_last(self.claim_by(name, Wait::FOR_EVER).await?)
     }
 
     /// As [`claim`](Self::claim), but it waits for no other contender. Returns `None` if somebody holds the lock or waits
@@ -326,7 +323,7 @@ impl Once {
             let name = parsed?;
             let begins = Begins::default();
             let claim = |guard: Guard, _| once.ledger.clone().claim(guard, name.clone(), begins.clone());
-            match once.lock.acquirer().pass(wait, claim).await {
+            match once.lock.acquirer.pass(wait, claim).await {
                 Ok(Some(claimed)) => claimed.map(Some),
                 Ok(None) | Err(_) if begins.is_any() => {
                     Err(AcquireError::Unconfirmed { path: once.ledger.path(name.as_str()) })
@@ -346,7 +343,7 @@ impl Once {
                 Err(over) => return Err(AcquireError::over(self.path().to_owned(), over)),
             };
             let (lock, directory) = (ledger.lock.clone(), ledger.directory.clone());
-            let told = session.requester().request(|wire| async move {
+            let told = session.requester.request(|wire| async move {
                 let probe = format!("{directory}/{PROBE}");
                 if let Some(now) = requests::leader_time(wire.client.clone(), lock.clone(), probe).await? {
                     return Ok(Some(now));

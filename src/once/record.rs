@@ -8,6 +8,7 @@ use zklock_recipe::claim as recipe;
 use zklock_recipe::claim::{Progress, RunEnd};
 
 use crate::fence::FencingToken;
+use crate::node::decode;
 use crate::requests::Kept;
 
 /// The record of a run. [`Once::records`](crate::Once::records) and [`Claim::Done`](crate::once::Claim::Done) return it.
@@ -69,12 +70,6 @@ pub(super) struct RecordData {
 }
 
 impl RecordData {
-    /// Returns the bytes that are written to the node.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        // A struct of strings and numbers has no key or value that JSON cannot write, so this is never empty.
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-
     /// What the record says of the same run once it has ended.
     pub(super) fn ended(&self, end: RunEnd) -> Self {
         let state = match end {
@@ -89,7 +84,7 @@ impl Record {
     /// Reads the record from a node in this directory; `None` if the node is no record, or has a layout that this
     /// version does not know.
     pub(super) fn decode(directory: &str, kept: &Kept) -> Option<Self> {
-        let RecordData { state, owner, token, attempt } = serde_json::from_slice(&kept.data).ok()?;
+        let RecordData { state, owner, token, attempt } = decode(&kept.data)?;
         let ended = state != RecordState::Begun;
         Some(Self {
             name: kept.name.clone(),
@@ -128,13 +123,14 @@ fn time(millis: i64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::encode;
 
     #[test]
     fn a_record_is_plain_json() {
         let data =
             RecordData { state: RecordState::Succeeded, owner: "vm:\"7\"".to_owned(), token: 12, attempt: 2 };
         let json = r#"{"state":"succeeded","owner":"vm:\"7\"","token":12,"attempt":2}"#;
-        assert_eq!(data.encode(), json.as_bytes());
+        assert_eq!(encode(&data), json.as_bytes());
         assert_eq!(serde_json::from_slice::<RecordData>(json.as_bytes()).unwrap(), data);
     }
 

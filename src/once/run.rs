@@ -1,7 +1,6 @@
 //! A [`Run`]: it has begun, and this caller does the work.
 
 use std::fmt;
-use std::sync::Arc;
 
 use futures::FutureExt;
 use tracing::warn;
@@ -11,7 +10,6 @@ use super::ending::Running;
 use super::error::RecordError;
 use crate::contender::{attend, finish_write};
 use crate::guard::Guard;
-use crate::zk::ZkSession;
 
 /// A run that has begun by this caller, and by nobody else. It has the guard of the lock. Its record says that the run has
 /// begun.
@@ -89,7 +87,7 @@ impl Run {
     /// Errors and cancel safety: as [`complete`](Self::complete). After an error the lock is released in the background.
     pub async fn record(self, end: RunEnd) -> Result<Guard, RecordError> {
         let (guard, uncounted) = (self.guard.another(), self.guard.uncounted());
-        let (session, path) = (self.session(), self.guard.path().to_owned());
+        let (session, path) = (self.guard.session().clone(), self.guard.path().to_owned());
         let written = finish_write(&session, async move { self.run.end(&self.guard, end).await });
         let recorded = written.clone().map(|written| written.map(|()| guard));
         match attend(&session, path, recorded).await {
@@ -104,7 +102,7 @@ impl Run {
     }
 
     async fn end(self, end: RunEnd) -> Result<(), RecordError> {
-        let session = self.session();
+        let session = self.guard.session().clone();
         let ended = async move {
             self.run.end(&self.guard, end).await?;
             if let Err(error) = self.guard.release().await {
@@ -113,10 +111,6 @@ impl Run {
             Ok(())
         };
         finish_write(&session, ended).await
-    }
-
-    fn session(&self) -> Arc<ZkSession> {
-        self.guard.session().clone()
     }
 }
 

@@ -8,8 +8,8 @@ use zookeeper_client::{AddWatchMode, Client};
 
 use super::read::existing;
 use super::reply::failure;
-use super::sighting::{Changes, Sighting};
-use crate::node::LeaderData;
+use super::sighting::{Sighting, persistent};
+use crate::node::{LeaderData, decode};
 
 /// The version of an announcement. A leader only creates announcements, and writes to none. So a node with another
 /// version was written to by somebody else.
@@ -30,7 +30,7 @@ impl Announced {
     ///
     /// The leader's own node is older than its announcement, so its token is lower than the announcement's `czxid`.
     fn new(data: &[u8], stat: &zk::Stat) -> Option<Self> {
-        let data = LeaderData::decode(data)?;
+        let data = decode::<LeaderData>(data)?;
         let genuine = stat.version == ANNOUNCED_VERSION
             && zklock_recipe::session(stat.ephemeral_owner).is_some()
             && data.token < stat.czxid;
@@ -40,11 +40,7 @@ impl Announced {
 
 /// Reads the announcement at `path`.
 pub(crate) async fn announcement(client: Arc<Client>, path: String) -> Result<Option<Announced>, Event> {
-    look(&client, &path).await
-}
-
-async fn look(client: &Client, path: &str) -> Result<Option<Announced>, Event> {
-    let read = existing(client.get_data(path).await)?;
+    let read = existing(client.get_data(&path).await)?;
     Ok(read.and_then(|(data, stat)| Announced::new(&data, &stat)))
 }
 
@@ -55,14 +51,14 @@ pub(crate) async fn watch_announcement(
     path: String,
     footing: Footing,
 ) -> Result<Sighting<Announced>, Event> {
-    let look = look(&client, &path);
+    let look = announcement(client.clone(), path.clone());
     let (changes, read) = match footing {
         Footing::Watched => (None, look.await),
         Footing::Unwatched => {
             let watch = client.watch(&path, AddWatchMode::Persistent);
             // The second request is sent behind the first one. A server serves a session's requests in their order.
             let (watcher, read) = futures::future::join(watch, look).await;
-            (Some(Changes::persistent(watcher.map_err(failure)?)), read)
+            (Some(persistent(watcher.map_err(failure)?)), read)
         }
     };
     // A watch stands even if this announcement may not be read. The next one may.

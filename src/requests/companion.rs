@@ -5,7 +5,7 @@ use zookeeper_client::{Client, Error};
 
 use super::reply::failure;
 use crate::mutex::Mutex;
-use crate::node::LeaderData;
+use crate::node::{LeaderData, decode};
 
 /// The companion of a holder. Its contender, and the requests that remove the contender's node, share it.
 pub(crate) struct Companion {
@@ -33,7 +33,7 @@ pub(crate) async fn read_companion(client: &Client, path: &str) -> Event {
     match client.get_data(path).await {
         Ok((data, stat)) => Event::Seen(Some(Seen {
             session: stat.ephemeral_owner,
-            token: LeaderData::decode(&data).map(|data| data.token),
+            token: decode::<LeaderData>(&data).map(|data| data.token),
             version: stat.version,
         })),
         Err(Error::NoNode) => Event::Seen(None),

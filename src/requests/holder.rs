@@ -8,7 +8,7 @@ use zookeeper_client::{Client, Error, OneshotWatcher};
 use super::foreign::judge;
 use super::read::{Node, Seen, existing};
 use super::reply::failure;
-use super::sighting::{Changes, Found, Sighting};
+use super::sighting::{Found, Sighting, single};
 use crate::settings::Settings;
 
 /// Returns the first contender in the queue: one listing and one read. It reads further nodes only if those before them
@@ -110,5 +110,5 @@ pub(crate) async fn watch_holder(client: Arc<Client>, lock: Arc<Settings>) -> Re
 }
 
 fn sighting(found: Found<Node>, watcher: OneshotWatcher) -> Sighting<Node> {
-    Sighting { found: Ok(found), changes: Some(Changes::single(watcher)) }
+    Sighting { found: Ok(found), changes: Some(single(watcher)) }
 }

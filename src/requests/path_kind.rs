@@ -8,7 +8,7 @@
 use zklock_recipe::{OtherKind, PathKind, Place, Signs};
 use zookeeper_client::{Client, Error, MultiReadResult};
 
-use crate::node::{LeaderData, NodeData, PoolData};
+use crate::node::{LeaderData, NodeData, PoolData, decode};
 use crate::settings::Settings;
 
 /// Looks whether the path above a lock's directory is of another kind. Our contender is in the directory by then. `None`, and
@@ -58,7 +58,7 @@ async fn look(
         let (mut signs, queued) = signs(client, path, expected, lists_queue).await?;
         if let (Some(first), None) = (queued, signs.other_than(expected)) {
             signs.queued = match client.get_data(&first).await {
-                Ok((data, _)) => NodeData::decode(&data).map(|data| data.kind),
+                Ok((data, _)) => decode::<NodeData>(&data).map(|data| data.kind),
                 // It was admitted meanwhile, or made room for the next one.
                 Err(Error::NoNode) => continue,
                 Err(Error::NoAuth) => None,
@@ -92,7 +92,7 @@ async fn signs(
     let mut signs = Signs::of_children(&children);
     if let Some(MultiReadResult::Data { data, stat }) = leader {
         let is_ephemeral = zklock_recipe::session(stat.ephemeral_owner).is_some();
-        signs.announced = is_ephemeral && LeaderData::decode(&data).is_some();
+        signs.announced = is_ephemeral && decode::<LeaderData>(&data).is_some();
     }
     if let Some(MultiReadResult::Data { data, .. }) = permits {
         signs.stock = PoolData::decode(&data);

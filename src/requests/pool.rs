@@ -222,23 +222,18 @@ pub(crate) async fn set_stock(
     let directory = pool.path.as_str();
     // Each round answers a change that came between two requests.
     loop {
-        let (data, stat) = match client.get_data(directory).await {
-            Ok(read) => read,
-            Err(Error::NoNode) => {
-                let other =
-                    other_kind(&client, queue.subject.as_str(), stock.into()).await.map_err(failure)?;
-                if let Some(other) = other {
-                    return Ok(Stocked::OtherKind(other));
-                }
-                if create_pool(client.clone(), pool.clone(), stock).await? {
-                    continue;
-                }
-                match create_directory(&client, &queue).await {
-                    Event::DirectoryReady => continue,
-                    event => return Err(event),
-                }
+        let Some((data, stat)) = existing(client.get_data(directory).await)? else {
+            let other = other_kind(&client, queue.subject.as_str(), stock.into()).await.map_err(failure)?;
+            if let Some(other) = other {
+                return Ok(Stocked::OtherKind(other));
             }
-            Err(error) => return Err(failure(error)),
+            if create_pool(client.clone(), pool.clone(), stock).await? {
+                continue;
+            }
+            match create_directory(&client, &queue).await {
+                Event::DirectoryReady => continue,
+                event => return Err(event),
+            }
         };
         match (PoolData::decode(&data), stock) {
             (Some(Stock::Permits(_)), Stock::Permits(_)) | (Some(Stock::Slots(_)), Stock::Slots(_)) => {}

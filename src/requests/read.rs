@@ -7,7 +7,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
 use super::reply::failure;
-use crate::node::NodeData;
+use crate::node::{NodeData, decode};
 use crate::settings::Settings;
 
 /// A node in the queue, of any contender.
@@ -32,7 +32,7 @@ pub(crate) struct Seen {
 impl Seen {
     pub(super) fn new(data: &[u8], stat: &zk::Stat) -> Self {
         let (czxid, version, session) = (stat.czxid, stat.version, stat.ephemeral_owner);
-        Self { czxid, version, session, data: NodeData::decode(data) }
+        Self { czxid, version, session, data: decode(data) }
     }
 }
 

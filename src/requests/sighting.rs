@@ -1,13 +1,10 @@
 //! What an observer sees, and the watch that tells it of a change.
 
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use futures::FutureExt;
-use futures::StreamExt;
-use futures::future::{BoxFuture, pending};
+use futures::future::pending;
 use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
 use zklock_recipe::{Event, Stamp};
 use zookeeper_client::{EventType, OneshotWatcher, PersistentWatcher, WatchedEvent};
 
@@ -31,46 +28,27 @@ impl<T> Sighting<T> {
 
 /// The changes that a watch reports, each with the zxid of its transaction, if the server has named it. It is pending for
 /// ever after the last one.
-pub(crate) struct Changes(BoxStream<'static, Option<i64>>);
+pub(crate) type Changes = BoxStream<'static, Option<i64>>;
 
-impl Changes {
-    /// The changes that a persistent watch reports, until its connection is lost.
-    pub(super) fn persistent(watcher: PersistentWatcher) -> Self {
-        let events = stream::unfold(watcher, |mut watcher| async {
-            // The watcher panics if the client's task has died. The stream is then revoked with its connection.
-            let event = match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
-                Ok(event) if event.event_type != EventType::Session => event,
-                // After the end of the session no event follows, and the watcher would panic.
-                _ => pending().await,
-            };
-            Some((zxid(&event), watcher))
-        });
-        Self(events.boxed())
-    }
-
-    /// The one change that a watch reports.
-    pub(super) fn single(watcher: OneshotWatcher) -> Self {
-        let event = async {
-            match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
-                Ok(event) if event.event_type != EventType::Session => zxid(&event),
-                _ => pending().await,
-            }
-        };
-        Self(stream::once(event).chain(stream::pending()).boxed())
-    }
-
-    /// Sends each change to `seen`. It never resolves; it ends with the connection that keeps it.
-    pub(crate) fn forward(mut self, seen: impl Fn(Option<i64>) + Send + 'static) -> BoxFuture<'static, ()> {
-        std::future::poll_fn(move |cx: &mut Context<'_>| {
-            while let Poll::Ready(Some(change)) = Pin::new(&mut self.0).poll_next_unpin(cx) {
-                seen(change);
-            }
-            Poll::Pending
-        })
-        .boxed()
-    }
+/// The changes that a persistent watch reports, until its connection is lost.
+pub(super) fn persistent(watcher: PersistentWatcher) -> Changes {
+    let events =
+        stream::unfold(watcher, |mut watcher| async { Some((zxid(watcher.changed()).await, watcher)) });
+    events.boxed()
 }
 
-fn zxid(event: &WatchedEvent) -> Option<i64> {
-    (event.zxid != WatchedEvent::NO_ZXID).then_some(event.zxid)
+/// The one change that a watch reports.
+pub(super) fn single(watcher: OneshotWatcher) -> Changes {
+    stream::once(zxid(watcher.changed())).chain(stream::pending()).boxed()
+}
+
+/// Resolves with the next event. A watcher panics if the client's task has died. The stream is then revoked with its connection.
+/// After the end of the session no event follows, and the watcher would panic.
+async fn zxid(changed: impl Future<Output = WatchedEvent>) -> Option<i64> {
+    match AssertUnwindSafe(changed).catch_unwind().await {
+        Ok(event) if event.event_type != EventType::Session => {
+            (event.zxid != WatchedEvent::NO_ZXID).then_some(event.zxid)
+        }
+        _ => pending().await,
+    }
 }

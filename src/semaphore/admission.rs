@@ -3,7 +3,7 @@
 //! Everything here happens while the acquisition holds the turnstile. The acquisition's caller polls it, and may drop it at each
 //! await; what must still be done then, the session's background does.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -25,7 +25,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::Passage;
-use crate::node::NodeData;
+use crate::node::{NodeData, encode};
 use crate::requests::{self, OwnNode, PoolWatched, unmet};
 use crate::settings::Entry;
 use crate::zk::{Answer, Revocable, Wire, ZkSession};
@@ -44,8 +44,8 @@ pub(super) async fn admit<K: 'static>(
 ) -> Result<Passage<Guard<K>>, AcquireError> {
     let admitting = Admitting::new(statement.clone(), turnstile, arrival, wish, patience);
     let session = admitting.session.clone();
-    let mut course = Course::begin(admitting, Heard::from(Event::Begin));
-    let directory = || statement.permits().path.to_string();
+    let mut course = Course::begin(session.clone(), admitting, Heard::from(Event::Begin));
+    let directory = || statement.permits.path.to_string();
     let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal);
     let mut permit = match course.outcome().await {
         Some(Outcome::Admitted(own, connection)) => Permit::new(session, &statement, own, connection),
@@ -78,7 +78,7 @@ struct Permit(Option<Driver>);
 
 impl Permit {
     fn new(session: Arc<ZkSession>, statement: &Statement, own: Own, connection: Option<u64>) -> Self {
-        let entry = Entry { lock: statement.permits().clone(), kind: own.place.kind };
+        let entry = Entry { lock: statement.permits.clone(), kind: own.place.kind };
         Self(Some(Driver::admitted(session, entry, own, connection)))
     }
 
@@ -132,6 +132,7 @@ impl Procedure for Admitting {
     type Outcome = Outcome;
 
     const OUTLASTS_THE_SESSION: bool = false;
+    const GONE: Option<Heard> = Some(Heard { event: Event::GiveUp, watches: None });
 
     fn handle(&mut self, Heard { event, watches }: Heard) -> Vec<Command> {
         match &event {
@@ -141,7 +142,7 @@ impl Procedure for Admitting {
         }
         // A reply may say so before the connection's client knows.
         if let Event::SessionOver(end) = event {
-            self.session.lease().ended(end);
+            self.session.lease.ended(end);
         }
         if let Some(watches) = watches {
             self.watches = watches;
@@ -161,7 +162,7 @@ impl Procedure for Admitting {
             Command::Forfeit => self.turnstile.take().into_iter().for_each(Guard::forfeit),
             // Another contender may have the node's name by now.
             Command::Spend => self.turnstile.take().into_iter().for_each(Guard::spend),
-            Command::ExpectLate => self.session.expect_late(self.statement.permits().clone(), self.id),
+            Command::ExpectLate => self.session.expect_late(self.statement.permits.clone(), self.id),
             Command::EndSession(refusal) => self.end_session(&refusal),
             Command::GiveBack(own, connection) => {
                 drop(Permit::new(self.session.clone(), &self.statement, own, connection));
@@ -181,14 +182,6 @@ impl Procedure for Admitting {
     fn is_ended(&self) -> bool {
         self.machine.is_ended()
     }
-
-    fn gone() -> Option<Heard> {
-        Some(Event::GiveUp.into())
-    }
-
-    fn session(&self) -> &Arc<ZkSession> {
-        &self.session
-    }
 }
 
 impl Admitting {
@@ -199,11 +192,11 @@ impl Admitting {
         wish: Wish,
         patience: Patience,
     ) -> Self {
-        let hold = turnstile.turn();
+        let hold = &turnstile.turn;
         // A guard of one lock has one node. Without it, nothing is ever found there.
-        let nowhere = || (statement.permits().clone(), Own { place: Place::exclusive(0), czxid: 0 });
+        let nowhere = || (statement.permits.clone(), Own { place: Place::exclusive(0), czxid: 0 });
         let own = hold.nodes().first().cloned().unwrap_or_else(nowhere);
-        let delay = statement.permits().takeover_delay;
+        let delay = statement.permits.takeover_delay;
         let takeover = if delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
         Self {
             machine: Admission::new(wish, patience, takeover, arrival),
@@ -219,14 +212,11 @@ impl Admitting {
     }
 
     /// Sends a request; on this connection, if one is given.
-    fn request<F>(
+    fn request<F: Future<Output = Heard> + Send + 'static>(
         &self,
         connection: Option<u64>,
         request: impl FnOnce(Wire) -> F + Send + 'static,
-    ) -> BoxFuture<'static, Heard>
-    where
-        F: Future<Output = Heard> + Send + 'static,
-    {
+    ) -> BoxFuture<'static, Heard> {
         let heard = |answer| match answer {
             Answer::Given(heard, _) => heard,
             Answer::Lost => Event::Unanswered.into(),
@@ -240,7 +230,7 @@ impl Admitting {
         let (own, statement, changes) = (self.own.clone(), self.statement.clone(), self.changes);
         self.request(None, move |wire| async move {
             let looked =
-                requests::look_at_pool(wire.client, own, statement.permits().clone(), wire.number).await;
+                requests::look_at_pool(wire.client, own, statement.permits.clone(), wire.number).await;
             let looked = looked.map(|(standing, seen)| {
                 let stated = seen.as_ref().map(|seen| statement.beside(seen, changes));
                 Event::Looked(standing, seen.zip(stated))
@@ -251,7 +241,7 @@ impl Admitting {
 
     /// Makes the pool, with what this process states.
     fn create(&self) -> BoxFuture<'static, Heard> {
-        let (permits, stated) = (self.statement.permits().clone(), self.statement.stock());
+        let (permits, stated) = (self.statement.permits.clone(), self.statement.stock());
         self.request(None, move |wire| async move {
             let created = requests::create_pool(wire.client, permits, stated).await;
             // If its parent is gone, so is the turnstile, and the next look shows that.
@@ -264,7 +254,7 @@ impl Admitting {
         let (statement, changes) = (self.statement.clone(), self.changes);
         let mut watches = std::mem::take(&mut self.watches);
         self.request(Some(seen.connection), move |wire| async move {
-            let permits = statement.permits().clone();
+            let permits = statement.permits.clone();
             let is_watched = watches.data.is_some() && watches.connection == wire.number;
             let event = match requests::watch_pool(wire.client.clone(), permits, seen, is_watched).await {
                 Ok(Some(PoolWatched { seen, data, children })) => {
@@ -284,8 +274,8 @@ impl Admitting {
 
     fn wait(&mut self) -> BoxFuture<'static, Heard> {
         let mut watches = std::mem::take(&mut self.watches);
-        let lost = self.turnstile.as_ref().map(|turnstile| turnstile.turn().clone().lost(Duration::ZERO));
-        let stale = self.session.pause(self.session.lengths().timeout * STALE);
+        let lost = self.turnstile.as_ref().map(|turnstile| turnstile.turn.clone().lost(Duration::ZERO));
+        let stale = self.session.pause(self.session.lease.lengths().timeout * STALE);
         async move {
             let mut touched = pin!(async {
                 match lost {
@@ -310,16 +300,16 @@ impl Admitting {
     }
 
     fn delay(&self) -> BoxFuture<'static, Heard> {
-        let delay = self.session.pause(self.statement.permits().takeover_delay);
+        let delay = self.session.pause(self.statement.permits.takeover_delay);
         delay.map(|over| over.map_or(Event::Delayed, Event::SessionOver).into()).boxed()
     }
 
     /// It goes out on the connection on which our node in the turnstile was seen, and on no later one. Before a later
     /// connection is there, somebody may delete that node, and another contender may get its name.
     fn attempt(&self, kind: Kind, seen: Seen) -> BoxFuture<'static, Heard> {
-        let (own, permits) = (self.own.clone(), self.statement.permits().clone());
-        let data = NodeData::new(self.id, &permits.owner, permits.data.as_deref()).encode();
-        let answer = self.session.requester().request_where(Some(seen.connection), move |wire| {
+        let (own, permits) = (self.own.clone(), self.statement.permits.clone());
+        let data = encode(&NodeData::new(self.id, &permits.owner, permits.data.as_deref()));
+        let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
             requests::admit(wire.client, own, permits, kind, data, seen)
         });
         let session = self.session.clone();
@@ -327,7 +317,7 @@ impl Admitting {
             Heard::from(match answer.await {
                 Answer::Given(event, sent) => {
                     if let Event::Admitted(_) = event {
-                        session.lease().confirmed(sent);
+                        session.lease.confirmed(sent);
                     }
                     event
                 }
@@ -339,8 +329,8 @@ impl Admitting {
     }
 
     fn settle(&self) -> BoxFuture<'static, Heard> {
-        let (own, permits, id) = (self.own.clone(), self.statement.permits().clone(), self.id);
-        let searches = self.session.searches().clone();
+        let (own, permits, id) = (self.own.clone(), self.statement.permits.clone(), self.id);
+        let searches = self.session.searches.clone();
         self.request(None, move |wire| async move {
             let settled = requests::settle(wire.client, own, permits, id, searches).await;
             settled.map_or_else(unmet, Event::Settled).into()
@@ -360,9 +350,9 @@ impl Admitting {
     }
 
     fn end_session(&self, refusal: &Refusal) {
-        if self.session.lease().end().is_none() {
+        if self.session.lease.end().is_none() {
             warn!(
-                path = %self.statement.permits().name, %refusal,
+                path = %self.statement.permits.name, %refusal,
                 "an acquisition cannot tell which node is its own; zklock gives up the ZooKeeper session, so that the node goes with it"
             );
             self.session.close();

@@ -6,7 +6,6 @@ pub(crate) mod slots;
 mod statement;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,9 +97,7 @@ impl Semaphore {
 
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         Self::new(self.pool.succession().clone(), self.path(), self.capacity(), options)
     }
@@ -112,7 +109,7 @@ impl Semaphore {
 
     /// Returns the capacity that this process states.
     pub fn capacity(&self) -> u32 {
-        let (Stock::Permits(capacity) | Stock::Slots(capacity)) = self.pool.stated();
+        let (Stock::Permits(capacity) | Stock::Slots(capacity)) = self.pool.statement.stock();
         capacity
     }
 
@@ -220,7 +217,7 @@ impl Semaphore {
     }
 
     fn wish(&self, weight: u32) -> Result<Wish, AcquireError> {
-        let capacity = self.pool.largest();
+        let capacity = self.pool.statement.largest();
         if weight == 0 || weight > capacity {
             return Err(AcquireError::Weight { path: self.path().to_owned(), weight, capacity });
         }

@@ -17,7 +17,6 @@ use crate::lock::query::query;
 use crate::node::PoolData;
 use crate::path::LockPath;
 use crate::requests::{self, Stocked};
-use crate::settings::Settings;
 use crate::zk::{Answer, Succession};
 
 /// The name of the turnstile's directory.
@@ -29,7 +28,8 @@ const PERMITS: &str = "permits";
 /// A pool of one session. The clones of a semaphore, or of slots, share it.
 pub(super) struct Pool {
     turnstile: Acquirer,
-    statement: Arc<Statement>,
+    /// What this process states of the pool.
+    pub(super) statement: Arc<Statement>,
     /// Locked by the one who changes how much the pool has.
     changing: tokio::sync::Mutex<()>,
 }
@@ -42,7 +42,7 @@ impl Pool {
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
         let session = succession.present();
-        let path = LockPath::parse(path, session.chroot())
+        let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         let mut queue = options.clone().settings(&path.of_child(QUEUE), Shares::Nothing, &session)?;
         (queue.kind, queue.subject) = (stated.into(), path.clone());
@@ -58,20 +58,6 @@ impl Pool {
     /// The pool's path.
     pub(super) fn path(&self) -> &str {
         self.statement.path()
-    }
-
-    /// What this process states that the pool has.
-    pub(super) fn stated(&self) -> Stock {
-        self.statement.stock()
-    }
-
-    /// The most that the pool may have, as far as this process knows.
-    pub(super) fn largest(&self) -> u32 {
-        self.statement.largest()
-    }
-
-    fn permits(&self) -> &Arc<Settings> {
-        self.statement.permits()
     }
 
     pub(super) fn succession(&self) -> &Arc<Succession> {
@@ -114,9 +100,9 @@ impl Pool {
             loop {
                 let session =
                     self.succession().living().await.map_err(|over| AcquireError::over(path(), over))?;
-                let (queue, permits) = (entry.lock.clone(), self.permits().clone());
+                let (queue, permits) = (entry.lock.clone(), self.statement.permits.clone());
                 let request = session
-                    .requester()
+                    .requester
                     .request(move |wire| requests::set_stock(wire.client, queue, permits, stock));
                 match request.await {
                     Answer::Given(Ok(Stocked::Done), _) => {
@@ -146,7 +132,7 @@ impl Pool {
             Ok(Ok(Stocked::Done)) => Ok(()),
             Ok(Ok(Stocked::OtherKind(other))) => Err(AcquireError::other_kind(path(), stock.into(), other)),
             Ok(Ok(Stocked::Foreign)) => {
-                Err(AcquireError::UnknownData { directory: self.permits().path.to_string() })
+                Err(AcquireError::UnknownData { directory: self.statement.permits.path.to_string() })
             }
             Ok(Err(refused)) => Err(refused),
             Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }),
@@ -155,8 +141,8 @@ impl Pool {
 
     /// Asks how much the pool has, and who holds it.
     pub(super) async fn holders(&self) -> Result<(Option<Stock>, Vec<Contender>), QueryError> {
-        let permits = self.permits().clone();
-        let found = query(self.succession(), self.permits().path.as_str(), |wire| {
+        let permits = self.statement.permits.clone();
+        let found = query(self.succession(), self.statement.permits.path.as_str(), |wire| {
             requests::permits(wire.client, permits)
         })
         .await?;

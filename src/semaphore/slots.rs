@@ -1,7 +1,6 @@
 //! The [`Slots`]: a number of places, each held by one.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,9 +76,7 @@ impl Slots {
 
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock`] says what is wrong with an option.
+    /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
         let slots = Self::new(self.pool.succession().clone(), self.path(), self.count(), options)?;
         Ok(Self { preferred: self.preferred, ..slots })
@@ -92,7 +89,7 @@ impl Slots {
 
     /// Returns the number of slots that this process states.
     pub fn count(&self) -> u32 {
-        let (Stock::Permits(count) | Stock::Slots(count)) = self.pool.stated();
+        let (Stock::Permits(count) | Stock::Slots(count)) = self.pool.statement.stock();
         count
     }
 
@@ -160,7 +157,7 @@ impl Slots {
     }
 
     fn wish(&self) -> Result<Wish, AcquireError> {
-        let count = self.pool.largest();
+        let count = self.pool.statement.largest();
         match self.preferred {
             Some(index) if index >= count => {
                 Err(AcquireError::Index { path: self.path().to_owned(), index, count })

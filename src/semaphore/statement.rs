@@ -1,17 +1,19 @@
 //! What this process states of a pool.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use zklock_recipe::Stock;
 use zklock_recipe::admission::{self, Seen};
 
+use crate::mutex::Mutex;
 use crate::path::LockPath;
 use crate::settings::Settings;
 
 /// What this process states of a pool. All acquisitions of a semaphore and its clones share it.
 pub(super) struct Statement {
     path: LockPath,
-    permits: Arc<Settings>,
+    /// The settings of the directory of permits.
+    pub(super) permits: Arc<Settings>,
     stock: Mutex<Stated>,
 }
 
@@ -34,27 +36,22 @@ impl Statement {
         self.path.as_str()
     }
 
-    /// The settings of the directory of permits.
-    pub(super) fn permits(&self) -> &Arc<Settings> {
-        &self.permits
-    }
-
     /// How much the pool has, as this process states it.
     pub(super) fn stock(&self) -> Stock {
-        self.stated().stock
+        self.stock.lock().stock
     }
 
     /// What this process states beside what was seen, when it has changed that so many times before. While a change is under
     /// way, either is right.
     pub(super) fn beside(&self, seen: &Seen, changes: u64) -> admission::Stated {
-        let stated = self.stated();
+        let stated = self.stock.lock();
         let begun = seen.stock.filter(|found| stated.begun.contains(found));
         admission::Stated { stock: begun.unwrap_or(stated.stock), changed: stated.changes != changes }
     }
 
     /// The most that the pool may have, as far as this process knows.
     pub(super) fn largest(&self) -> u32 {
-        let stated = self.stated();
+        let stated = self.stock.lock();
         let number = |stock: &Stock| match *stock {
             Stock::Permits(number) | Stock::Slots(number) => number,
         };
@@ -63,30 +60,26 @@ impl Statement {
 
     /// How often this statement has changed. An answer to a request from before a change may show what the pool had then.
     pub(super) fn changes(&self) -> u64 {
-        self.stated().changes
+        self.stock.lock().changes
     }
 
     /// Begins to change what the pool has.
     pub(super) fn begin(&self, stock: Stock) {
-        let mut stated = self.stated();
+        let mut stated = self.stock.lock();
         stated.begun.push(stock);
         stated.changes += 1;
     }
 
     /// The pool has this, which this process has written. Writes that it began before fail by their version.
     pub(super) fn changed(&self, stock: Stock) {
-        let mut stated = self.stated();
+        let mut stated = self.stock.lock();
         *stated = Stated { stock, begun: Vec::new(), changes: stated.changes + 1 };
     }
 
     /// The last change that was begun has certainly not been made.
     pub(super) fn unchanged(&self) {
-        let mut stated = self.stated();
+        let mut stated = self.stock.lock();
         stated.begun.pop();
         stated.changes += 1;
-    }
-
-    fn stated(&self) -> MutexGuard<'_, Stated> {
-        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

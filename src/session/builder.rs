@@ -68,13 +68,7 @@ impl Session {
     /// A chroot may follow the last pair: `zk1:2181,zk2:2181/app`. If the chroot does not exist, the first lock creates
     /// it.
     ///
-    /// # Errors
-    ///
-    /// See [`ConnectError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe. If a server has established a session by then, that session expires. It owns no nodes.
+    /// Errors and cancel safety: as [`SessionBuilder::connect`].
     pub async fn connect(servers: impl Into<String>) -> Result<Self, ConnectError> {
         Self::builder(servers).connect().await
     }

@@ -69,7 +69,7 @@ pub struct HeldPool {
 /// Reads the root and every node below it. Nodes that vanish meanwhile are left out.
 pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBelow, QueryError> {
     // It is the same for every ZooKeeper session of this one.
-    let chroot = succession.present().chroot().to_owned();
+    let chroot = succession.present().chroot.to_owned();
     let is_reserved = |path: &str| is_reserved(&format!("{chroot}{path}"));
     let problem = check_node(root).err().or_else(|| is_reserved(root).then_some(PathProblem::Reserved));
     if let Some(problem) = problem {
@@ -81,7 +81,10 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
     let mut paths = vec![root.to_owned()];
     while !paths.is_empty() {
         let nodes = paths.drain(..).filter(|path| !is_reserved(path)).collect::<Vec<_>>();
-        let look = async |path: String| (look(succession, &path).await, path);
+        let look = async |path: String| {
+            let node = path.clone();
+            (query(succession, &path, |wire| branch(wire.client, node)).await, path)
+        };
         let mut looks = stream::iter(nodes).map(look).buffer_unordered(IN_FLIGHT);
         while let Some((node, path)) = looks.next().await {
             let node = node?;
@@ -118,11 +121,6 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
     walk.locks.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     walk.pools.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(walk)
-}
-
-async fn look(succession: &Succession, path: &str) -> Result<Branch, QueryError> {
-    let node = path.to_owned();
-    query(succession, path, |wire| branch(wire.client, node)).await
 }
 
 fn held(path: String, holder: Holding) -> HeldLock {

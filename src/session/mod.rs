@@ -6,6 +6,7 @@ mod sequencer;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -89,26 +90,14 @@ impl Session {
 
     /// Returns the read-write lock whose contenders queue in the directory `path`. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
+    /// Errors: as [`lock`](Self::lock).
     pub fn rw_lock(&self, path: &str) -> Result<RwLock, InvalidLock> {
         RwLock::new(self.succession.clone(), path, LockOptions::new())
     }
 
     /// Returns the locks at these paths as one lock: all of them are acquired at once. It sends nothing.
     ///
-    /// A path alone means exclusively. If some are shared, name them by [`Access`]:
-    ///
-    /// ```no_run
-    /// use zklock::Access;
-    ///
-    /// # fn example(session: zklock::Session) -> Result<(), zklock::InvalidLock> {
-    /// let accounts = session.lock_all(["/lock/account/7", "/lock/account/9"])?;
-    /// let report = session.lock_all(["/lock/report".into(), Access::shared("/lock/prices")])?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// A path alone means exclusively. If some are shared, name them by [`Access`]; see the example of [`MultiLock`].
     ///
     /// # Errors
     ///
@@ -125,18 +114,14 @@ impl Session {
     /// Returns the locks by key below the directory `root`, for a process in which many tasks want the same ones; see
     /// [`Locks`]. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
+    /// Errors: as [`lock`](Self::lock).
     pub fn locks(&self, root: &str) -> Result<Locks, InvalidLock> {
         Locks::new(self.succession.clone(), root, LocksOptions::new())
     }
 
     /// Returns the lock at `path` whose slots run once; see [`Once`]. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
+    /// Errors: as [`lock`](Self::lock).
     pub fn once(&self, path: &str) -> Result<Once, InvalidLock> {
         Once::new(self.succession.clone(), path, OnceOptions::new())
     }
@@ -144,9 +129,7 @@ impl Session {
     /// Returns the election at `path`: candidates queue in the directory `path/queue`, and the leader announces itself in
     /// the node `path/leader`. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
+    /// Errors: as [`lock`](Self::lock).
     pub fn election(&self, path: &str) -> Result<Election, InvalidLock> {
         Election::new(self.succession.clone(), path, LockOptions::new())
     }
@@ -231,45 +214,45 @@ impl Session {
     /// Returns the id of the present ZooKeeper session, or of the last one while none is established. ZooKeeper's
     /// `cons` and `dump` show it in hexadecimal.
     pub fn id(&self) -> i64 {
-        self.succession.present().id()
+        self.succession.present().id
     }
 
     /// Returns the session timeout that zklock reckons with: the smallest one that a server has granted this ZooKeeper
     /// session, or may have granted it.
     pub fn timeout(&self) -> Duration {
-        self.succession.present().lengths().timeout
+        self.succession.present().lease.lengths().timeout
     }
 
     /// Returns the time between two heartbeats. With a heartbeat the session asks ZooKeeper for a sign of life, and so
     /// extends the lease of its guards. The time is a quarter of what three quarters of a tick (and a little more, for
     /// clock drift) leave of the session timeout. It is between 100 ms and 10 s: 2.1 s by default.
     pub fn heartbeat(&self) -> Duration {
-        self.succession.present().lengths().heartbeat
+        self.succession.present().lease.lengths().heartbeat
     }
 
     /// Returns the servers' tick that zklock computes leases with: the one you set, or the one it learned from the
     /// servers.
     pub fn tick(&self) -> Duration {
-        self.succession.tick()
+        self.succession.dialer.reckoning().tick
     }
 
     /// Returns why the servers refuse to open another session like this one, once the state is
     /// [`SessionState::Failed`].
     pub fn failure(&self) -> Option<ConnectError> {
-        self.succession.failure().cloned()
+        self.succession.failure.get().cloned()
     }
 
     /// Returns the longest [`stop_margin`](LockOptions::stop_margin) that a lock of this session may have. The lease of
     /// a guard never falls below it while ZooKeeper answers each heartbeat within a quarter of the time between two.
     pub fn longest_stop_margin(&self) -> Duration {
-        self.succession.present().lengths().longest_stop_margin()
+        self.succession.present().lease.lengths().longest_stop_margin()
     }
 
     /// Returns the longest time for which a guard can stay valid after ZooKeeper falls silent: the session timeout,
     /// less its part that allows for clock drift. The shortest such time is
     /// [`longest_stop_margin`](Self::longest_stop_margin).
     pub fn longest_validity(&self) -> Duration {
-        self.succession.present().lengths().validity()
+        self.succession.present().lease.lengths().validity()
     }
 
     /// Returns the session's state, as far as this process knows it.
@@ -292,14 +275,14 @@ impl Session {
     /// # }
     /// ```
     pub fn events(&self) -> SessionEvents {
-        self.succession.events()
+        SessionEvents::new(self.succession.news())
     }
 
     /// Returns how many times an acquisition had to join a queue again, at the end: because its ZooKeeper session ended
     /// while it waited, because its caller did not poll it (see [`Lock::acquire`]), or because it lost the lock before its
     /// caller had a [`Leadership`](crate::Leadership), a [`Run`](crate::once::Run) or a permit.
     pub fn requeued(&self) -> u64 {
-        self.succession.requeued()
+        self.succession.requeued.load(Ordering::Relaxed)
     }
 
     /// Closes the session. Every guard is lost at once, and every acquisition under way fails. If records of a
@@ -323,13 +306,14 @@ impl Session {
         let last = self.succession.present();
         // While the lease lasts, the session certainly exists. After that, a server has as long to answer as any server
         // has.
-        let bound = last.lease().remaining().max(last.lengths().timeout * 2 / 5);
+        let bound = last.lease.remaining().max(last.lease.lengths().timeout * 2 / 5);
         let last = self.succession.close();
         match self.succession.timeout_at(Instant::now() + bound, last.over()).await {
             Ok(Some(Closing::Confirmed)) => Ok(()),
-            Ok(Some(Closing::Unconfirmed) | None) | Err(_) => {
-                Err(ReleaseError::SessionUnconfirmed { session: last.id(), timeout: last.lengths().timeout })
-            }
+            Ok(Some(Closing::Unconfirmed) | None) | Err(_) => Err(ReleaseError::SessionUnconfirmed {
+                session: last.id,
+                timeout: last.lease.lengths().timeout,
+            }),
         }
     }
 }

@@ -6,7 +6,6 @@
 //! poll is the one in which the client reports the loss of its connection. In that poll the client can begin to
 //! reconnect, but it cannot send anything before the next poll.
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use spawns_core::{Spawn, Task};
 use tracing::warn;
 use zookeeper_client::{Client, Error, SessionState, StateWatcher};
 
-use super::revocable::{Registry, Revocable};
+use super::revocable::{Past, Registry, Revocable};
 use crate::mutex::Mutex;
 use crate::requests;
 
@@ -41,18 +40,17 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// Makes a request. It is sent at its first poll, and resolves to `None` once the connection is gone.
-    pub(crate) fn request<T, F>(self, request: impl FnOnce(Self) -> F) -> Revocable<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
+    pub(crate) fn request<F: Future<Output: Send> + Send + 'static>(
+        self,
+        request: impl FnOnce(Self) -> F,
+    ) -> Revocable<F::Output> {
         let slots = self.slots.clone();
-        slots.register(request(self).boxed())
+        slots.register(request(self).boxed(), Past::Dropped)
     }
 
     /// Keeps a watch for as long as the connection lasts. After that it resolves to `None`.
     pub(crate) fn keep<T: Send + 'static>(&self, watch: BoxFuture<'static, T>) -> Revocable<T> {
-        self.slots.register_watch(watch)
+        self.slots.register(watch, Past::Kept)
     }
 }
 

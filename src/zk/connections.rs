@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 use zklock_recipe::SessionEnd;
@@ -48,30 +48,25 @@ pub(crate) struct Connections {
     pub(crate) over: watch::Sender<Option<Closing>>,
 }
 
-/// A connection, served in a separate task.
+/// A connection, served in a separate task. Dropping it stops the task at once: a client that is dropped while it is connected
+/// would close the session.
 struct Served {
     connection: Arc<Connection>,
-    task: JoinHandle<SessionState>,
+    task: JoinSet<SessionState>,
 }
 
 impl Served {
     fn start(number: u64, opened: Opened) -> Self {
         let connection = Connection::new(number, Arc::new(opened.client));
-        let task = tokio::spawn(opened.serving.with(connection.clone()));
+        let mut task = JoinSet::new();
+        task.spawn(opened.serving.with(connection.clone()));
         Self { connection, task }
     }
 
     /// Resolves to the client's last state once the connection is gone.
     async fn gone(&mut self) -> SessionState {
         // The task ends early only if its runtime shuts down.
-        (&mut self.task).await.unwrap_or(SessionState::Disconnected)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // Stops the task at once: a client that is dropped while it is connected would close the session.
-        self.task.abort();
+        self.task.join_next().await.and_then(Result::ok).unwrap_or(SessionState::Disconnected)
     }
 }
 

@@ -72,17 +72,7 @@ pub(crate) struct Established {
 impl Dialer {
     /// The numbers that leases are computed with. Until the tick is known, this is ZooKeeper's default tick.
     pub(crate) fn reckoning(&self) -> Reckoning {
-        Reckoning { tick: self.tick().unwrap_or(DEFAULT_TICK), drift_ppm: self.drift_ppm }
-    }
-
-    /// The servers' tick, once it is known.
-    pub(crate) fn tick(&self) -> Option<Duration> {
-        *self.tick.lock()
-    }
-
-    /// Remembers the servers' tick, or forgets it.
-    pub(crate) fn set_tick(&self, tick: Option<Duration>) {
-        *self.tick.lock() = tick;
+        Reckoning { tick: self.tick.lock().unwrap_or(DEFAULT_TICK), drift_ppm: self.drift_ppm }
     }
 
     /// How long a server may be silent before another one is asked: two fifths of the session timeout, by the rule of
@@ -163,7 +153,7 @@ impl Dialer {
         if let Some(session) = resume {
             connector = connector.with_session(session.clone());
         }
-        let connecting = open(server.connect(connector));
+        let connecting = open(server.connect(connector, &self.servers.chroot));
         let (client, serving) = timeout(patience, connecting).await.map_err(|_| Error::Timeout)??;
         Ok(Opened { granted: client.session_timeout(), client, serving, asked })
     }

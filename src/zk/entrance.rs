@@ -9,10 +9,9 @@
 //!    gives the place back when the reply wakes its caller, whether or not that caller polls. The session's background
 //!    task sends the requests of those who wait in line, and gives their places back.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake};
 
 use futures::FutureExt;
@@ -94,27 +93,19 @@ async fn serve(
     }
 }
 
-/// Whether the request of an entry has been sent.
+/// Whether the request of an entry has been sent, or was withdrawn.
 #[derive(Default)]
-pub(crate) struct Ticket(AtomicU8);
-
-const UNSENT: u8 = 0;
-const SENT: u8 = 1;
-const WITHDRAWN: u8 = 2;
+pub(crate) struct Ticket(AtomicBool);
 
 impl Ticket {
     /// Sees to it that the request is never sent. Returns false if it may have been sent.
     pub(crate) fn withdraw(&self) -> bool {
-        self.leaves_unsent_for(WITHDRAWN)
+        !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns false if the entry was withdrawn.
+    /// Returns false if the entry was withdrawn. It is sent once.
     fn send(&self) -> bool {
-        self.leaves_unsent_for(SENT)
-    }
-
-    fn leaves_unsent_for(&self, next: u8) -> bool {
-        self.0.compare_exchange(UNSENT, next, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        !self.0.swap(true, Ordering::AcqRel)
     }
 }
 

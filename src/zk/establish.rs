@@ -18,14 +18,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Asks each server for a new session, once.
 pub(crate) async fn establish(dialer: &Dialer) -> Result<Established, Refused> {
-    if dialer.tick().is_some() {
+    if dialer.tick.lock().is_some() {
         return dialer.dial().await;
     }
-    dialer.set_tick(Some(survey::tick(dialer).await?));
+    let tick = survey::tick(dialer).await?;
+    *dialer.tick.lock() = Some(tick);
     let established = dialer.dial().await;
     if established.is_err() {
         // Before the next attempt, a server with a longer tick may be there.
-        dialer.set_tick(None);
+        *dialer.tick.lock() = None;
     }
     established
 }

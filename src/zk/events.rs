@@ -15,7 +15,9 @@ use super::state::SessionEvent;
 pub struct SessionEvents(Pin<Box<dyn Stream<Item = SessionEvent> + Send + Sync>>);
 
 impl SessionEvents {
-    pub(super) fn new(mut news: watch::Receiver<SessionEvent>) -> Self {
+    /// Makes a stream of the last event and each later one. It skips an event that a later one has overtaken, and ends with
+    /// the final one.
+    pub(crate) fn new(mut news: watch::Receiver<SessionEvent>) -> Self {
         news.mark_changed();
         let events = stream::unfold(Some(news), |news| async {
             let mut news = news?;

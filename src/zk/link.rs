@@ -1,6 +1,5 @@
 //! Sends requests on a session's present connection.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -36,14 +35,9 @@ pub(crate) enum Answer<T> {
 
 /// Sends requests on the connections of one session.
 #[derive(Clone)]
-pub(crate) struct Requester(watch::Receiver<Link>);
+pub(crate) struct Requester(pub(super) watch::Receiver<Link>);
 
 impl Requester {
-    /// Makes a requester that uses the connections in `link`.
-    pub(crate) fn new(link: watch::Receiver<Link>) -> Self {
-        Self(link)
-    }
-
     /// Resolves when a connection comes or goes; returns `false` if none will any more.
     pub(crate) async fn changed(&mut self) -> bool {
         self.0.changed().await.is_ok()
@@ -60,68 +54,51 @@ impl Requester {
     }
 
     /// Makes a request. It waits for a connection if the session has none. It is sent at its first poll.
-    pub(crate) fn request<T, F>(
+    pub(crate) fn request<F: Future<Output: Send> + Send + 'static>(
         &self,
         request: impl FnOnce(Wire) -> F + Send + 'static,
-    ) -> BoxFuture<'static, Answer<T>>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
+    ) -> BoxFuture<'static, Answer<F::Output>> {
         self.request_where(None, request)
     }
 
-    /// As [`request`](Self::request). If a connection is given, the request goes out on the one with this number only.
-    pub(crate) fn request_where<T, F>(
+    /// As [`request`](Self::request). If a connection is given, the request goes out on the one with this number only, and is lost
+    /// if that is not the present one.
+    pub(crate) fn request_where<F: Future<Output: Send> + Send + 'static>(
         &self,
-        connection: Option<u64>,
+        number: Option<u64>,
         request: impl FnOnce(Wire) -> F + Send + 'static,
-    ) -> BoxFuture<'static, Answer<T>>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
-        ask(self.0.clone(), connection, request).boxed()
-    }
-}
-
-/// Sends a request. If `number` is given, it goes out only on that connection, and is lost if that is not the present
-/// one. Otherwise it waits for a connection.
-async fn ask<T, F>(
-    mut link: watch::Receiver<Link>,
-    number: Option<u64>,
-    request: impl FnOnce(Wire) -> F + Send + 'static,
-) -> Answer<T>
-where
-    T: Send + 'static,
-    F: Future<Output = T> + Send + 'static,
-{
-    let (sent, wire) = loop {
-        match &*link.borrow_and_update() {
-            Link::Up(connection) if number.is_none_or(|number| number == connection.number) => {
-                // This connection may be gone already. Then the request is treated as if the session had none.
-                if let Some(wire) = connection.wire() {
-                    break (Sent { connection: connection.number, at: clock::now() }, wire);
+    ) -> BoxFuture<'static, Answer<F::Output>> {
+        let mut link = self.0.clone();
+        async move {
+            let (sent, wire) = loop {
+                match &*link.borrow_and_update() {
+                    Link::Up(connection) if number.is_none_or(|number| number == connection.number) => {
+                        // This connection may be gone already. Then the request is treated as if the session had none.
+                        if let Some(wire) = connection.wire() {
+                            break (Sent { connection: connection.number, at: clock::now() }, wire);
+                        }
+                    }
+                    Link::Over(end) => return Answer::Over(*end),
+                    Link::Up(_) | Link::Down => {}
                 }
+                if number.is_some() {
+                    return Answer::Lost;
+                }
+                if link.changed().await.is_err() {
+                    return Answer::Over(SessionEnd::Closed);
+                }
+            };
+            let asked = wire.request(request);
+            // This future keeps nothing that holds the connection open. So a caller that forgets it does not keep the session
+            // open.
+            match asked.await {
+                Some(answer) => Answer::Given(answer, sent),
+                None => match &*link.borrow() {
+                    Link::Over(end) => Answer::Over(*end),
+                    Link::Up(_) | Link::Down => Answer::Lost,
+                },
             }
-            Link::Over(end) => return Answer::Over(*end),
-            Link::Up(_) | Link::Down => {}
         }
-        if number.is_some() {
-            return Answer::Lost;
-        }
-        if link.changed().await.is_err() {
-            return Answer::Over(SessionEnd::Closed);
-        }
-    };
-    let asked = wire.request(request);
-    // This future keeps nothing that holds the connection open. So a caller that forgets it does not keep the session
-    // open.
-    match asked.await {
-        Some(answer) => Answer::Given(answer, sent),
-        None => match &*link.borrow() {
-            Link::Over(end) => Answer::Over(*end),
-            Link::Up(_) | Link::Down => Answer::Lost,
-        },
+        .boxed()
     }
 }

@@ -4,7 +4,6 @@
 //! clone. A caller may keep such a future and never poll it again. Neither the end of a connection nor `Session::close`
 //! may wait for that caller. So every such future lives in a slot that its connection can empty.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -38,8 +37,16 @@ pub(crate) struct Revocable<T> {
 
 struct Slot<T> {
     state: Mutex<State<T>>,
-    /// Whether it is a watch. A watch holds no clone of the client.
-    lingers: bool,
+    past: Past,
+}
+
+/// What becomes of a request that is revoked.
+#[derive(Clone, Copy)]
+pub(crate) enum Past {
+    /// It is dropped at once: it holds a clone of the client.
+    Dropped,
+    /// It is dropped once the connection is gone: it is a watch, which holds no clone of the client.
+    Kept,
 }
 
 enum State<T> {
@@ -57,24 +64,9 @@ impl Registry {
     pub(crate) fn register<T: Send + 'static>(
         self: &Arc<Self>,
         request: BoxFuture<'static, T>,
+        past: Past,
     ) -> Revocable<T> {
-        self.put(request, false)
-    }
-
-    /// As [`register`](Self::register), for a watch. Revoked, it is dropped once the connection is gone.
-    pub(crate) fn register_watch<T: Send + 'static>(
-        self: &Arc<Self>,
-        watch: BoxFuture<'static, T>,
-    ) -> Revocable<T> {
-        self.put(watch, true)
-    }
-
-    fn put<T: Send + 'static>(
-        self: &Arc<Self>,
-        request: BoxFuture<'static, T>,
-        lingers: bool,
-    ) -> Revocable<T> {
-        let slot = Arc::new(Slot { state: Mutex::new(State::Running(request, None)), lingers });
+        let slot = Arc::new(Slot { state: Mutex::new(State::Running(request, None)), past });
         let mut slots = self.slots.lock();
         if slots.revoked {
             drop(slots);
@@ -109,9 +101,9 @@ impl<T: Send + 'static> Revoke for Slot<T> {
         // The old state is dropped and its waker woken outside the mutex: both may run foreign code.
         let old = std::mem::replace(&mut *self.state.lock(), State::Revoked);
         let State::Running(request, waker) = old else { return None };
-        let lingering: Option<Box<dyn Send>> = match self.lingers {
-            true => Some(Box::new(request)),
-            false => {
+        let lingering: Option<Box<dyn Send>> = match self.past {
+            Past::Kept => Some(Box::new(request)),
+            Past::Dropped => {
                 drop(request);
                 None
             }
@@ -172,7 +164,7 @@ mod tests {
     #[test]
     fn a_request_resolves_to_its_value() {
         let registry = Arc::new(Registry::default());
-        assert_eq!(registry.register(async { 7 }.boxed()).now_or_never(), Some(Some(7)));
+        assert_eq!(registry.register(async { 7 }.boxed(), Past::Dropped).now_or_never(), Some(Some(7)));
         assert!(registry.slots.lock().running.is_empty());
     }
 
@@ -187,6 +179,7 @@ mod tests {
                 std::future::pending::<()>().await
             }
             .boxed(),
+            Past::Dropped,
         );
         let wakes = Arc::new(Wakes::default());
         let waker = wakes.clone().into();
@@ -201,6 +194,6 @@ mod tests {
     fn nothing_is_registered_after_a_revocation() {
         let registry = Arc::new(Registry::default());
         registry.revoke();
-        assert_eq!(registry.register(async { 7 }.boxed()).now_or_never(), Some(None));
+        assert_eq!(registry.register(async { 7 }.boxed(), Past::Dropped).now_or_never(), Some(None));
     }
 }

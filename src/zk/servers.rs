@@ -25,13 +25,14 @@ const LONGEST_ANSWER: u64 = 16 * 1024;
 pub(crate) struct Servers {
     text: String,
     servers: Vec<Server>,
+    /// The connect string's chroot; empty if it has none.
+    pub(crate) chroot: String,
 }
 
 /// One server of a connect string.
 pub(crate) struct Server {
     /// `host:port`, in the user's spelling.
     address: String,
-    chroot: String,
     tls: bool,
 }
 
@@ -39,13 +40,6 @@ pub(crate) struct Server {
 pub(crate) struct Diagnosis {
     pub(crate) causes: Vec<ServerFailure>,
     pub(crate) any_is_read_only: bool,
-}
-
-/// Why one server gave no session.
-#[derive(PartialEq)]
-enum Finding {
-    ReadOnly,
-    Problem(ServerProblem),
 }
 
 impl Servers {
@@ -89,13 +83,10 @@ impl Servers {
                 check_node(below)
                     .map_err(|problem| malformed(&format!("the chroot is no path: {problem}")))?;
             }
-            chroot = below.to_owned();
-            servers.push(Server { address: address.to_owned(), chroot: String::new(), tls: scheme == TLS });
+            chroot = below.trim_end_matches('/').to_owned();
+            servers.push(Server { address: address.to_owned(), tls: scheme == TLS });
         }
-        for server in &mut servers {
-            server.chroot.clone_from(&chroot);
-        }
-        Ok(Self { text, servers })
+        Ok(Self { text, servers, chroot })
     }
 
     /// Returns every server, in the order of the connect string.
@@ -112,20 +103,12 @@ impl Servers {
 
     /// Finds out why none of these servers gave a session, as far as that is known by `deadline`.
     pub(crate) async fn diagnose(&self, deadline: Instant) -> Diagnosis {
-        let each = self.iter().map(|server| server.diagnose(deadline));
-        let findings = join_all(each).await;
-        let causes = self.iter().zip(&findings).filter_map(|(server, finding)| match finding {
-            Finding::Problem(cause) => {
-                Some(ServerFailure { server: server.address.clone(), cause: cause.clone() })
-            }
-            Finding::ReadOnly => None,
+        let problems = join_all(self.iter().map(|server| server.diagnose(deadline))).await;
+        let any_is_read_only = problems.contains(&None);
+        let causes = self.iter().zip(problems).filter_map(|(server, problem)| {
+            problem.map(|cause| ServerFailure { server: server.address.clone(), cause })
         });
-        Diagnosis { causes: causes.collect(), any_is_read_only: findings.contains(&Finding::ReadOnly) }
-    }
-
-    /// Returns the connect string's chroot; empty if it has none.
-    pub(crate) fn chroot(&self) -> &str {
-        self.servers.first().map_or("", |server| server.chroot.trim_end_matches('/'))
+        Diagnosis { causes: causes.collect(), any_is_read_only }
     }
 }
 
@@ -150,16 +133,16 @@ async fn ask(mut connection: TcpStream, word: &str) -> std::io::Result<String> {
 }
 
 impl Server {
-    /// Makes zookeeper-client connect to this server only.
-    pub(crate) async fn connect(&self, connector: Connector) -> Result<Client, Error> {
+    /// Makes zookeeper-client connect to this server only, below this chroot.
+    pub(crate) async fn connect(&self, connector: Connector, chroot: &str) -> Result<Client, Error> {
         let scheme = if self.tls { TLS } else { PLAIN };
-        connector.connect(&format!("{scheme}{}{}", self.address, self.chroot)).await
+        connector.connect(&format!("{scheme}{}{chroot}", self.address)).await
     }
 
-    /// Finds out why this server gave no session. A server that can become read-only answers `isro` without being
+    /// Finds out why this server gave no session; `None` if it is read-only. A server that can become read-only answers `isro` without being
     /// configured to: `FourLetterCommands` then whitelists that word.
-    async fn diagnose(&self, deadline: Instant) -> Finding {
-        let unconnected = |cause| Finding::Problem(ServerProblem::NoConnection(cause));
+    async fn diagnose(&self, deadline: Instant) -> Option<ServerProblem> {
+        let unconnected = |cause| Some(ServerProblem::NoConnection(cause));
         let connection = match timeout_at(deadline, TcpStream::connect(self.socket_address())).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return unconnected(error.to_string()),
@@ -167,11 +150,11 @@ impl Server {
         };
         // A word would go out in clear text.
         if self.tls {
-            return Finding::Problem(ServerProblem::NoTlsSession);
+            return Some(ServerProblem::NoTlsSession);
         }
         match timeout_at(deadline, ask(connection, "isro")).await {
-            Ok(Ok(answer)) if answer.trim() == "ro" => Finding::ReadOnly,
-            _ => Finding::Problem(ServerProblem::NoSession),
+            Ok(Ok(answer)) if answer.trim() == "ro" => None,
+            _ => Some(ServerProblem::NoSession),
         }
     }
 

@@ -1,6 +1,5 @@
 //! One ZooKeeper session: its lease, its requests, and its background tasks.
 
-use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Sleep;
 use uuid::Uuid;
-use zklock_recipe::{Lease, Lengths, SessionEnd, Tries};
+use zklock_recipe::{Lease, SessionEnd, Tries};
 
 use super::background::{self, Background};
 use super::confirmation::Confirmation;
@@ -21,7 +20,7 @@ use super::entrance::Entrance;
 use super::guards::{self, Guards, Holder};
 use super::late_creates::{self, LateCreates};
 use super::link::{Answer, Link, Requester};
-use super::polled::{self, Looked, Polled};
+use super::polled::{self, Polled};
 use super::shared_lease::SharedLease;
 use crate::clock;
 use crate::requests::Searches;
@@ -30,20 +29,26 @@ use crate::settings::Settings;
 /// One ZooKeeper session. Drivers and guards share it. It is closed once the last of them and the
 /// [`Session`](crate::Session) are gone.
 pub(crate) struct ZkSession {
-    id: i64,
-    chroot: String,
+    /// The session id that the server gave.
+    pub(crate) id: i64,
+    /// The connect string's chroot; empty if it has none.
+    pub(crate) chroot: String,
     runtime: Handle,
-    requester: Requester,
-    entrance: Arc<Entrance>,
-    lease: Arc<SharedLease>,
+    /// Sends requests to the servers.
+    pub(crate) requester: Requester,
+    /// The entrance, which the entries pass.
+    pub(crate) entrance: Arc<Entrance>,
+    pub(crate) lease: Arc<SharedLease>,
     over: watch::Receiver<Option<Closing>>,
     background: Background,
     /// How many futures the background task finishes that write what outlasts the session.
     writes: watch::Sender<usize>,
     guards: Arc<Guards>,
-    polled: Arc<Polled>,
+    /// The work that callers should poll.
+    pub(crate) polled: Arc<Polled>,
     late: Arc<LateCreates>,
-    searches: Arc<Searches>,
+    /// What the contenders know of their nodes, and their searches for nodes of lost creates.
+    pub(crate) searches: Arc<Searches>,
     confirmation: Confirmation,
 }
 
@@ -76,7 +81,7 @@ impl ZkSession {
         let (_, link) = watch::channel(Link::Over(SessionEnd::Expired));
         let (_, over) = watch::channel(Some(Closing::Confirmed));
         let (background, _) = Background::new();
-        let chroot = dialer.servers.chroot().to_owned();
+        let chroot = dialer.servers.chroot.clone();
         let lease = Arc::new(SharedLease::new(lease, now));
         Arc::new(Self::new(0, chroot, runtime, link, lease, over, background))
     }
@@ -90,7 +95,7 @@ impl ZkSession {
         over: watch::Receiver<Option<Closing>>,
         background: Background,
     ) -> Self {
-        let requester = Requester::new(link);
+        let requester = Requester(link);
         Self {
             id,
             runtime,
@@ -109,36 +114,6 @@ impl ZkSession {
         }
     }
 
-    /// The session id that the server gave.
-    pub(crate) fn id(&self) -> i64 {
-        self.id
-    }
-
-    /// The connect string's chroot; empty if it has none.
-    pub(crate) fn chroot(&self) -> &str {
-        &self.chroot
-    }
-
-    /// The session timeout that zklock reckons with, and the lengths that follow from it.
-    pub(crate) fn lengths(&self) -> Lengths {
-        self.lease.lengths()
-    }
-
-    /// Sends requests to the servers.
-    pub(crate) fn requester(&self) -> &Requester {
-        &self.requester
-    }
-
-    /// The entrance, which the entries pass.
-    pub(crate) fn entrance(&self) -> &Arc<Entrance> {
-        &self.entrance
-    }
-
-    /// What the contenders know of their nodes, and their searches for nodes of lost creates.
-    pub(crate) fn searches(&self) -> &Arc<Searches> {
-        &self.searches
-    }
-
     /// What an observer needs of the session. It does not keep the session open.
     pub(crate) fn line(&self) -> Line {
         Line { requester: self.requester.clone(), lease: self.lease.clone() }
@@ -148,11 +123,6 @@ impl ZkSession {
     /// a quorum has answered.
     pub(crate) fn confirmation(&self) -> impl Future<Output = bool> + Send + 'static + use<> {
         self.confirmation.join(&self.lease, &self.requester)
-    }
-
-    /// The session's lease.
-    pub(crate) fn lease(&self) -> &SharedLease {
-        &self.lease
     }
 
     /// Registers a guard and its nodes, each with the transaction that created it and the length of its data. Heartbeats are
@@ -210,17 +180,12 @@ impl ZkSession {
 
     /// Makes a request after the pause that these tries call for. If a connection is given, it goes out on the one with this
     /// number only.
-    pub(crate) fn ask<T, F, R>(
+    pub(crate) fn ask<F: Future<Output: Send> + Send + 'static, R: FnOnce(Wire) -> F + Send + 'static>(
         &self,
         tries: Tries,
         connection: Option<u64>,
         request: R,
-    ) -> impl Future<Output = Answer<T>> + Send + 'static + use<T, F, R>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-        R: FnOnce(Wire) -> F + Send + 'static,
-    {
+    ) -> impl Future<Output = Answer<F::Output>> + Send + 'static + use<F, R> {
         let (pause, answer) = (self.pause_after(tries), self.requester.request_where(connection, request));
         async move {
             match pause.await {
@@ -260,11 +225,6 @@ impl ZkSession {
         }
     }
 
-    /// Makes the session look at work now and then, until the work has ended.
-    pub(crate) fn look_after(&self, work: Weak<dyn Looked>) {
-        self.polled.insert(work);
-    }
-
     /// Takes in a create that was not answered, and whose node was not found. For as long as that create may still take
     /// effect, the session looks for its node again, and deletes it.
     pub(crate) fn expect_late(&self, lock: Arc<Settings>, id: Uuid) {
@@ -289,7 +249,7 @@ impl ZkSession {
         if *writes.borrow() == 0 {
             return self.close();
         }
-        let patience = self.lengths().timeout / 10;
+        let patience = self.lease.lengths().timeout / 10;
         self.finish(
             async move {
                 // The background task awaits this, inside its runtime.
@@ -330,15 +290,9 @@ impl Drop for ZkSession {
 
 /// Registers a guard's nodes for as long as the guard is held.
 pub(crate) struct Holding {
-    session: Arc<ZkSession>,
-    keys: Vec<usize>,
-}
-
-impl Holding {
     /// The session in which the lock is held.
-    pub(crate) fn session(&self) -> &Arc<ZkSession> {
-        &self.session
-    }
+    pub(crate) session: Arc<ZkSession>,
+    keys: Vec<usize>,
 }
 
 impl Drop for Holding {

@@ -1,19 +1,18 @@
 //! One ZooKeeper session after the other. A [`Session`](crate::Session) and its locks share one succession.
 
-use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, Timeout};
 use tracing::{info, warn};
 use zklock_recipe::{Lease, SessionEnd};
 
 use super::dialer::{Dialer, Established};
 use super::error::ConnectError;
-use super::events::SessionEvents;
 use super::session::ZkSession;
 use super::state::{SessionEvent, SessionState};
 use super::{establish, survey};
@@ -26,10 +25,11 @@ pub(crate) struct Succession {
     present: Mutex<Arc<ZkSession>>,
     /// The last event. It holds no `ZkSession`, because a reader of events must not keep a session open.
     news: watch::Sender<SessionEvent>,
-    requeued: AtomicU64,
-    dialer: Arc<Dialer>,
+    /// How many times an acquisition had to join its queue again.
+    pub(crate) requeued: AtomicU64,
+    pub(crate) dialer: Arc<Dialer>,
     /// Why the servers refuse to open another ZooKeeper session, once they do.
-    failure: OnceLock<ConnectError>,
+    pub(crate) failure: OnceLock<ConnectError>,
 }
 
 /// Why no other ZooKeeper session will follow.
@@ -51,14 +51,14 @@ impl Succession {
         let (state, first, life) = match first {
             Some(established) => {
                 let first = ZkSession::start(established, dialer.clone(), runtime.clone());
-                let life = first.lease().changes();
+                let life = first.lease.changes();
                 (SessionState::Connected, first, Some(life))
             }
             None => (SessionState::Connecting, ZkSession::unopened(&dialer, runtime.clone()), None),
         };
         let succession = Arc::new(Self {
             runtime: runtime.clone(),
-            news: watch::Sender::new(SessionEvent { state, generation: 0, id: first.id() }),
+            news: watch::Sender::new(SessionEvent { state, generation: 0, id: first.id }),
             present: Mutex::new(first),
             requeued: AtomicU64::new(0),
             dialer: dialer.clone(),
@@ -75,42 +75,16 @@ impl Succession {
 
     /// Waits for a ZooKeeper session that is not known to have ended, and returns it.
     pub(crate) async fn living(self: &Arc<Self>) -> Result<Arc<ZkSession>, Over> {
-        Bystander::new(self).session().await.ok_or_else(|| match (self.event().state, self.failure()) {
+        Bystander::new(self).session().await.ok_or_else(|| match (self.event().state, self.failure.get()) {
             (SessionState::AuthFailed, _) => Over::AuthFailed,
             (SessionState::Failed, Some(failure)) => Over::Failed(failure.clone()),
             _ => Over::Closed,
         })
     }
 
-    /// Returns why the servers refuse another session for good, if they do.
-    pub(crate) fn failure(&self) -> Option<&ConnectError> {
-        self.failure.get()
-    }
-
-    /// Returns the tick that leases are computed with.
-    pub(crate) fn tick(&self) -> Duration {
-        self.dialer.reckoning().tick
-    }
-
-    /// Counts an acquisition that has to join its queue again.
-    pub(crate) fn requeue(&self) {
-        self.requeued.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns how many times an acquisition had to join its queue again.
-    pub(crate) fn requeued(&self) -> u64 {
-        self.requeued.load(Ordering::Relaxed)
-    }
-
     /// Returns the last event.
     pub(crate) fn event(&self) -> SessionEvent {
         *self.news.borrow()
-    }
-
-    /// Returns a stream of the last event and each later one. It skips an event that a later one has overtaken, and
-    /// ends with the final one.
-    pub(crate) fn events(&self) -> SessionEvents {
-        SessionEvents::new(self.news())
     }
 
     /// Returns a receiver of the last event. It does not keep the succession open.
@@ -126,7 +100,7 @@ impl Succession {
     /// How long a call that only asks waits for ZooKeeper: half a session timeout. zklock leaves a silent server after
     /// two fifths, so another one still has a chance to answer.
     pub(crate) fn patience(&self) -> Duration {
-        self.present().lengths().timeout / 2
+        self.present().lease.lengths().timeout / 2
     }
 
     /// Waits for an answer for as long as [`patience`](Self::patience) says. `Err` holds that time if no answer came.
@@ -201,7 +175,7 @@ impl Succession {
                     SessionState::Connecting => event.generation,
                     _ => event.generation + 1,
                 },
-                id: next.id(),
+                id: next.id,
             };
         });
         Some(next)
@@ -232,7 +206,7 @@ impl Bystander {
                 return None;
             }
             let present = self.succession.upgrade()?.present();
-            if present.lease().end().is_none() {
+            if present.lease.end().is_none() {
                 return Some(present);
             }
             drop(present);
@@ -254,27 +228,20 @@ impl Successor {
         let mut life = match life {
             Some(life) => life,
             None => match self.open(Instant::now()).await {
-                Some(first) => first.lease().changes(),
+                Some(first) => first.lease.changes(),
                 None => return,
             },
         };
-        let survey = tokio::spawn({
-            let dialer = self.dialer.clone();
-            async move { survey::grants(&dialer).await }
-        });
-        self.succeed(&mut life).await;
-        survey.abort();
-    }
-
-    async fn succeed(&self, life: &mut watch::Receiver<Lease>) {
+        let (dialer, mut survey) = (self.dialer.clone(), JoinSet::new());
+        survey.spawn(async move { survey::grants(&dialer).await });
         loop {
             let next = Instant::now() + APART;
-            match self.follow(life).await {
+            match self.follow(&mut life).await {
                 Some(SessionEnd::Expired | SessionEnd::Closed) => {}
                 Some(SessionEnd::AuthFailed) | None => return,
             }
             let Some(next) = self.open(next).await else { return };
-            *life = next.lease().changes();
+            life = next.lease.changes();
         }
     }
 
@@ -324,7 +291,7 @@ impl Successor {
             }
         };
         let next = self.succession.upgrade()?.take_over(established)?;
-        info!(id = format_args!("{:#x}", next.id()), "a new ZooKeeper session takes over");
+        info!(id = format_args!("{:#x}", next.id), "a new ZooKeeper session takes over");
         Some(next)
     }
 

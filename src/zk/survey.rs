@@ -161,17 +161,39 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
+    fn known(tick: u64) -> Tick {
+        Tick::Known(ms(tick))
+    }
+
+    fn between(shorter: u64, longer: u64) -> Tick {
+        Tick::Between { shorter: ms(shorter), longer: ms(longer) }
+    }
+
     #[test]
     fn default_limits_tell_the_tick() {
         for tick in [500, 501, 2_000, 5_000, 180_000] {
-            assert_eq!(infer(ms(2 * tick).max(SHORT), ms(20 * tick)), Tick::Known(ms(tick)));
+            assert_eq!(infer(ms(2 * tick).max(SHORT), ms(20 * tick)), known(tick));
+        }
+    }
+
+    #[test]
+    fn other_limits_leave_two_ticks() {
+        for (short, long, tick) in [
+            // What is granted as it was asked for: ticks of 100 ms, or of half a second and a longest session timeout of two.
+            (SHORT, ms(2_000), between(100, 500)),
+            // A tick of 2 s, and a longest session timeout of ten minutes.
+            (ms(4_000), ms(600_000), between(2_000, 30_000)),
+            // A tick of 2 s, and a shortest session timeout below a second.
+            (SHORT, ms(40_000), between(500, 2_000)),
+            // As long as what was asked for, or longer.
+            (ms(4_000), LONG, between(2_000, 180_000)),
+        ] {
+            assert_eq!(infer(short, long), tick, "{short:?} {long:?}");
         }
     }
 
     #[test]
     fn servers_that_differ_have_the_longest_tick() {
-        let known = |tick| Tick::Known(ms(tick));
-        let between = |shorter, longer| Tick::Between { shorter: ms(shorter), longer: ms(longer) };
         for (one, another, both) in [
             (known(2_000), known(2_000), known(2_000)),
             (known(2_000), known(3_000), known(3_000)),
@@ -184,22 +206,5 @@ mod tests {
         ] {
             assert_eq!((one.with(another), another.with(one)), (both, both), "{one:?} {another:?}");
         }
-    }
-
-    #[test]
-    fn what_is_granted_as_it_was_asked_for_leaves_two_ticks() {
-        // Ticks of 100 ms, or of half a second and a longest session timeout of two.
-        assert_eq!(infer(SHORT, ms(2_000)), Tick::Between { shorter: ms(100), longer: ms(500) });
-    }
-
-    #[test]
-    fn a_limit_that_was_set_leaves_two_ticks() {
-        let between = |shorter, longer| Tick::Between { shorter: ms(shorter), longer: ms(longer) };
-        // A tick of 2 s, and a longest session timeout of ten minutes.
-        assert_eq!(infer(ms(4_000), ms(600_000)), between(2_000, 30_000));
-        // A tick of 2 s, and a shortest session timeout below a second.
-        assert_eq!(infer(SHORT, ms(40_000)), between(500, 2_000));
-        // As long as what was asked for, or longer.
-        assert_eq!(infer(ms(4_000), LONG), between(2_000, 180_000));
     }
 }

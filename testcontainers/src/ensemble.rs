@@ -39,7 +39,7 @@ const CLOSING_WAIT: Duration = Duration::from_secs(60);
 pub struct Ensemble {
     // Servers end before the network between them does.
     servers: Vec<Server>,
-    mesh: Option<Mesh>,
+    mesh: Mesh,
     backend: Backend,
 }
 
@@ -71,15 +71,12 @@ impl Ensemble {
     }
 
     async fn start_once(platform: &Platform, size: usize, options: &Options) -> Result<Self, Error> {
-        let mesh = match size {
-            1 => None,
-            _ => Some(Mesh::start(size, platform.proxy_host(), platform.proxy_name())?),
-        };
+        let mesh = Mesh::start(size, platform.proxy_host(), platform.proxy_name())?;
         let mut servers = Vec::new();
         for index in 0..size {
-            let peers = mesh.as_ref().map(|mesh| mesh.peers_of(index)).unwrap_or_default();
             let options = options.of(index);
-            servers.push(Server::new(index, platform.node(index, &peers, &options)?, options));
+            let node = platform.node(index, &mesh.peers_of(index), &options)?;
+            servers.push(Server::new(index, node, options));
         }
         let ensemble = Self { servers, mesh, backend: platform.backend() };
         try_join_all(ensemble.servers.iter().map(|server| ensemble.launch(server))).await?;
@@ -90,15 +87,15 @@ impl Ensemble {
     /// Starts a server's process and tells the others where it is.
     async fn launch(&self, server: &Server) -> Result<(), Error> {
         server.launch().await?;
-        if let (Some(mesh), Some((quorum, election))) = (&self.mesh, server.node().peer_addresses()) {
-            mesh.locate(server.index(), &quorum, &election);
+        if let Some((quorum, election)) = server.node.peer_addresses() {
+            self.mesh.locate(server.index, &quorum, &election);
         }
         Ok(())
     }
 
     /// All client addresses, separated by commas.
     pub fn connect_string(&self) -> String {
-        let addresses: Vec<_> = self.servers.iter().map(|server| server.node().client_address()).collect();
+        let addresses: Vec<_> = self.servers.iter().map(|server| server.node.client_address()).collect();
         addresses.join(",")
     }
 
@@ -110,7 +107,7 @@ impl Ensemble {
         // Like indexing a slice: an index out of range is a mistake in the test's own text.
         #[allow(clippy::panic)]
         match self.server(index) {
-            Ok(server) => server.node().client_address(),
+            Ok(server) => server.node.client_address(),
             Err(error) => panic!("{error}"),
         }
     }
@@ -139,7 +136,7 @@ impl Ensemble {
         let server = self.server(index)?;
         server.kill().await?;
         self.launch(server).await?;
-        if self.has_quorum().await && !self.is_isolated(index) {
+        if self.has_quorum().await && !self.mesh.is_isolated(index) {
             server.wait_until_serving().await
         } else {
             server.wait_until_up().await
@@ -188,9 +185,7 @@ impl Ensemble {
     /// Returns at once. The servers notice by themselves: a follower and the leader after `syncLimit` ticks at most.
     pub async fn isolate(&self, index: usize) -> Result<(), Error> {
         self.server(index)?;
-        if let Some(mesh) = &self.mesh {
-            mesh.isolate(index);
-        }
+        self.mesh.isolate(index);
         Ok(())
     }
 
@@ -199,9 +194,7 @@ impl Ensemble {
     pub async fn stall(&self, from: usize, to: usize) -> Result<(), Error> {
         self.server(from)?;
         self.server(to)?;
-        if let Some(mesh) = &self.mesh {
-            mesh.stall(from, to);
-        }
+        self.mesh.set_stalled(from, to, true);
         Ok(())
     }
 
@@ -210,27 +203,21 @@ impl Ensemble {
     pub async fn flow(&self, from: usize, to: usize) -> Result<(), Error> {
         self.server(from)?;
         self.server(to)?;
-        if let Some(mesh) = &self.mesh {
-            mesh.flow(from, to);
-        }
+        self.mesh.set_stalled(from, to, false);
         Ok(())
     }
 
     /// Connects server `index` again with those that are not isolated themselves. What is [stalled](Self::stall) stays so.
     pub async fn rejoin(&self, index: usize) -> Result<(), Error> {
         self.server(index)?;
-        if let Some(mesh) = &self.mesh {
-            mesh.rejoin(index);
-        }
+        self.mesh.rejoin(index);
         Ok(())
     }
 
     /// Connects all servers again. Returns at once. [`wait_until_serving`](Self::wait_until_serving) waits until they have
     /// found together.
     pub async fn heal(&self) -> Result<(), Error> {
-        if let Some(mesh) = &self.mesh {
-            mesh.heal();
-        }
+        self.mesh.heal();
         Ok(())
     }
 
@@ -286,7 +273,7 @@ impl Ensemble {
         let what = format!("a server to close session {id:#x}");
         let closing = poll(&what, CLOSING_WAIT, || async {
             for server in self.strangers_first(id).await {
-                match session::close(&server.node().client_address(), id).await {
+                match session::close(&server.node.client_address(), id).await {
                     Ok(closing) => return Some(closing),
                     Err(_) => tried.store(true, Ordering::SeqCst),
                 }
@@ -314,14 +301,10 @@ impl Ensemble {
         self.servers.get(index).ok_or(Error::NoSuchServer { index, len: self.servers.len() })
     }
 
-    fn is_isolated(&self, index: usize) -> bool {
-        self.mesh.as_ref().is_some_and(|mesh| mesh.is_isolated(index))
-    }
-
     async fn reachable(&self) -> Vec<&Server> {
         let mut reachable = Vec::new();
         for server in &self.servers {
-            if server.state().await == State::Running && !self.is_isolated(server.index()) {
+            if server.state().await == State::Running && !self.mesh.is_isolated(server.index) {
                 reachable.push(server);
             }
         }
@@ -336,7 +319,7 @@ impl Ensemble {
 
 impl Drop for Ensemble {
     fn drop(&mut self) {
-        let nodes: Vec<Node> = self.servers.drain(..).map(Server::into_node).collect();
+        let nodes: Vec<Node> = self.servers.drain(..).map(|server| server.node).collect();
         // Each takes a moment, so end them side by side.
         std::thread::scope(|scope| {
             for node in nodes {

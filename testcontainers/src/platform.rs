@@ -54,7 +54,7 @@ impl Platform {
         let docker = engine().await;
         let local = Installation::find();
         let (platform, reason) = match (docker, local) {
-            (Ok(engine), _) if engine.has_image() => {
+            (Ok(engine), _) if engine.has_image => {
                 (Self::Docker(engine), format!("the engine answers and has {image}"))
             }
             (Ok(_), Ok(installation)) => {

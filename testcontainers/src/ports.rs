@@ -21,13 +21,14 @@ const COUNT: u32 = 20_000;
 /// A port that nothing else of this crate uses until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Port {
-    number: u16,
+    pub(crate) number: u16,
     _lock: File,
 }
 
 impl Port {
-    pub(crate) fn number(&self) -> u16 {
-        self.number
+    /// The address on loopback.
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.number)
     }
 
     pub(crate) fn reserve() -> Result<Self, Error> {

@@ -1,6 +1,6 @@
 //! One server: its state, and what it says about itself.
 
-use std::{future::Future, io, time::Duration};
+use std::{io, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -26,8 +26,8 @@ pub(crate) enum State {
 
 #[derive(Debug)]
 pub(crate) struct Server {
-    index: usize,
-    node: Node,
+    pub(crate) index: usize,
+    pub(crate) node: Node,
     /// The options that the server finds when it starts next.
     options: Mutex<Options>,
     state: Mutex<State>,
@@ -45,18 +45,6 @@ pub(crate) struct Standing {
 impl Server {
     pub(crate) fn new(index: usize, node: Node, options: Options) -> Self {
         Self { index, node, options: Mutex::new(options), state: Mutex::new(State::Killed) }
-    }
-
-    pub(crate) fn index(&self) -> usize {
-        self.index
-    }
-
-    pub(crate) fn node(&self) -> &Node {
-        &self.node
-    }
-
-    pub(crate) fn into_node(self) -> Node {
-        self.node
     }
 
     pub(crate) async fn state(&self) -> State {
@@ -90,24 +78,27 @@ impl Server {
     }
 
     pub(crate) async fn pause(&self) -> Result<(), Error> {
-        let mut state = self.state.lock().await;
-        match *state {
-            State::Killed => return Err(Error::NotRunning { index: self.index, action: "paused" }),
-            State::Running => self.signal(self.node.pause()).await?,
-            State::Paused => self.signal(async { Ok(()) }).await?,
-        }
-        *state = State::Paused;
-        Ok(())
+        self.turn(State::Paused, "paused", self.node.pause()).await
     }
 
     pub(crate) async fn unpause(&self) -> Result<(), Error> {
+        self.turn(State::Running, "unpaused", self.node.unpause()).await
+    }
+
+    /// Brings a server that is not killed into this state, which is called `action`; by `change`, unless it is in it.
+    async fn turn(
+        &self,
+        to: State,
+        action: &'static str,
+        change: impl Future<Output = Result<(), Error>>,
+    ) -> Result<(), Error> {
         let mut state = self.state.lock().await;
         match *state {
-            State::Killed => return Err(Error::NotRunning { index: self.index, action: "unpaused" }),
-            State::Paused => self.signal(self.node.unpause()).await?,
-            State::Running => self.signal(async { Ok(()) }).await?,
+            State::Killed => return Err(Error::NotRunning { index: self.index, action }),
+            present if present == to => self.signal(async { Ok(()) }).await?,
+            State::Running | State::Paused => self.signal(change).await?,
         }
-        *state = State::Running;
+        *state = to;
         Ok(())
     }
 

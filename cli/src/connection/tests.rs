@@ -4,7 +4,6 @@ use std::fs;
 
 use clap::Parser;
 use zklock_testcontainers::{Link, ZooKeeper};
-use zookeeper_client::{Acls, CreateMode};
 
 use super::*;
 use crate::closing;
@@ -18,39 +17,6 @@ struct Options {
 fn options(arguments: &[&str]) -> Connection {
     let arguments = ["zklock"].iter().chain(arguments);
     Options::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}")).connection
-}
-
-#[tokio::test]
-async fn credentials_open_what_an_acl_closes() {
-    let server = ZooKeeper::start().await.unwrap();
-    let servers = server.connect_string();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(&file, "alice:wonder:land\n").unwrap();
-    let alice = options(&["-s", &servers, "--digest-file", file.path().to_str().unwrap()]);
-    let anybody = options(&["-s", &servers]);
-
-    let client = alice.client().await.unwrap();
-    let closed = CreateMode::Persistent.with_acls(Acls::creator_all());
-    client.create("/closed", b"precious", &closed).await.unwrap();
-    // The SHA-1 of the credentials without the end of the line.
-    let owner = &client.get_acl("/closed").await.unwrap().0[0];
-    assert_eq!((owner.scheme(), owner.id()), ("digest", "alice:ue9AfmdUpqMs+weUBqiWP/OclNA="));
-    closing::client(client).await;
-
-    let client = alice.client().await.unwrap();
-    assert_eq!(client.get_data("/closed").await.unwrap().0, b"precious");
-    closing::client(client).await;
-    let session = alice.session().await.unwrap();
-    let lock = session.lock("/closed/lock").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    closing::session(&session).await;
-
-    let client = anybody.client().await.unwrap();
-    let failure = Failure::from(client.get_data("/closed").await.unwrap_err());
-    assert_eq!(failure.code, Code::NotAuthorized);
-    let session = anybody.session().await.unwrap();
-    let failure = Failure::from(session.lock("/closed/other").unwrap().acquire().await.unwrap_err());
-    assert_eq!(failure.code, Code::NotAuthorized);
 }
 
 #[tokio::test]

@@ -199,13 +199,6 @@ impl Server {
     }
 }
 
-impl Words {
-    /// No answer from a server in this mode.
-    pub(super) fn none(mode: Mode) -> Self {
-        Self { mode, ..Self::default() }
-    }
-}
-
 impl Mode {
     /// Why a server that was reached does not answer.
     pub(super) fn problem(&self) -> Option<&String> {

@@ -10,8 +10,8 @@ use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
 use super::answers;
-use super::seen::{Mode, Server, Visit, Words};
-use super::word::{self, Silence};
+use super::seen::{Server, Visit, Words};
+use super::word;
 use crate::closing;
 use crate::connection::{Address, Connection};
 use crate::duration;
@@ -64,13 +64,12 @@ impl Questioner {
 
     async fn words(&self, address: &Address, deadline: Instant) -> Result<Words, String> {
         let ask = |word| word::ask(address, self.tls.as_ref(), word, deadline);
-        let mut words = match ask("srvr").await {
+        let mut words = match ask("srvr").await? {
             Ok(answer) => answers::srvr(&answer),
-            Err(Silence::NoAnswer(why)) => return Ok(Words::none(Mode::Silent(why))),
-            Err(Silence::TlsFailed(why)) => return Ok(Words::none(Mode::TlsFailed(why))),
-            Err(Silence::Unreachable(why)) => return Err(why),
+            Err(mode) => return Ok(Words { mode, ..Words::default() }),
         };
-        words.settings = ask("conf").await.ok().and_then(|answer| answers::conf(&answer));
+        words.settings =
+            ask("conf").await.ok().and_then(Result::ok).and_then(|answer| answers::conf(&answer));
         Ok(words)
     }
 

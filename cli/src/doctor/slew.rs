@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use tokio::time::sleep;
+
+use crate::clock;
 
 /// How long to look. The two clocks are read within some microseconds, so the rate is right to some 20 ppm.
 const LOOK: Duration = Duration::from_millis(300);
@@ -24,19 +26,13 @@ pub(super) async fn rate() -> i64 {
 /// suspended.
 fn read() -> (Duration, Duration) {
     let reading = || {
-        let before = now(ClockId::MonotonicRaw);
-        let adjusted = now(ClockId::Monotonic);
-        let apart = now(ClockId::MonotonicRaw).saturating_sub(before);
+        let before = clock::by(ClockId::MonotonicRaw);
+        let adjusted = clock::by(ClockId::Monotonic);
+        let apart = clock::by(ClockId::MonotonicRaw).saturating_sub(before);
         (apart, before + apart / 2, adjusted)
     };
     let closest = (1..READINGS).map(|_| reading()).fold(reading(), Ord::min);
     (closest.1, closest.2)
-}
-
-fn now(clock: ClockId) -> Duration {
-    let time = clock_gettime(clock);
-    // Neither part is ever negative.
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 fn parts_per_million(raw: Duration, adjusted: Duration) -> i64 {

@@ -10,49 +10,40 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
+use super::seen::Mode;
 use crate::connection::Address;
 
 /// The longest answer of a ZooKeeper server. The rest of a longer one is not read.
 const LONGEST: u64 = 64 * 1024;
 
-/// Why there is no answer.
-#[derive(Debug)]
-pub(super) enum Silence {
-    /// The server was not reached.
-    Unreachable(String),
-    /// The server was reached, but TLS failed.
-    TlsFailed(String),
-    /// The server was reached, but did not answer.
-    NoAnswer(String),
-}
-
-/// Sends a word to a server, and returns the answer.
+/// Sends a word to a server, and returns the answer, or the mode of a server that was reached and gives none. The error says
+/// why the server was not reached.
 pub(super) async fn ask(
     address: &Address,
     tls: Option<&Arc<ClientConfig>>,
     word: &str,
     deadline: Instant,
-) -> Result<String, Silence> {
+) -> Result<Result<String, Mode>, String> {
     let plain = by(deadline, TcpStream::connect((address.host.as_str(), address.port))).await;
-    let plain = plain.map_err(|error| Silence::Unreachable(reason(&error)))?;
+    let plain = plain.map_err(|error| reason(&error))?;
     let Some(config) = tls.filter(|_| address.tls) else {
-        return by(deadline, converse(plain, word)).await.map_err(|error| Silence::NoAnswer(reason(&error)));
+        return Ok(by(deadline, converse(plain, word)).await.map_err(|error| Mode::Silent(reason(&error))));
     };
     let secure = async {
         let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
         TlsConnector::from(config.clone()).connect(name, plain).await
     };
-    let secure = by(deadline, secure).await.map_err(|error| match error.kind() {
-        io::ErrorKind::TimedOut => Silence::NoAnswer(reason(&error)),
-        _ => Silence::TlsFailed(reason(&error)),
-    })?;
-    by(deadline, converse(secure, word)).await.map_err(|error| {
+    let answer = match by(deadline, secure).await {
         // A server that wants a certificate may refuse the client only now.
-        match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
-            true => Silence::TlsFailed(reason(&error)),
-            false => Silence::NoAnswer(reason(&error)),
-        }
-    })
+        Ok(secure) => by(deadline, converse(secure, word))
+            .await
+            .map_err(|error| (error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()), error)),
+        Err(error) => Err((error.kind() != io::ErrorKind::TimedOut, error)),
+    };
+    Ok(answer.map_err(|(is_of_tls, error)| match is_of_tls {
+        true => Mode::TlsFailed(reason(&error)),
+        false => Mode::Silent(reason(&error)),
+    }))
 }
 
 async fn by<T>(deadline: Instant, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {

@@ -17,10 +17,8 @@ pub(super) struct Grant {
     held: Held,
     names: Names,
     sequencers: Result<Vec<Sequencer>, Lost>,
-    /// The index, if it is one of several slots.
-    index: Option<u32>,
-    /// The weight, if it is a permit.
-    weight: Option<u32>,
+    /// The variable that only its kind has: the name of a run, the index of a slot, or the weight of a permit.
+    special: Option<(&'static str, String)>,
 }
 
 enum Held {
@@ -37,7 +35,8 @@ impl Grant {
 
     pub(super) fn run(run: Run) -> Self {
         let sequencers = run.guard().sequencer().map(|it| vec![it]);
-        Self::new(Held::Run(run), sequencers)
+        let special = Some(("ZKLOCK_ONCE", run.name().to_owned()));
+        Self { special, ..Self::new(Held::Run(run), sequencers) }
     }
 
     pub(super) fn leadership(leadership: Leadership) -> Self {
@@ -47,19 +46,21 @@ impl Grant {
 
     /// Nobody can check a permit or a slot.
     pub(super) fn permit(permit: Permit) -> Self {
-        let (names, weight) = (Names::permits(permit.path(), permit.weight()), Some(permit.weight()));
-        Self { names, weight, ..Self::new(Held::Guard(permit.into_any()), Ok(Vec::new())) }
+        let names = Names::permits(permit.path(), permit.weight());
+        let special = Some(("ZKLOCK_PERMITS", permit.weight().to_string()));
+        Self { names, special, ..Self::new(Held::Guard(permit.into_any()), Ok(Vec::new())) }
     }
 
     pub(super) fn slot(slot: Slot) -> Self {
-        let (names, index) = (Names::slot(slot.path(), slot.index()), Some(slot.index()));
-        Self { names, index, ..Self::new(Held::Guard(slot.into_any()), Ok(Vec::new())) }
+        let names = Names::slot(slot.path(), slot.index());
+        let special = Some(("ZKLOCK_SLOT", slot.index().to_string()));
+        Self { names, special, ..Self::new(Held::Guard(slot.into_any()), Ok(Vec::new())) }
     }
 
     fn new(held: Held, sequencers: Result<Vec<Sequencer>, Lost>) -> Self {
         let paths = held.guard().paths();
         let names = Names::of(paths.iter().map(String::as_str));
-        Self { held, names, sequencers, index: None, weight: None }
+        Self { held, names, sequencers, special: None }
     }
 
     pub(super) fn names(&self) -> &Names {
@@ -71,20 +72,9 @@ impl Grant {
         self.sequencers.as_deref().map_err(Clone::clone)
     }
 
-    pub(super) fn index(&self) -> Option<u32> {
-        self.index
-    }
-
-    pub(super) fn weight(&self) -> Option<u32> {
-        self.weight
-    }
-
-    /// The name of the run, if it is one.
-    pub(super) fn once(&self) -> Option<&str> {
-        match &self.held {
-            Held::Run(run) => Some(run.name()),
-            _ => None,
-        }
+    /// The variable that only its kind has.
+    pub(super) fn special(&self) -> Option<(&'static str, String)> {
+        self.special.clone()
     }
 
     /// The guard, of whichever kind.

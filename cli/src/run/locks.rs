@@ -25,13 +25,8 @@ pub(super) struct Locks {
     session: Session,
 }
 
-/// How long to wait for other contenders.
-#[derive(Clone, Copy)]
-pub(super) enum Patience {
-    None,
-    For(Duration),
-    Endless,
-}
+/// How long to wait for other contenders; `None` not at all. The library waits without an end for a time that no clock reaches.
+pub(super) type Patience = Option<Duration>;
 
 /// A lock that is not free, and who has it.
 pub(super) struct Blocked {
@@ -87,9 +82,8 @@ impl Locks {
     /// Acquires all of them. `None` if they were not acquired in time.
     pub(super) async fn take(&self, patience: Patience) -> Result<Option<MultiGuard>, AcquireError> {
         match patience {
-            Patience::None => self.all.try_acquire().await,
-            Patience::For(timeout) => self.all.acquire_timeout(timeout).await,
-            Patience::Endless => self.all.acquire().await.map(Some),
+            None => self.all.try_acquire().await,
+            Some(timeout) => self.all.acquire_timeout(timeout).await,
         }
     }
 

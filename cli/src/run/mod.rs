@@ -26,8 +26,8 @@ use crate::signals::Signals;
 use crate::warden::{Descendants, RESERVE};
 use context::Context;
 use shift::{Ending, Shift};
-use target::Target;
-use wait::{Waited, wait};
+use target::{Taken, Target};
+use wait::wait;
 
 /// The default time from SIGTERM to SIGKILL, if the session timeout allows twice as much. The less time it takes to end the
 /// command, the later heartbeats may be answered without a loss.
@@ -77,8 +77,10 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
     loop {
         let deadline = run.timeout.and_then(|timeout| waiting_since.checked_add(timeout));
         let grant = match wait(&mut context, &target, deadline).await? {
-            Waited::Granted(grant) => grant,
-            Waited::Done(record) if record.state == RecordState::Begun && unstarted == Some(record.token) => {
+            Ok(Taken::Granted(grant)) => grant,
+            Ok(Taken::Done(record))
+                if record.state == RecordState::Begun && unstarted == Some(record.token) =>
+            {
                 return Err(Failure::new(
                     Code::Lost,
                     format_args!(
@@ -87,7 +89,7 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
                     ),
                 ));
             }
-            Waited::Done(record) => {
+            Ok(Taken::Done(record)) => {
                 // A job that has not succeeded is worth a mail, also from cron with --quiet.
                 match record.state {
                     RecordState::Succeeded => console.note(target::already(&record)),
@@ -95,7 +97,7 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
                 }
                 return Ok(ExitCode::SUCCESS);
             }
-            Waited::Signal(signal) => return Ok(exit::after_signal(signal)),
+            Err(signal) => return Ok(exit::after_signal(signal)),
         };
         let token = grant.guard().token();
         unstarted = Some(token);

@@ -21,83 +21,76 @@ const PASSING: Duration = Duration::from_secs(2);
 /// A slot or a permit that a command waits for.
 pub(super) struct Pool {
     wanted: Wanted,
+    path: String,
+    /// How much it takes of what there is.
+    weight: u32,
+    names: Names,
     session: Session,
 }
 
 enum Wanted {
-    /// The slots, and the index that is preferred.
-    Slot(Slots, Option<u32>),
-    /// The semaphore, and the weight.
-    Permit(Semaphore, u32),
+    Slot(Slots),
+    Permit(Semaphore),
 }
 
 impl Pool {
     /// One of these slots. It sends nothing.
     pub(super) fn slot(of: &SlotOf, session: &Session, options: LockOptions) -> Result<Self, Failure> {
         let slots = session.slots(&of.path, of.count)?.with_options(options)?;
-        Ok(Self { wanted: Wanted::Slot(slots, of.preferred), session: session.clone() })
+        let slots = of.preferred.map_or_else(|| slots.clone(), |index| slots.preferring(index));
+        let names = Names::new(format!("a slot of {}", of.path), false);
+        let (path, session) = (of.path.clone(), session.clone());
+        Ok(Self { wanted: Wanted::Slot(slots), path, weight: 1, names, session })
     }
 
     /// A permit of this semaphore. It sends nothing.
     pub(super) fn permit(of: &PermitsOf, session: &Session, options: LockOptions) -> Result<Self, Failure> {
         let semaphore = session.semaphore(&of.path, of.capacity)?.with_options(options)?;
-        Ok(Self { wanted: Wanted::Permit(semaphore, of.weight), session: session.clone() })
+        let names = Names::permits(&of.path, of.weight);
+        let (path, session) = (of.path.clone(), session.clone());
+        Ok(Self { wanted: Wanted::Permit(semaphore), path, weight: of.weight, names, session })
     }
 
-    pub(super) fn names(&self) -> Names {
-        match &self.wanted {
-            Wanted::Slot(slots, _) => Names::new(format!("a slot of {}", slots.path()), false),
-            Wanted::Permit(semaphore, weight) => Names::permits(semaphore.path(), *weight),
-        }
+    pub(super) fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Acquires it. `None` if it was not acquired in time.
     pub(super) async fn take(&self, patience: Patience) -> Result<Option<Grant>, AcquireError> {
         let taken = self.take_within(patience).await?;
-        match patience {
-            Patience::None if taken.is_none() && self.has_room().await => {
-                self.take_within(Patience::For(PASSING)).await
-            }
-            _ => Ok(taken),
+        if patience.is_none() && taken.is_none() && self.has_room().await {
+            return self.take_within(Some(PASSING)).await;
         }
+        Ok(taken)
     }
 
     async fn take_within(&self, patience: Patience) -> Result<Option<Grant>, AcquireError> {
         Ok(match &self.wanted {
-            Wanted::Slot(slots, preferred) => {
-                let slots = preferred.map_or_else(|| slots.clone(), |index| slots.preferring(index));
-                let slot = match patience {
-                    Patience::None => slots.try_acquire().await?,
-                    Patience::For(time) => slots.acquire_timeout(time).await?,
-                    Patience::Endless => Some(slots.acquire().await?),
-                };
-                slot.map(Grant::slot)
-            }
-            Wanted::Permit(semaphore, weight) => {
-                let permit = match patience {
-                    Patience::None => semaphore.try_acquire_many(*weight).await?,
-                    Patience::For(time) => semaphore.acquire_many_timeout(*weight, time).await?,
-                    Patience::Endless => Some(semaphore.acquire_many(*weight).await?),
-                };
-                permit.map(Grant::permit)
-            }
+            Wanted::Slot(slots) => match patience {
+                None => slots.try_acquire().await?.map(Grant::slot),
+                Some(time) => slots.acquire_timeout(time).await?.map(Grant::slot),
+            },
+            Wanted::Permit(semaphore) => match patience {
+                None => semaphore.try_acquire_many(self.weight).await?.map(Grant::permit),
+                Some(time) => semaphore.acquire_many_timeout(self.weight, time).await?.map(Grant::permit),
+            },
         })
     }
 
     async fn has_room(&self) -> bool {
-        let seen = timeout(PASSING, pool::Pool::at(&self.session, self.path())).await;
+        let seen = timeout(PASSING, pool::Pool::at(&self.session, &self.path)).await;
         // Before the first command of all, everything is free.
-        matches!(seen, Ok(Ok(pool)) if pool.as_ref().is_none_or(|pool| pool.free() >= self.weight().into()))
+        matches!(seen, Ok(Ok(pool)) if pool.as_ref().is_none_or(|pool| pool.free() >= self.weight.into()))
     }
 
     /// What others hold of it, and who waits. `None` if nobody keeps this session from it: ZooKeeper is slow, or a takeover
     /// delay runs.
     pub(super) async fn blocked(&self) -> Result<Option<Blocked>, Failure> {
-        let Some(pool) = pool::Pool::at(&self.session, self.path()).await? else { return Ok(None) };
+        let Some(pool) = pool::Pool::at(&self.session, &self.path).await? else { return Ok(None) };
         let own = Some(SessionId(self.session.id()));
         let position = pool.waiting.iter().rposition(|entry| entry.session == own);
         let in_front = &pool.waiting[..position.unwrap_or(pool.waiting.len())];
-        if in_front.is_empty() && pool.free() >= self.weight().into() {
+        if in_front.is_empty() && pool.free() >= self.weight.into() {
             return Ok(None);
         }
         let mut about = format!(", {} of {} held", pool.held, pool.stock.total());
@@ -120,21 +113,6 @@ impl Pool {
         if let Some(first) = in_front.first() {
             let _infallible = write!(about, ", {} in front", first.owner_text());
         }
-        Ok(Some(Blocked { name: self.names().to_string(), holder: about }))
-    }
-
-    fn path(&self) -> &str {
-        match &self.wanted {
-            Wanted::Slot(slots, _) => slots.path(),
-            Wanted::Permit(semaphore, _) => semaphore.path(),
-        }
-    }
-
-    /// How much it takes of what there is.
-    fn weight(&self) -> u32 {
-        match self.wanted {
-            Wanted::Slot(..) => 1,
-            Wanted::Permit(_, weight) => weight,
-        }
+        Ok(Some(Blocked { name: self.names.to_string(), holder: about }))
     }
 }

@@ -102,14 +102,16 @@ impl<'a> Shift<'a> {
         let was_kept = job.finish(|| self.console.warn(STUCK)).await;
         match (status, self.lost) {
             (Some(status), _) => {
-                let (run, console) = (self.run, self.console);
+                let (run, console, end) = (self.run, self.console, self.end);
                 let (told_to_end, may_outlive) = (self.told_to_end, self.may_outlive());
                 let names = self.names();
                 let released = match self.record(status).await {
                     Ok(shift) => shift.release().await,
-                    Err(Unrecorded::Lost(reason)) => Err(reason),
-                    Err(Unrecorded::For(error)) if status == 0 => return Err(error.into()),
-                    Err(Unrecorded::For(error)) => {
+                    Err(RecordError::Lost { lost, .. }) if concerns_command(lost.reason, end) => {
+                        Err(lost.reason)
+                    }
+                    Err(error) if status == 0 => return Err(error.into()),
+                    Err(error) => {
                         console.warn(error);
                         return Ok(Ending::Own(status));
                     }
@@ -302,15 +304,9 @@ impl<'a> Shift<'a> {
     }
 
     /// Records how the command has ended, if it ran in a run. Every process is gone by now, and the lock is still held.
-    async fn record(self, status: u8) -> Result<Self, Unrecorded> {
-        let Self { grant, end, .. } = self;
-        match grant.record(status).await {
-            Ok(grant) => Ok(Self { grant, ..self }),
-            Err(RecordError::Lost { lost, .. }) if concerns_command(lost.reason, end) => {
-                Err(Unrecorded::Lost(lost.reason))
-            }
-            Err(error) => Err(Unrecorded::For(error)),
-        }
+    async fn record(self, status: u8) -> Result<Self, RecordError> {
+        let grant = self.grant.record(status).await?;
+        Ok(Self { grant, ..self })
     }
 
     /// Releases the lock. An error if the lock turns out to be lost already, maybe while the command ran.
@@ -366,22 +362,10 @@ impl<'a> Shift<'a> {
             ("ZKLOCK_SEQUENCER", known(lines(sequencers))),
             ("ZKLOCK_SESSION_TIMEOUT_MS", Some(self.session_timeout.as_millis().to_string())),
         ];
-        // A run or a period around this one stays the command's own.
-        let special = [
-            ("ZKLOCK_ONCE", self.grant.once().map(str::to_owned)),
-            ("ZKLOCK_SLOT", self.grant.index().map(|index| index.to_string())),
-            ("ZKLOCK_PERMITS", self.grant.weight().map(|weight| weight.to_string())),
-        ];
-        Ok(always.into_iter().chain(special.into_iter().filter(|(_, value)| value.is_some())).collect())
+        // Those of a run, a slot or a permit around this one stay the command's own.
+        let special = self.grant.special().map(|(name, value)| (name, Some(value)));
+        Ok(always.into_iter().chain(special).collect())
     }
-}
-
-/// Why the end of a command was not recorded.
-enum Unrecorded {
-    /// The lock was lost already, maybe while the command ran.
-    Lost(LostReason),
-    /// For another reason.
-    For(RecordError),
 }
 
 /// Whether a guard that is lost for this reason may have been lost while the command ran. The lease ends at `end`.

@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use jiff::Timestamp;
 use zklock::{
     AcquireError, Election, LockOptions, Once, Session,
     once::{Claim, OnceOptions, Record, RecordState},
@@ -14,6 +13,7 @@ use super::pool::Pool;
 use crate::args::{OnLost, Run};
 use crate::civil;
 use crate::failure::Failure;
+use crate::queue::timestamp;
 use crate::text;
 
 /// The thing that a command waits for.
@@ -81,7 +81,7 @@ impl Target {
     pub(super) fn names(&self) -> Names {
         match self {
             Self::Locks(locks) | Self::Once(locks, ..) | Self::Lead(locks, ..) => locks.names(),
-            Self::Pool(pool) => pool.names(),
+            Self::Pool(pool) => pool.names().clone(),
         }
     }
 
@@ -116,9 +116,8 @@ impl Target {
             Self::Locks(locks) => locks.take(patience).await?.map(Grant::locks),
             Self::Once(_, once, name) => {
                 let claim = match patience {
-                    Patience::None => once.try_claim(name).await?,
-                    Patience::For(timeout) => once.claim_timeout(name, timeout).await?,
-                    Patience::Endless => Some(once.claim(name).await?),
+                    None => once.try_claim(name).await?,
+                    Some(timeout) => once.claim_timeout(name, timeout).await?,
                 };
                 match claim {
                     Some(Claim::Done(record)) => return Ok(Some(Taken::Done(record))),
@@ -128,9 +127,8 @@ impl Target {
             }
             Self::Lead(_, election, value) => {
                 let leadership = match patience {
-                    Patience::None => election.try_campaign(value).await?,
-                    Patience::For(timeout) => election.campaign_timeout(value, timeout).await?,
-                    Patience::Endless => Some(election.campaign(value).await?),
+                    None => election.try_campaign(value).await?,
+                    Some(timeout) => election.campaign_timeout(value, timeout).await?,
                 };
                 leadership.map(Grant::leadership)
             }
@@ -158,5 +156,5 @@ pub(super) fn already(record: &Record) -> String {
 }
 
 fn time(at: SystemTime) -> String {
-    Timestamp::try_from(at).map_or_else(|_| "an unknown time".to_owned(), |at| format!("{at:.0}"))
+    timestamp(at).map_or_else(|| "an unknown time".to_owned(), |at| format!("{at:.0}"))
 }

@@ -5,11 +5,9 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use zklock::{AcquireError, once::Record};
+use zklock::AcquireError;
 
 use super::context::Context;
-use super::grant::Grant;
-use super::locks::Patience;
 use super::target::{Taken, Target};
 use crate::console::Console;
 use crate::duration;
@@ -21,14 +19,8 @@ const UNTOLD: Duration = Duration::from_millis(300);
 /// How long the servers may take to say who holds the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The end of the wait.
-pub(super) enum Waited {
-    Granted(Grant),
-    /// The run must not run.
-    Done(Record),
-    /// This signal asked zklock to end.
-    Signal(i32),
-}
+/// The end of the wait: what the command waited for, or the signal that asked zklock to end.
+pub(super) type Waited = Result<Taken, i32>;
 
 /// Waits until the command may run, until a signal, or until the deadline.
 ///
@@ -40,21 +32,17 @@ pub(super) async fn wait(
 ) -> Result<Waited, Failure> {
     let (asked, console) = (context.run.timeout, context.console);
     loop {
-        let patience = match (asked, deadline) {
-            (Some(Duration::ZERO), _) => Patience::None,
-            (_, Some(deadline)) => Patience::For(deadline.saturating_duration_since(Instant::now())),
-            (_, None) => Patience::Endless,
-        };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let patience = if asked == Some(Duration::ZERO) { None } else { left.or(Some(Duration::MAX)) };
         let attempt = target.take(patience);
         // An attempt that is dropped takes its contender out of the queue.
         let answer = tokio::select! {
             answer = attempt => answer,
-            signal = context.signals.next_fatal() => return Ok(Waited::Signal(signal)),
+            signal = context.signals.next_fatal() => return Ok(Err(signal)),
             never = announce(target, console) => match never {},
         };
         match answer {
-            Ok(Some(Taken::Granted(grant))) => return Ok(Waited::Granted(grant)),
-            Ok(Some(Taken::Done(record))) => return Ok(Waited::Done(record)),
+            Ok(Some(taken)) => return Ok(Ok(taken)),
             Ok(None) => return Err(not_in_time(target, asked, console).await),
             Err(AcquireError::NodeDeleted { .. }) => {
                 console.warn("somebody deleted this contender's node; joining the queue again, at the end");

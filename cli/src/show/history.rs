@@ -71,15 +71,6 @@ struct Tenure {
     from_start: bool,
 }
 
-/// A change of the holders, as one look saw it.
-struct Change<'a> {
-    at: Timestamp,
-    /// Whether there was another look shortly before.
-    near: bool,
-    from: Option<&'a Tenure>,
-    to: Option<&'a Tenure>,
-}
-
 /// How long the lock was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Length {
@@ -122,15 +113,15 @@ impl History {
             }
             (State::Free(last), None) => State::Free(last),
             (State::Free(_), Some(next)) => {
-                self.hand_over(Change { at, near, from: None, to: Some(&next) });
+                self.hand_over(at, near, None, Some(&next));
                 State::Held(next)
             }
             (State::Held(tenure), Some(next)) => {
-                self.hand_over(Change { at, near, from: Some(&tenure), to: Some(&next) });
+                self.hand_over(at, near, Some(&tenure), Some(&next));
                 State::Held(next)
             }
             (State::Held(tenure), None) => {
-                self.hand_over(Change { at, near, from: Some(&tenure), to: None });
+                self.hand_over(at, near, Some(&tenure), None);
                 State::Free(Some(tenure))
             }
         };
@@ -163,8 +154,8 @@ impl History {
         }
     }
 
-    fn hand_over(&mut self, change: Change<'_>) {
-        let Change { at, near, from, to } = change;
+    /// A look saw other holders. `near` says whether there was another look shortly before.
+    fn hand_over(&mut self, at: Timestamp, near: bool, from: Option<&Tenure>, to: Option<&Tenure>) {
         let held = from.map(|tenure| {
             let last = if near { at } else { self.looked.unwrap_or(at) };
             Length { seen: between(tenure.since, last), at_least: !(near && tenure.from_start) }

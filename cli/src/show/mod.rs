@@ -2,7 +2,6 @@
 //! what of a semaphore or of slots.
 
 mod history;
-mod look;
 mod runs;
 mod screen;
 mod view;
@@ -22,25 +21,26 @@ use crate::console::Console;
 use crate::election::Election;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
+use crate::output;
 use crate::place;
 use crate::pool::{Pool, Stock};
 use crate::queue::{self, Entry, Stranger};
-use crate::{output, table};
+use crate::table::{self, Column};
 use runs::Run;
 
-/// The JSON.
+/// What is at a path. The fields of the JSON have the same names.
 #[derive(Serialize)]
-struct Queue<'a> {
+struct Seen<'a> {
     path: &'a str,
-    contenders: &'a [Entry],
+    contenders: Vec<Entry>,
     /// The contenders of other clients.
-    foreign: &'a [Stranger],
+    foreign: Vec<Stranger>,
     /// The records of slots that run once.
-    once: &'a [Run],
+    once: Vec<Run>,
     /// The election whose candidates these contenders are, if somebody leads it.
-    election: Option<&'a Election>,
+    election: Option<Election>,
     /// The semaphore at this path, or the slots there.
-    pool: Option<&'a Pool>,
+    pool: Option<Pool>,
 }
 
 /// Prints the queue, or draws it until a key or a signal ends that.
@@ -74,10 +74,10 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     if show.watch {
         return watch::watch(session, &lock).await;
     }
-    let (queue, mut foreign) = look::seen(&lock).await?;
+    let (contenders, mut foreign) = queue::seen(&lock).await?;
     foreign.extend(pool.iter().flat_map(|pool| pool.foreign.iter().cloned()));
-    let is_held = !queue.is_empty() || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty());
     let once = runs::seen(session, &show.path).await?;
+    let is_held = !contenders.is_empty() || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty());
     // Whatever is there, the path exists then.
     let is_used = is_held || pool.is_some() || !foreign.is_empty() || !once.is_empty();
     let unheld = if is_used {
@@ -86,9 +86,13 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
         place::unheld(connection, session, &show.path).await
     };
     // With --exit-code the code is the answer, and a quiet user reads nothing else.
-    if !(show.exit_code && console.is_quiet()) && (unheld.is_ok() || show.json) {
-        let unheld = unheld.as_deref().unwrap_or_default();
-        print(show, election.as_ref(), pool.as_ref(), &queue, &foreign, &once, unheld)?;
+    if !(show.exit_code && console.is_quiet()) {
+        let seen = Seen { path: &show.path, contenders, foreign, once, election, pool };
+        match &unheld {
+            _ if show.json => output::print_json(&seen)?,
+            Ok(unheld) => output::print(&text(&seen, unheld))?,
+            Err(_) => {}
+        }
     }
     unheld?;
     match show.exit_code && !is_held {
@@ -111,46 +115,29 @@ async fn lock(session: &Session, path: &str) -> Result<(Lock, Option<Election>),
     })
 }
 
-fn print(
-    show: &Show,
-    election: Option<&Election>,
-    pool: Option<&Pool>,
-    queue: &[Entry],
-    foreign: &[Stranger],
-    once: &[Run],
-    unheld: &str,
-) -> Result<(), Failure> {
-    if show.json {
-        return output::print_json(&Queue {
-            path: &show.path,
-            contenders: queue,
-            foreign,
-            once,
-            election,
-            pool,
-        });
-    }
-    if let Some(election) = election {
+/// The text for people.
+fn text(seen: &Seen<'_>, unheld: &str) -> String {
+    let (queue, now) = (&seen.contenders, Timestamp::now());
+    let mut text = String::new();
+    if let Some(election) = &seen.election {
         let candidates = if queue.len() == 1 { "candidate" } else { "candidates" };
-        output::print(&format!("{}, {} {candidates}\n", election.text(), queue.len()))?;
+        text += &format!("{}, {} {candidates}\n", election.text(), queue.len());
     }
-    if let Some(pool) = pool {
-        output::print(&pool.lines(Timestamp::now()))?;
+    match &seen.pool {
+        Some(pool) => text += &pool.lines(now),
+        None if queue.is_empty() => text += &format!("{unheld}\n"),
+        None => {}
     }
-    if queue.is_empty() && pool.is_some() {
-        // The semaphore or the slots are all there is.
-    } else if queue.is_empty() {
-        output::print(&format!("{unheld}\n"))?;
-    } else {
-        output::print(&table(queue, Timestamp::now()))?;
+    if !queue.is_empty() {
+        text += &table(queue, now);
     }
-    if !foreign.is_empty() {
-        output::print(&format!("\n{}", strangers(foreign)))?;
+    if !seen.foreign.is_empty() {
+        text += &format!("\n{}", strangers(&seen.foreign));
     }
-    if !once.is_empty() {
-        output::print(&format!("\n{}", runs::lines(once)))?;
+    if !seen.once.is_empty() {
+        text += &format!("\n{}", runs::lines(&seen.once));
     }
-    Ok(())
+    text
 }
 
 fn strangers(foreign: &[Stranger]) -> String {
@@ -162,24 +149,16 @@ fn table(queue: &[Entry], now: Timestamp) -> String {
     let (has_readers, holders) = (queue::has_readers(queue), queue::holders(queue).len());
     let has_data = queue.iter().any(|entry| entry.data.is_some());
     // A lock without readers needs no kinds, and there everybody waits for everybody in front.
-    let shown = [true, has_readers, true, true, true, true, true, has_readers, has_data];
-    let columns = |row: [String; 9]| {
-        row.into_iter().zip(shown).filter(|(_, shown)| *shown).map(|(cell, _)| cell).collect::<Vec<_>>()
-    };
-    let row = |entry: &Entry| {
-        columns([
-            entry.position_text(),
-            entry.kind_text().to_owned(),
-            entry.owner_text(),
-            entry.since_text(now),
-            entry.session_text(),
-            entry.token_text(),
-            entry.sequence_text(),
-            entry.waits_for_text(holders),
-            entry.data_text(),
-        ])
-    };
-    let header = ["POSITION", "KIND", "OWNER", "SINCE", "SESSION", "TOKEN", "SEQUENCE", "WAITS FOR", "DATA"];
-    let header = columns(header.map(str::to_owned));
-    table::aligned(header.iter().map(String::as_str).collect::<Vec<_>>(), queue.iter().map(row))
+    let columns: [Column<'_, Entry>; 9] = [
+        ("POSITION", true, &Entry::position_text),
+        ("KIND", has_readers, &|entry| entry.kind_text().to_owned()),
+        ("OWNER", true, &Entry::owner_text),
+        ("SINCE", true, &|entry| entry.since_text(now)),
+        ("SESSION", true, &Entry::session_text),
+        ("TOKEN", true, &Entry::token_text),
+        ("SEQUENCE", true, &Entry::sequence_text),
+        ("WAITS FOR", has_readers, &|entry| entry.waits_for_text(holders)),
+        ("DATA", has_data, &Entry::data_text),
+    ];
+    table::of_columns(&columns, queue)
 }

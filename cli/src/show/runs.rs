@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
-use jiff::Timestamp;
 use serde::Serialize;
 use zklock::{QueryError, Session, once::Record};
 
 use crate::failure::Failure;
+use crate::queue::timestamp;
 use crate::text;
 
 /// How many records a person sees. The JSON has all of them.
@@ -65,5 +65,5 @@ fn line(run: &Run) -> String {
 
 /// To the second.
 fn time(at: SystemTime) -> Option<String> {
-    Timestamp::try_from(at).ok().map(|at| format!("{at:.0}"))
+    timestamp(at).map(|at| format!("{at:.0}"))
 }

@@ -12,6 +12,7 @@ use zklock::{SessionState, inspect::Kind};
 
 use super::history::{Handoff, History, Length};
 use crate::queue::{self, Entry, Stranger};
+use crate::table::Column;
 use crate::text;
 
 /// A look that is older than this is stale. Looks come every half a second.
@@ -35,12 +36,6 @@ pub(super) struct View {
     above: usize,
     /// How many waiting contenders the window has room for.
     room: usize,
-}
-
-/// The session's state, and the time.
-struct Present {
-    state: SessionState,
-    now: Timestamp,
 }
 
 /// Where to move the window.
@@ -118,15 +113,14 @@ impl View {
             Constraint::Length(1),
         ])
         .areas(frame.area());
-        self.draw_title(frame, title, Present { state, now });
+        self.draw_title(frame, title, state, now);
         self.draw_holder(frame, holder, now);
         self.draw_waiting(frame, waiting, now);
         self.draw_handoffs(frame, handoffs);
         frame.render_widget(Line::from(" q ends   arrows, page up, page down scroll").dim(), keys);
     }
 
-    fn draw_title(&self, frame: &mut Frame<'_>, area: Rect, present: Present) {
-        let Present { state, now } = present;
+    fn draw_title(&self, frame: &mut Frame<'_>, area: Rect, state: SessionState, now: Timestamp) {
         let colour = if state == SessionState::Connected { Color::Green } else { Color::Yellow };
         let title = Line::from(vec![
             Span::raw(" "),
@@ -188,32 +182,23 @@ impl View {
         let waiting = self.queue.len() - holders;
         let shown = rest.iter().skip(self.above).take(self.room);
         // A lock without readers needs no kinds, and there everybody waits for everybody in front.
-        let columns = [
-            ("     #", Constraint::Length(6), true),
-            ("KIND", Constraint::Length(6), has_readers),
-            ("OWNER", Constraint::Fill(1), true),
-            ("WAITS", Constraint::Length(8), true),
-            ("FOR", Constraint::Length(12), has_readers),
-            ("SESSION", Constraint::Length(18), true),
-            ("TOKEN", Constraint::Length(12), true),
-            ("SEQUENCE", Constraint::Length(8), true),
+        let columns: [(Constraint, Column<'_, Entry>); 8] = [
+            (Constraint::Length(6), ("     #", true, &Entry::position_text)),
+            (Constraint::Length(6), ("KIND", has_readers, &|entry| entry.kind_text().to_owned())),
+            (Constraint::Fill(1), ("OWNER", true, &Entry::owner_text)),
+            (
+                Constraint::Length(8),
+                ("WAITS", true, &|entry| entry.age(now).map(text::age).unwrap_or_default()),
+            ),
+            (Constraint::Length(12), ("FOR", has_readers, &|entry| entry.waits_for_text(holders))),
+            (Constraint::Length(18), ("SESSION", true, &Entry::session_text)),
+            (Constraint::Length(12), ("TOKEN", true, &Entry::token_text)),
+            (Constraint::Length(8), ("SEQUENCE", true, &Entry::sequence_text)),
         ];
-        let row = |entry: &Entry| {
-            let cells = [
-                entry.position_text(),
-                entry.kind_text().to_owned(),
-                entry.owner_text(),
-                entry.age(now).map(text::age).unwrap_or_default(),
-                entry.waits_for_text(holders),
-                entry.session_text(),
-                entry.token_text(),
-                entry.sequence_text(),
-            ];
-            Row::new(cells.into_iter().zip(columns).filter(|(_, (.., shown))| *shown).map(|(cell, _)| cell))
-        };
-        let columns_shown = columns.iter().filter(|(.., shown)| *shown);
-        let header = Row::new(columns_shown.clone().map(|(name, ..)| *name)).dim();
-        let widths = columns_shown.map(|(_, width, _)| *width);
+        let columns = columns.iter().filter(|(_, (_, shown, _))| *shown);
+        let row = |entry| Row::new(columns.clone().map(|(_, (.., text))| text(entry)));
+        let header = Row::new(columns.clone().map(|(_, (name, ..))| *name)).dim();
+        let widths = columns.clone().map(|(width, _)| *width);
         let counted = match (holders.saturating_sub(1), waiting) {
             (0, 0) => "Nobody waits".to_owned(),
             (0, waiting) => format!("{waiting} waiting"),

@@ -13,12 +13,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use zklock::{Lock, QueryError, Session};
 
-use super::look;
 use super::screen::{self, Screen};
 use super::view::{Scroll, View};
 use crate::exit;
 use crate::failure::{Failure, Outcome};
-use crate::queue::{Entry, Stranger};
+use crate::queue::{self, Entry, Stranger};
 use crate::signals::{self, CONT};
 
 /// The pause between two looks. Reading a long queue takes time as well.
@@ -42,7 +41,7 @@ enum Wish {
 /// Draws the queue until a key or a signal ends that. It fails if the queue cannot be read at first. If the queue cannot be
 /// read later, the last one stays on the screen.
 pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
-    let (queue, foreign) = look::seen(lock).await?;
+    let (queue, foreign) = queue::seen(lock).await?;
     // `ratatui` would leave out bold text as well as colours.
     let colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut view = View::new(lock.path().to_owned(), colours);
@@ -100,7 +99,7 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
 fn looks(lock: &Lock) -> impl Stream<Item = Look> {
     stream::unfold((), move |()| async move {
         sleep(PAUSE).await;
-        let seen = look::seen(lock).await;
+        let seen = queue::seen(lock).await;
         Some(((Timestamp::now(), seen), ()))
     })
 }

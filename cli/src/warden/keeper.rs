@@ -17,7 +17,7 @@ use super::ladder::{Ladder, Step};
 use super::launcher::launcher_of;
 use super::protocol::{Order, Report, Wire, receive_file};
 use crate::clock;
-use crate::console::{Console, Level};
+use crate::console::Console;
 use crate::exit::Code;
 use crate::signals::{self, Signals};
 
@@ -25,13 +25,13 @@ use crate::signals::{self, Signals};
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Keeps this command for the holder, which is at the other end of standard input. Returns when every process is gone.
-pub(super) fn keep(command: &[OsString]) -> ExitCode {
+pub(super) fn keep(command: Vec<OsString>) -> ExitCode {
     // One thread, because the kernel kills the command when the thread that started it ends.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.and_then(|runtime| runtime.block_on(run(command))) {
+    match runtime.and_then(|runtime| runtime.block_on(run(&command))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            Console::new(Level::Normal).error(format_args!("the command cannot be kept: {error}"));
+            Console::Normal.error(format_args!("the command cannot be kept: {error}"));
             Code::Internal.into()
         }
     }

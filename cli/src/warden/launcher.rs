@@ -9,7 +9,7 @@ use nix::sys::signal::SigSet;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::part::{LAUNCHER, this_program};
-use crate::console::{Console, Level};
+use crate::console::Console;
 use crate::exit::Code;
 use crate::signals;
 use crate::terminal::Terminal;
@@ -28,7 +28,7 @@ pub(super) fn launcher_of(command: &[OsString], foreground: bool) -> Command {
 }
 
 pub(super) fn launch(arguments: Vec<OsString>) -> ExitCode {
-    let console = Console::new(Level::Normal);
+    let console = Console::Normal;
     let mut arguments = arguments.into_iter();
     let (Some(warden), Some(ground), Some(program)) = (arguments.next(), arguments.next(), arguments.next())
     else {

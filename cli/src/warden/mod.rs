@@ -39,33 +39,14 @@ pub(crate) use ladder::RESERVE;
 pub(crate) use part::warden_of;
 use part::{LAUNCHER, MARK, WARDEN};
 
-/// A part of this program that users do not start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Keeps the command.
-    Warden,
-    /// Becomes the command.
-    Launcher,
-}
-
-/// The part this process was started for, if it is not the one that users start.
-pub(crate) fn role() -> Option<Role> {
+/// Plays the part this process was started for, if it is not the one that users start: it keeps the command, or becomes it.
+pub(crate) fn play() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let (name, mark) = (arguments.next()?, arguments.next()?);
-    [(WARDEN, Role::Warden), (LAUNCHER, Role::Launcher)]
-        .into_iter()
-        .find_map(|(known, role)| (name == known && mark == MARK).then_some(role))
-}
-
-impl Role {
-    pub(crate) fn play(self) -> ExitCode {
-        // The name that `top` shows. `pkill -9 zklock` must not end the holder and the warden in the same instant.
-        let _as_it_is = set_name(c"zk-warden");
-        let _or_it_may_be_stopped = signals::unblock();
-        let arguments = std::env::args_os().skip(2).collect::<Vec<_>>();
-        match self {
-            Self::Warden => keeper::keep(&arguments),
-            Self::Launcher => launcher::launch(arguments),
-        }
-    }
+    let parts: [(_, fn(_) -> _); 2] = [(WARDEN, keeper::keep), (LAUNCHER, launcher::launch)];
+    let (_, part) = parts.into_iter().find(|(known, _)| name == *known && mark == MARK)?;
+    // The name that `top` shows. `pkill -9 zklock` must not end the holder and the warden in the same instant.
+    let _as_it_is = set_name(c"zk-warden");
+    let _or_it_may_be_stopped = signals::unblock();
+    Some(part(arguments.collect::<Vec<_>>()))
 }

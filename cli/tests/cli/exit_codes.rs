@@ -1,33 +1,25 @@
-//! The exit codes of the table in `--help`. The commands' own files test more of each, and the others: 70 and 76 in `loss`, 126
-//! and 127 in `run`.
+//! The exit codes of the table in `--help`. The commands' own files test more of each, and the others: 64 in `usage`, 70 and 76
+//! in `loss`, 126 and 127 in `run`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
-use zklock::Session;
 use zklock_testcontainers::Link;
-use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::looker::contend_as_kazoo;
-use crate::support::{ended, ends, output, run, signal, zklock};
-use zklock_test_support::{Server, operator, own_server, server};
+use crate::support::looker::{DIGEST, NOBODY, answers, authorized, contend_as_kazoo, zklock};
+use crate::support::{Ran, at, ended, output, run, signal, with_session};
+use zklock_test_support::{operator, own_server, server};
 
 const PATH: &str = "/lock/codes";
-
-/// A command of the program. Unless the arguments name servers, no server listens at its address.
-fn command(arguments: &[&str]) -> tokio::process::Command {
-    let mut program = zklock("127.0.0.1:1");
-    program.args(arguments);
-    program
-}
 
 #[tokio::test]
 async fn help_and_version_succeed_and_help_has_the_table() {
     for arguments in [&["--help"][..], &["--version"], &["help", "run"], &["run", "--help"]] {
-        let output = output(command(arguments)).await;
+        let output = zklock(NOBODY, arguments).await;
         assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{arguments:?}");
     }
-    let help = output(command(&["--help"])).await.stdout;
+    let help = zklock(NOBODY, &["--help"]).await.stdout;
     for row in ["CMD's own", "0 ", "1 ", "64 ", "69 ", "70 ", "75 ", "76 ", "77 ", "126 ", "127 ", "128+N "] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(row)), "no row {row:?} in {help}");
     }
@@ -35,61 +27,28 @@ async fn help_and_version_succeed_and_help_has_the_table() {
 }
 
 #[tokio::test]
-async fn usage_is_64() {
-    let long = "x".repeat(257);
-    let server = server().await;
-    let servers = server.connect_string();
-    for arguments in [
-        &[][..],
-        &["dance"],
-        &["run", PATH],
-        &["run", PATH, "true"],
-        &["run", "--timeout", "soon", PATH, "--", "true"],
-        &["run", "--on-lost", "weep", PATH, "--", "true"],
-        &["run", "--quiet", "--verbose", PATH, "--", "true"],
-        &["run", "--servers", &servers, "no/slash", "--", "true"],
-        &["run", "--servers", &servers, "--owner", &long, PATH, "--", "true"],
-        &["run", "--servers", ",", PATH, "--", "true"],
-        &["run", "--servers", &servers, "--session-timeout", "1ms", PATH, "--", "true"],
-        &["run", "--servers", &servers, "--session-timeout", "3d", PATH, "--", "true"],
-        &["run", "--servers", &servers, "--kill-after", "5s", PATH, "--", "true"],
-        &["run", "--servers", &servers, "--session-timeout", "400ms", "--tick", "100ms", PATH, "--", "true"],
-        &["run", "--servers", &servers, "--acl", "creator", PATH, "--", "true"],
-    ] {
-        let (code, message) = ends(command(arguments)).await;
-        assert_eq!(code, Some(64), "{arguments:?}: {message}");
-        assert!(!message.is_empty(), "{arguments:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_kill_after_that_does_not_fit_is_refused_before_anybody_waits() {
-    let server = server().await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
+    let (_server, servers, session) = with_session(server().await).await;
     let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
-    let program = run(&server.connect_string(), &["--kill-after", "2.9s"], PATH, "exit 0");
-    let (code, message) = ends(program).await;
-    assert_eq!(code, Some(64));
+    let refused = output(run(&servers, &["--kill-after", "2.9s"], PATH, "exit 0")).await;
+    refused.is(64, "", "--kill-after 2.9s does not fit");
     // 10 s, less a lag of 0.08 s, a margin of 0.9 s, two and a half heartbeats of 2.48 s, and 0.25 s to be killed in.
-    assert!(
-        message.contains("--kill-after 2.9s does not fit") && message.contains("can be given 2.57s"),
-        "{message}"
-    );
+    refused.is(64, "", "can be given 2.57s");
     // If a loss does not end CMD, any --kill-after fits.
     let options = ["--kill-after", "2.9s", "--on-lost", "ignore-and-warn", "--timeout", "0"];
-    assert_eq!(ends(run(&server.connect_string(), &options, PATH, "exit 0")).await.0, Some(75));
+    assert_eq!(output(run(&servers, &options, PATH, "exit 0")).await.code, 75);
 }
 
 #[tokio::test]
 async fn unreachable_is_69() {
-    let began = Instant::now();
-    let (code, message) = ends(command(&["run", "--connect-timeout", "1s", PATH, "--", "true"])).await;
-    assert_eq!(code, Some(69), "{message}");
-    assert!(message.ends_with("zklock: `zklock doctor` asks each server what is wrong\n"), "{message}");
     // --timeout bounds connecting, too.
-    let (code, message) = ends(command(&["run", "--timeout", "1s", PATH, "--", "true"])).await;
-    assert_eq!(code, Some(69), "{message}");
-    assert!(began.elapsed() < Duration::from_secs(15), "it took {:?}", began.elapsed());
+    for option in ["--connect-timeout", "--timeout"] {
+        let refused = zklock(NOBODY, &["run", option, "1s", PATH, "--", "true"]).await;
+        assert_eq!(refused.code, 69, "{refused:?}");
+        let last = "zklock: `zklock doctor` asks each server what is wrong\n";
+        assert!(refused.stderr.ends_with(last), "{refused:?}");
+        assert!(refused.took < Duration::from_secs(8), "{refused:?}");
+    }
 
     // If the server falls silent after the connection, the attempt ends after half a session timeout.
     let server = own_server().await;
@@ -100,25 +59,23 @@ async fn unreachable_is_69() {
         held.reached().await;
         link.black_hole();
     };
-    let ((code, message), ()) =
-        tokio::join!(ends(run(&server.at(link.address()), &options, PATH, "echo in")), vanish);
-    assert_eq!(code, Some(69), "{message}");
-    assert!(message.contains("did not answer within 6s"), "{message}");
+    let program = run(&server.at(link.address()), &options, PATH, "echo in");
+    let (silent, ()) = tokio::join!(output(program), vanish);
+    silent.is(69, "", "did not answer within 6s");
     // The server is paused.
     server.own().pause().await.unwrap();
     let options = ["--timeout", "0", "--connect-timeout", "1s"];
-    let (code, message) = ends(run(&server.connect_string(), &options, PATH, "echo in")).await;
-    assert_eq!(code, Some(69), "{message}");
-    assert!(message.contains(" of --connect-timeout 1s;"), "{message}");
+    let paused = output(run(&server.connect_string(), &options, PATH, "echo in")).await;
+    paused.is(69, "", " of --connect-timeout 1s;");
 }
 
 /// zklock says how long it tried, and which option set the bound.
 #[tokio::test]
 async fn unreachable_says_how_long_was_tried() {
     for option in ["--connect-timeout", "--timeout"] {
-        let began = Instant::now();
-        let (code, message) = ends(command(&["run", option, "5s", PATH, "--", "true"])).await;
-        assert_eq!(code, Some(69), "{message}");
+        let Ran { code, stderr: message, took, .. } =
+            zklock(NOBODY, &["run", option, "5s", PATH, "--", "true"]).await;
+        assert_eq!(code, 69, "{message}");
         let (_, tried) = message.split_once("; zklock tried for ").expect(&message);
         let (tried, bound) = tried.split_once(" of ").expect(&message);
         assert!(bound.starts_with(&format!("{option} 5s;")), "{message}");
@@ -127,90 +84,66 @@ async fn unreachable_says_how_long_was_tried() {
             Some(milliseconds) => milliseconds.parse::<f64>().expect(&message) / 1000.0,
             None => tried.strip_suffix('s').expect(&message).parse().expect(&message),
         };
-        assert!(seconds >= 3.5 && seconds < began.elapsed().as_secs_f64(), "{message}");
+        assert!(seconds >= 3.5 && seconds < took.as_secs_f64(), "{message}");
         assert!(message.contains("Connection refused"), "{message}");
     }
-    let (code, message) = ends(command(&["ls", "--connect-timeout", "1s"])).await;
-    assert_eq!(code, Some(69), "{message}");
-    assert!(message.contains("; zklock tried for "), "{message}");
+    let asking = ["ls", "show /lock", "leader /feed", "verify 7:a:1:/lock", "release --force --yes /lock"];
+    let lines = asking.map(|command| format!("{command} --connect-timeout 300ms"));
+    answers(NOBODY, &lines.each_ref().map(|line| (line.as_str(), 69, "", "; zklock tried for "))).await;
 }
 
 /// A script can tell a 75 of zklock from a 75 of its command.
 #[tokio::test]
 async fn a_conflict_exit_code_replaces_75() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = Session::connect(servers.clone()).await.unwrap();
+    let (server, servers, session) = with_session(server().await).await;
     let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
     for (timeout, code) in [("0", "9"), ("6s", "200"), ("0", "0")] {
         let options = ["--timeout", timeout, "--conflict-exit-code", code];
-        let (status, message) = ends(run(&servers, &options, PATH, "exit 75")).await;
-        assert_eq!(status.map(|status| status.to_string()).as_deref(), Some(code), "{message}");
-        assert!(message.contains(PATH), "{message}");
+        let refused = output(run(&servers, &options, PATH, "exit 75")).await;
+        refused.is(code.parse().unwrap(), "", PATH);
     }
+    let code =
+        async |servers: &str, options: &[&str]| output(run(servers, options, PATH, "exit 75")).await.code;
     // The short option is that of flock.
-    assert_eq!(ends(run(&servers, &["-t", "0", "-E", "9"], PATH, "exit 75")).await.0, Some(9));
+    assert_eq!(code(&servers, &["-t", "0", "-E", "9"]).await, 9);
     guard.release().await.unwrap();
     // CMD's own 75 stays, and so do the other codes.
-    assert_eq!(ends(run(&servers, &["-E", "9"], PATH, "exit 75")).await.0, Some(75));
-    assert_eq!(ends(run("127.0.0.1:1", &["-t", "1s", "-E", "9"], PATH, "exit 75")).await.0, Some(69));
+    assert_eq!(code(&servers, &["-E", "9"]).await, 75);
+    assert_eq!(code(NOBODY, &["-t", "1s", "-E", "9"]).await, 69);
     // A contender of another client is a conflict, too.
     let stranger = operator(&server).await;
     contend_as_kazoo(&stranger, PATH).await;
-    assert_eq!(ends(run(&servers, &["-t", "0", "-E", "9"], PATH, "exit 75")).await.0, Some(9));
-    assert_eq!(ends(run(&servers, &["-E", "256"], PATH, "exit 75")).await.0, Some(64));
+    assert_eq!(code(&servers, &["-t", "0", "-E", "9"]).await, 9);
 }
 
 /// cron mails every line.
 #[tokio::test]
 async fn a_quiet_try_says_nothing_of_a_lock_that_is_taken() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = Session::connect(servers.clone()).await.unwrap();
+    let (_server, servers, session) = with_session(server().await).await;
     let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
-    for timeout in ["0", "6s"] {
-        let output = output(run(&servers, &["-q", "-t", timeout], PATH, "echo in")).await;
-        assert_eq!(output.code, 75);
-        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
-    }
+    output(run(&servers, &["-q", "-t", "0"], PATH, "echo in")).await.is_silent(75, "");
     guard.release().await.unwrap();
     // Errors are printed.
-    let (code, message) = ends(run("127.0.0.1:1", &["-q", "-t", "1s"], PATH, "exit 0")).await;
-    assert_eq!(code, Some(69));
-    assert!(message.starts_with("zklock: no server of ") && message.lines().count() == 1, "{message}");
-    let stranger = operator(&server).await;
-    let node = contend_as_kazoo(&stranger, PATH).await;
-    let (code, message) = ends(run(&servers, &["-q", "-t", "0"], PATH, "exit 0")).await;
-    assert_eq!(code, Some(75));
-    assert!(message.contains(&node), "{message}");
+    let refused = output(run(NOBODY, &["-q", "-t", "1s"], PATH, "exit 0")).await;
+    refused.is(69, "", "zklock: no server of ");
+    assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
 }
 
 #[tokio::test]
 async fn not_authorized_is_77() {
-    let server = server().await;
-    private(&server, "/private").await;
-    let (code, message) = ends(run(&server.connect_string(), &[], "/private/lock", "exit 0")).await;
-    assert_eq!(code, Some(77), "{message}");
+    let (server, servers) = at(server().await);
+    let closed = CreateMode::Persistent.with_acls(Acls::creator_all());
+    authorized(&server).await.create("/private", b"", &closed).await.unwrap();
+    output(run(&servers, &[], "/private/lock", "exit 0")).await.is(77, "", "");
     // The credentials let it in, and its own ACL lets in nobody else.
-    let mut program = run(&server.connect_string(), &["--acl", "creator"], "/private/lock", "exit 3");
-    program.env("ZKLOCK_DIGEST", "owner:secret");
-    let (code, message) = ends(program).await;
-    assert_eq!(code, Some(3), "{message}");
-}
-
-/// A node that only `owner:secret` may touch.
-async fn private(server: &Server, path: &str) {
-    let client = Client::connector()
-        .with_auth("digest", b"owner:secret")
-        .connect(&server.connect_string())
-        .await
-        .unwrap();
-    client.create(path, &[], &CreateMode::Persistent.with_acls(Acls::creator_all())).await.unwrap();
+    let mut program = run(&servers, &["--acl", "creator"], "/private/lock", "exit 3");
+    program.env("ZKLOCK_DIGEST", DIGEST);
+    output(program).await.is(3, "", "");
 }
 
 #[tokio::test]
 async fn a_signal_before_the_connection_is_128_and_the_signal() {
-    let mut connecting = command(&["run", PATH, "--", "true"]).spawn().unwrap();
+    let mut connecting = run(NOBODY, &[], PATH, "exit 0").spawn().unwrap();
     connected_in_vain(&connecting).await;
     signal(&connecting, Signal::TERM);
     assert_eq!(ended(&mut connecting).await.code(), Some(143));

@@ -10,7 +10,6 @@ use nix::sys::ptrace;
 use nix::sys::signal::Signal::SIGKILL;
 use nix::sys::wait::WaitStatus;
 use rustix::process::Signal;
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use zklock::{Session, inspect::Contender};
 use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
@@ -19,9 +18,10 @@ use crate::support;
 use crate::support::authority::{Authority, Files};
 use crate::support::witness::{EARLY, Witness};
 use crate::support::{
-    SHORTLY, child_of, delete_holder, ended, finished, pid, queue, report, run, signal, until_queued,
+    SHORTLY, child_of, delete_holder, ended, finished, line, lines, pid, queue, report, run, signal,
+    until_queued,
 };
-use zklock_test_support::{self, Server, operator, within};
+use zklock_test_support::{self, Server, operator};
 
 const PATH: &str = "/lock/payout";
 
@@ -76,6 +76,14 @@ impl Contest {
         Self::start(&servers, &servers, options, script).await
     }
 
+    /// On one server. The holder is behind a proxy.
+    async fn behind_link(server: &Server, options: &[&str], script: &str) -> (Link, Self) {
+        let link = Link::start(server.address()).await.expect("a link");
+        let holder = server.at(link.address());
+        let contest = Self::start(&holder, &server.connect_string(), options, script).await;
+        (link, contest)
+    }
+
     /// When the last process was gone, and when the next command began. It must be in this order.
     async fn outcome(&mut self, scenario: &str) -> (Instant, Instant) {
         let (gone, next) = (self.running.gone().await, self.next.began().await);
@@ -83,6 +91,12 @@ impl Contest {
         let status = ended(&mut self.waiter).await;
         assert!(status.success(), "{scenario}: the next one began before all was gone");
         (gone, next)
+    }
+
+    /// As [`outcome`](Self::outcome). The holder says that the lock was lost.
+    async fn is_lost(&mut self, scenario: &str) {
+        self.outcome(scenario).await;
+        self.holder_is_told().await;
     }
 
     async fn holder_is_told(&mut self) {
@@ -116,12 +130,9 @@ async fn the_link_is_a_black_hole() {
     for (script, scenario) in
         [(POLITE, "black hole, CMD ends on SIGTERM"), (STUBBORN, "black hole, CMD ignores SIGTERM")]
     {
-        let link = Link::start(server.address()).await.unwrap();
-        let mut contest =
-            Contest::start(&server.at(link.address()), &server.connect_string(), &[], script).await;
+        let (link, mut contest) = Contest::behind_link(&server, &[], script).await;
         link.black_hole();
-        contest.outcome(scenario).await;
-        contest.holder_is_told().await;
+        contest.is_lost(scenario).await;
     }
 }
 
@@ -131,13 +142,9 @@ async fn the_link_is_a_black_hole_for_tls() {
     let ca = files.write("ca.pem", &authority.pem());
     let identity = authority.certify("server", &["127.0.0.1"]).pem();
     let server = started(ZooKeeper::builder().tls(identity)).await;
-    let link = Link::start(server.address()).await.unwrap();
-    let mut contest =
-        Contest::start(&server.at(link.address()), &server.connect_string(), &["--tls-ca", &ca], STUBBORN)
-            .await;
+    let (link, mut contest) = Contest::behind_link(&server, &["--tls-ca", &ca], STUBBORN).await;
     link.black_hole();
-    contest.outcome("black hole, TLS").await;
-    contest.holder_is_told().await;
+    contest.is_lost("black hole, TLS").await;
 }
 
 #[tokio::test]
@@ -160,8 +167,7 @@ async fn the_holders_server_is_cut_off(ensemble: &Ensemble, alone: usize, scenar
     let mut contest =
         Contest::start(&ensemble.address(alone), &without(ensemble, alone), &[], STUBBORN).await;
     ensemble.isolate(alone).await.unwrap();
-    contest.outcome(scenario).await;
-    contest.holder_is_told().await;
+    contest.is_lost(scenario).await;
 }
 
 #[tokio::test]
@@ -268,18 +274,12 @@ async fn what_outlives_sigkill_is_waited_for_and_told_of() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut head = BufReader::new(holder.stdout.take().unwrap()).lines();
-    let head = within("the command's id", head.next_line()).await.unwrap().unwrap();
+    let head = line(&mut lines(&mut holder.stdout)).await;
     let head = nix::unistd::Pid::from_raw(head.parse().unwrap());
     ptrace::seize(head, ptrace::Options::empty()).unwrap();
     delete_holder(&server, PATH).await;
-    let mut told = BufReader::new(holder.stderr.take().unwrap()).lines();
-    loop {
-        let line = within("the complaint", told.next_line()).await.unwrap().expect("it goes on");
-        if line.contains("outlives SIGKILL") {
-            break;
-        }
-    }
+    let mut told = lines(&mut holder.stderr);
+    while !line(&mut told).await.contains("outlives SIGKILL") {}
     assert_eq!(holder.try_wait().unwrap(), None, "it does not wait");
     while nix::sys::wait::waitpid(head, None).unwrap() != WaitStatus::Signaled(head, SIGKILL, false) {}
     assert_eq!(ended(&mut holder).await.code(), Some(76));
@@ -288,14 +288,11 @@ async fn what_outlives_sigkill_is_waited_for_and_told_of() {
 #[tokio::test]
 async fn the_warden_is_stopped_when_the_link_becomes_a_black_hole() {
     let server = server().await;
-    let link = Link::start(server.address()).await.unwrap();
-    let mut contest =
-        Contest::start(&server.at(link.address()), &server.connect_string(), &[], STUBBORN).await;
+    let (link, mut contest) = Contest::behind_link(&server, &[], STUBBORN).await;
     let warden = child_of(pid(&contest.holder), "zklock-warden").await;
     rustix::process::kill_process(warden, Signal::STOP).unwrap();
     link.black_hole();
-    contest.outcome("black hole, and SIGSTOP to the warden").await;
-    contest.holder_is_told().await;
+    contest.is_lost("black hole, and SIGSTOP to the warden").await;
 }
 
 #[tokio::test]
@@ -310,16 +307,12 @@ async fn zklock_is_told_to_end() {
 #[tokio::test]
 async fn with_kill_nobody_is_asked() {
     let server = server().await;
-    let link = Link::start(server.address()).await.unwrap();
     let asked = tempfile::tempdir().unwrap();
     let script =
         format!("trap \"touch '{}/yes'\" TERM; while :; do sleep 0.02; done", asked.path().display());
-    let mut contest =
-        Contest::start(&server.at(link.address()), &server.connect_string(), &["--on-lost", "kill"], &script)
-            .await;
+    let (link, mut contest) = Contest::behind_link(&server, &["--on-lost", "kill"], &script).await;
     link.black_hole();
-    contest.outcome("black hole, --on-lost kill").await;
-    contest.holder_is_told().await;
+    contest.is_lost("black hole, --on-lost kill").await;
     assert!(!asked.path().join("yes").exists(), "it got SIGTERM");
 }
 

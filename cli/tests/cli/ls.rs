@@ -9,9 +9,10 @@ use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::{
-    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, set_acl, zklock, zklock_as,
+    DIGEST, answers, authorized, contend_as_kazoo, has, owner, rows, set_acl, zklock, zklock_as,
 };
-use zklock_test_support::{enqueue, make, operator, own_server, queue, server, within};
+use crate::support::{at, lock_of, with_session};
+use zklock_test_support::{enqueue, make, operator, own_server, queue, server, session, within};
 
 /// The paths of a listing.
 fn paths(listing: &Value) -> Vec<&str> {
@@ -20,8 +21,7 @@ fn paths(listing: &Value) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_locks_of_a_tree() {
-    let server = own_server().await;
-    let session = session_of(&server).await;
+    let (server, servers, session) = with_session(own_server().await).await;
     let operator = operator(&server).await;
     let lock = |path, text| session.lock(path).unwrap().with_options(owner(text)).unwrap();
     let orders = lock("/lock/orders", "alpha\u{1b}[31m");
@@ -38,7 +38,6 @@ async fn the_locks_of_a_tree() {
     }
     // This is no lock: it is inside the servers' own nodes.
     make(&operator, "/zookeeper/quota/lock/lock-0000000000").await;
-    let servers = server.connect_string();
 
     let listed = zklock(&servers, &["ls", "--json"]).await.json();
     assert_eq!(paths(&listed), ["/lock/a", "/lock/orders", "/lock/orders/of/one/day", "/other"]);
@@ -50,15 +49,9 @@ async fn the_locks_of_a_tree() {
 
     let listed = zklock(&servers, &["ls"]).await;
     assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));
-    let lines = listed.stdout.lines().collect::<Vec<_>>();
-    assert_eq!(lines.len(), 5, "{lines:?}");
-    let cells = |line: &str| {
-        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
-    };
-    let (header, orders): (Vec<_>, Vec<_>) = (cells(lines[0]), cells(lines[2]));
-    assert_eq!(header, ["PATH", "HOLDER", "SINCE", "WAITING"]);
-    assert_eq!((orders[0].as_str(), orders[1].as_str()), ("/lock/orders", r"alpha\u{1b}[31m"));
-    assert_eq!(orders[3], "2");
+    let lines = rows(&listed.stdout);
+    assert_eq!((lines.len(), &lines[0][..]), (5, &["PATH", "HOLDER", "SINCE", "WAITING"][..]));
+    assert_eq!([lines[2][0], lines[2][1], lines[2][3]], ["/lock/orders", r"alpha\u{1b}[31m", "2"]);
 
     // `ls` looks only below its root, which may be a lock itself.
     let below = zklock(&servers, &["ls", "--json", "/lock/orders"]).await.json();
@@ -70,7 +63,7 @@ async fn the_locks_of_a_tree() {
 #[tokio::test(flavor = "multi_thread")]
 async fn contenders_of_other_clients_are_counted() {
     let server = server().await;
-    let (session, stranger) = (session_of(&server).await, operator(&server).await);
+    let (session, stranger) = (session(&server).await, operator(&server).await);
     let _orders = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let _bills = session.lock("/lock/bills").unwrap().acquire().await.unwrap();
     for _ in 0..2 {
@@ -87,11 +80,14 @@ async fn contenders_of_other_clients_are_counted() {
     stranger.create("/lookalike/lock-", b"10.0.0.1", &options).await.unwrap();
     let servers = server.connect_string();
     let listed = zklock(&servers, &["ls", "--json"]).await.json();
-    assert_eq!(paths(&listed), ["/lock/bills", "/lock/orders", "/lookalike"]);
-    let foreign = [0, 1, 2].map(|lock: usize| listed[lock]["foreign"].clone());
-    assert_eq!(foreign, [0, 2, 1]);
+    let expected = json!([
+        {"path": "/lock/bills", "foreign": 0},
+        {"path": "/lock/orders", "foreign": 2},
+        {"path": "/lookalike", "foreign": 1},
+    ]);
+    has(&listed, expected);
     let listed = zklock(&servers, &["ls"]).await.stdout;
-    let cells = listed.lines().map(|line| line.split_whitespace().last().unwrap()).collect::<Vec<_>>();
+    let cells = rows(&listed).into_iter().map(|row| row[4]).collect::<Vec<_>>();
     assert_eq!(cells, ["FOREIGN", "0", "2", "1"], "{listed}");
 }
 
@@ -103,7 +99,7 @@ async fn a_tree_that_is_wider_than_what_is_asked_at_once() {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let directories = (0..500).map(|number| format!("/wide/{number:03}")).collect::<Vec<_>>();
     join_all(directories.iter().map(|path| operator.create(path, b"", &options))).await;
-    let session = session_of(&server).await;
+    let session = session(&server).await;
     let locks = directories.iter().step_by(5).map(|path| session.lock(path).unwrap()).collect::<Vec<_>>();
     let _guards = join_all(locks.iter().map(zklock::Lock::acquire)).await;
     // One request after the other would take 24 s at least.
@@ -153,10 +149,8 @@ async fn what_may_not_be_listed_is_counted() {
 
     let listed = zklock(&servers, &["ls", "--json"]).await;
     assert!(listed.stderr.contains("1 node may not be listed"), "{listed:?}");
-    let listed = listed.json();
-    assert_eq!(paths(&listed), ["/lock/half", "/lock/open"]);
-    assert_eq!(listed[0]["holder"]["owner"], Value::Null);
-    assert_eq!(listed[0]["holder"]["sequence"], 0);
+    let half = json!({"path": "/lock/half", "holder": {"owner": null, "sequence": 0}});
+    has(&listed.json(), json!([half, {"path": "/lock/open"}]));
     assert_eq!(zklock(&servers, &["ls", "--quiet"]).await.stderr, "");
     assert_eq!(zklock(&servers, &["ls", "/lock/closed"]).await.code, 77);
     let listed = zklock_as(&servers, DIGEST, &["ls", "--json"]).await;
@@ -165,19 +159,19 @@ async fn what_may_not_be_listed_is_counted() {
 
     set_acl(&authorized, "/lock", &Acls::creator_all()).await;
     let refused = zklock(&servers, &["ls", "/lock"]).await;
-    assert_eq!((refused.code, refused.stdout.as_str()), (77, ""));
+    refused.is(77, "", "");
     let listed = zklock(&servers, &["ls"]).await;
-    assert_eq!((listed.code, listed.stdout.as_str()), (0, ""));
+    listed.is(0, "", "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_goes_meanwhile_is_left_out() {
     let server = server().await;
     let operator = operator(&server).await;
-    let session = session_of(&server).await;
-    let lock = session.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap();
+    let session = session(&server).await;
+    let lock = lock_of(&session, "/lock/orders", "alpha");
     let guard = lock.acquire().await.unwrap();
-    let _waiter = enqueue(&session.lock("/lock/orders").unwrap().with_options(owner("beta")).unwrap()).await;
+    let _waiter = enqueue(&lock_of(&session, "/lock/orders", "beta")).await;
     make(&operator, "/lock/gone").await;
 
     // The nodes exist when their names are listed, and are gone when they are read.
@@ -200,30 +194,18 @@ async fn what_goes_meanwhile_is_left_out() {
         listing.release();
     };
     let (listed, ()) = tokio::join!(zklock(&servers, &["ls", "--json", "/lock/orders"]), meanwhile);
-    let listed = listed.json();
-    assert_eq!(listed[0]["holder"]["owner"], "beta");
-    assert_eq!((&listed[0]["holder"]["position"], &listed[0]["waiting"]), (&json!(0), &json!(0)));
+    has(&listed.json(), json!([{"holder": {"owner": "beta", "position": 0}, "waiting": 0}]));
     assert_eq!(queue(&lock).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_listed() {
-    let unreachable = zklock(NOBODY, &["ls", "--connect-timeout", "300ms"]).await;
-    assert_eq!((unreachable.code, unreachable.stdout.as_str()), (69, ""), "{unreachable:?}");
-    let server = own_server().await;
-    let servers = server.connect_string();
-    for root in ["lock", "/lock/", "/zookeeper", "/zookeeper/quota", ""] {
-        let refused = zklock(&servers, &["ls", root]).await;
-        assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{root:?}: {refused:?}");
-    }
-    let missing = zklock(&servers, &["ls", "/lock"]).await;
-    missing.is(66, "", "/lock does not exist");
-    let missing = zklock(&servers, &["ls", "--json", "--quiet", "/lock"]).await;
-    assert_eq!((missing.code, missing.stdout.as_str(), missing.stderr.as_str()), (66, "[]\n", ""));
+    let (server, servers) = at(own_server().await);
+    answers(&servers, &[("ls /lock", 66, "", "/lock does not exist")]).await;
+    zklock(&servers, &["ls", "--json", "-q", "/lock"]).await.is_silent(66, "[]\n");
     // The connection breaks during the walk.
     let link = Link::start(server.address()).await.unwrap();
     let servers = server.at(link.address());
     let _lost = link.lose_reply(RequestKind::GetChildren);
-    let lost = zklock(&servers, &["ls"]).await;
-    assert_eq!((lost.code, lost.stdout.as_str()), (69, ""), "{lost:?}");
+    answers(&servers, &[("ls", 69, "", "")]).await;
 }

@@ -4,10 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::support;
-use crate::support::program::run;
+use crate::support::looker::{NOBODY, zklock};
 
-const COMMANDS: [&str; 10] =
+pub(crate) const COMMANDS: [&str; 10] =
     ["run", "lead", "leader", "show", "ls", "verify", "release", "doctor", "completions", "man"];
 
 /// A line of the table of exit codes, and an example.
@@ -16,9 +15,9 @@ const KEPT: [&str; 2] = [
     "\n  zklock run \\-\\-timeout 0 /lock/backup \\-\\- ./backup        at once or not at all\n",
 ];
 
-#[test]
-fn bash_understands_its_completions() {
-    let script = run(&["completions", "bash"]).stdout;
+#[tokio::test]
+async fn bash_understands_its_completions() {
+    let script = zklock(NOBODY, &["completions", "bash"]).await.stdout;
     let mut bash =
         Command::new("bash").arg("-n").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
@@ -33,22 +32,21 @@ fn bash_understands_its_completions() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "--servers\n", "{output:?}");
 }
 
-#[test]
-fn each_shell_has_completions_for_each_command() {
+#[tokio::test]
+async fn each_shell_has_completions_for_each_command() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let run = support::program::run(&["completions", shell]);
-        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{shell}");
+        let run = zklock(NOBODY, &["completions", shell]).await;
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{shell}");
         for command in COMMANDS {
             assert!(run.stdout.contains(command), "{shell} lacks {command}");
         }
     }
-    assert_eq!(run(&["completions", "cmd.exe"]).code, Some(64));
 }
 
-#[test]
-fn the_page_keeps_the_lines_of_examples_and_exit_codes() {
-    let run = support::program::run(&["man"]);
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+#[tokio::test]
+async fn the_page_keeps_the_lines_of_examples_and_exit_codes() {
+    let run = zklock(NOBODY, &["man"]).await;
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     assert!(run.stdout.contains("\n.TH ZKLOCK 1 "), "{}", run.stdout);
     for heading in ["EXAMPLES", "\"EXIT CODES\""] {
         assert!(run.stdout.contains(&format!("\n.SH {heading}\n.nf\n")), "{heading}: {}", run.stdout);
@@ -62,12 +60,11 @@ fn the_page_keeps_the_lines_of_examples_and_exit_codes() {
     assert!(run.stdout.contains("ZKLOCK_SESSION_TIMEOUT"), "{}", run.stdout);
 }
 
-#[test]
-fn each_command_has_a_page() {
+#[tokio::test]
+async fn each_command_has_a_page() {
     let directory = tempfile::tempdir().unwrap();
     let pages = directory.path().join("share/man/man1");
-    let run = support::program::run(&["man", "--dir", pages.to_str().unwrap()]);
-    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(0), "", ""));
+    zklock(NOBODY, &["man", "--dir", pages.to_str().unwrap()]).await.is_silent(0, "");
     let mut names = fs::read_dir(&pages)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -86,12 +83,15 @@ fn each_command_has_a_page() {
     let synopsis = format!("\n\\fBzklock run\\fR [OPTIONS] <{names}> \\-\\- <CMD>...\n");
     assert!(page.contains(&synopsis), "{page}");
     assert!(page.contains("\n  ZKLOCK_TOKEN               the fencing token"), "{page}");
+    // Text without a heading becomes notes. Only its indented lines stay lines.
+    let notes = ".SH NOTES\n.PP\nCMD finds in its environment:\n.nf\n  ZKLOCK_PATH ";
+    let prose = "with \\-\\-permits: the weight\n.fi\n.PP\nSlots and permits have neither ";
+    assert!(page.contains(notes) && page.contains(prose), "{page}");
 }
 
-#[test]
-fn pages_that_cannot_be_written_are_a_matter_of_usage() {
+#[tokio::test]
+async fn pages_that_cannot_be_written_are_a_matter_of_usage() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let run = support::program::run(&["man", "--dir", file.path().to_str().unwrap()]);
-    assert_eq!(run.code, Some(64), "{run:?}");
-    assert!(run.stderr.contains("cannot be written"), "{run:?}");
+    let run = zklock(NOBODY, &["man", "--dir", file.path().to_str().unwrap()]).await;
+    run.is(64, "", "cannot be written");
 }

@@ -4,13 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use rustix::process::Signal;
 use tempfile::TempDir;
 use zklock::{Session, once::RecordState};
 
+use crate::support::looker::zklock as look;
 use crate::support::witness::Witness;
-use crate::support::{delete_holder, ended, ends, finished, output, run, signal, until_queued, zklock};
+use crate::support::{at, delete_holder, ended, finished, output, run, signal, until_queued};
 use zklock_test_support::{Server, operator, server, session, until_nothing_is_left};
 
 const PATH: &str = "/lock/report";
@@ -31,24 +33,21 @@ fn writing(file: &Path, then: &str) -> String {
 
 #[tokio::test]
 async fn of_three_processes_at_once_one_runs_the_command() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("runs");
-    let contend = async |owner: &str| {
-        ends(run(&servers, &[&ONCE[..], &["--owner", owner]].concat(), PATH, &writing(&file, "sleep 0.2")))
-            .await
-    };
-    let all = tokio::join!(contend("a"), contend("b"), contend("c"));
-    assert_eq!(fs::read_to_string(&file).unwrap(), format!("{NAME}\n"));
+    let script = writing(&file, "sleep 0.2");
+    let contend =
+        async |owner| output(run(&servers, &[&ONCE[..], &["--owner", owner]].concat(), PATH, &script)).await;
     let mut told = 0;
-    for (code, stderr) in [all.0, all.1, all.2] {
-        assert_eq!(code, Some(0), "{stderr}");
-        told += stderr.matches("run 2026-11-22 has been done already: succeeded on ").count();
+    for ran in join_all(["a", "b", "c"].map(contend)).await {
+        assert_eq!(ran.code, 0, "{ran:?}");
+        told += ran.stderr.matches("run 2026-11-22 has been done already: succeeded on ").count();
     }
+    assert_eq!(fs::read_to_string(&file).unwrap(), format!("{NAME}\n"));
     assert_eq!(told, 2);
-    let (code, quiet) = ends(run(&servers, &[&ONCE[..], &["-q"]].concat(), PATH, "exit 5")).await;
-    assert_eq!((code, quiet.as_str()), (Some(0), ""), "a quiet user is told nothing");
+    // A quiet user is told nothing.
+    output(run(&servers, &[&ONCE[..], &["-q"]].concat(), PATH, "exit 5")).await.is_silent(0, "");
     // Without a run it is a plain lock, and knows nothing of runs.
     let plain = output(run(&servers, &[], PATH, "echo \"<$ZKLOCK_ONCE>\"")).await;
     plain.is(0, "<>\n", "");
@@ -58,36 +57,35 @@ async fn of_three_processes_at_once_one_runs_the_command() {
 
 #[tokio::test]
 async fn a_failed_command_passes_its_code_on_and_runs_again_only_with_retry() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     let retry = [&ONCE[..], &["--retry"]].concat();
-    assert_eq!(ends(run(&servers, &ONCE, PATH, "exit 3")).await, (Some(3), String::new()));
-    assert_eq!(recorded(&server).await, (RecordState::Failed, 1));
-    let (code, stderr) = ends(run(&servers, &ONCE, PATH, "exit 4")).await;
-    assert_eq!(code, Some(0));
-    assert!(stderr.contains("has been done already: failed on ") && stderr.contains("--retry"), "{stderr}");
-    assert_eq!(ends(run(&servers, &retry, PATH, "kill -KILL $$")).await, (Some(137), String::new()));
-    assert_eq!(recorded(&server).await, (RecordState::Failed, 2));
-    assert_eq!(ends(run(&servers, &retry, PATH, "exit 0")).await, (Some(0), String::new()));
-    let (code, stderr) = ends(run(&servers, &retry, PATH, "exit 4")).await;
-    assert_eq!(code, Some(0));
-    assert!(stderr.contains("has been done already: succeeded on "), "{stderr}");
-    assert_eq!(recorded(&server).await, (RecordState::Succeeded, 3));
+    // The options, the command, how it ends, what is said, and the record then.
+    for (options, script, code, said, record) in [
+        (&ONCE[..], "exit 3", 3, "", (RecordState::Failed, 1)),
+        (&ONCE, "exit 4", 0, "has been done already: failed on ", (RecordState::Failed, 1)),
+        (&retry, "kill -KILL $$", 137, "", (RecordState::Failed, 2)),
+        (&retry, "exit 0", 0, "", (RecordState::Succeeded, 3)),
+        (&retry, "exit 4", 0, "has been done already: succeeded on ", (RecordState::Succeeded, 3)),
+    ] {
+        let ran = output(run(&servers, options, PATH, script)).await;
+        ran.is(code, "", said);
+        assert_eq!(ran.stderr.is_empty(), said.is_empty(), "{ran:?}");
+        assert_eq!(ran.stderr.contains("--retry"), said.contains("failed"), "{ran:?}");
+        assert_eq!(recorded(&server).await, record);
+    }
 }
 
 #[tokio::test]
 async fn a_command_that_cannot_be_run_has_failed() {
     let server = server().await;
-    let mut program = zklock(&server.connect_string());
-    program.args(["run", "--once", NAME, PATH, "--", "/no/such/command"]);
-    assert_eq!(ends(program).await.0, Some(127));
+    let ran = look(&server.connect_string(), &["run", "--once", NAME, PATH, "--", "/no/such/command"]).await;
+    assert_eq!(ran.code, 127);
     assert_eq!(recorded(&server).await, (RecordState::Failed, 1));
 }
 
 #[tokio::test]
 async fn a_killed_holder_leaves_a_run_that_has_begun() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     let mut witness = Witness::new();
     let brief = ["--session-timeout", "4s", "--on-lost", "kill", "--clock-drift", "1000"];
     let mut holder =
@@ -95,19 +93,18 @@ async fn a_killed_holder_leaves_a_run_that_has_begun() {
     witness.began().await;
     signal(&holder, Signal::KILL);
     ended(&mut holder).await;
-    let (code, stderr) = ends(run(&servers, &ONCE, PATH, "exit 4")).await;
-    assert_eq!(code, Some(0));
-    assert!(stderr.contains("has been done already: begun on ") && stderr.contains("vanished"), "{stderr}");
+    let again = output(run(&servers, &ONCE, PATH, "exit 4")).await;
+    again.is(0, "", "has been done already: begun on ");
+    again.is(0, "", "vanished");
     assert!(witness.is_gone());
     let retry = [&ONCE[..], &["--retry"]].concat();
-    assert_eq!(ends(run(&servers, &retry, PATH, "exit 0")).await.0, Some(0));
+    assert_eq!(output(run(&servers, &retry, PATH, "exit 0")).await.code, 0);
     assert_eq!(recorded(&server).await, (RecordState::Succeeded, 2));
 }
 
 #[tokio::test]
 async fn a_command_that_ends_with_its_lock_has_begun_and_not_ended() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     let mut witness = Witness::new();
     let mut holder = run(&servers, &ONCE, PATH, &witness.of("sleep 1000")).spawn().unwrap();
     witness.began().await;
@@ -119,8 +116,7 @@ async fn a_command_that_ends_with_its_lock_has_begun_and_not_ended() {
 /// The record is what the user wants to be sure of.
 #[tokio::test]
 async fn a_success_that_cannot_be_recorded_is_no_success() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     let mut witness = Witness::new();
     let script = witness.of("read go; exit $go");
     for (own, code) in [(0, 70), (3, 3)] {
@@ -143,8 +139,7 @@ async fn a_success_that_cannot_be_recorded_is_no_success() {
 
 #[tokio::test]
 async fn the_record_is_written_once_all_is_gone_and_before_the_lock_is_released() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     let observer = session(&server).await;
     let mut witness = Witness::new();
     let directory = tempfile::tempdir().unwrap();
@@ -167,84 +162,40 @@ async fn the_record_is_written_once_all_is_gone_and_before_the_lock_is_released(
 }
 
 #[tokio::test]
-async fn usage_errors_and_forgotten_runs_are_64() {
-    let server = server().await;
-    let servers = server.connect_string();
-    for options in [
-        &["--once", "a b"][..],
-        &["--once", "lock-0000000001"],
-        &["--once", "a", "--every", "1d"],
-        &["--every", "0"],
-        &["--every", "1500ms"],
-        &["--every", "12h", "--time-zone", "local"],
-        &["--every", "1d", "--time-zone", "Europe/Nowhere"],
-        &["--once", "a", "--time-zone", "local"],
-        &["--once", "a", "--keep", "0"],
-        &["--once", "a", "--restart"],
-        &["--once", "a", "--on-lost", "ignore-and-warn"],
-        &["--retry"],
-        &["--keep", "5"],
-    ] {
-        let (code, stderr) = ends(run(&servers, options, PATH, "exit 0")).await;
-        assert_eq!(code, Some(64), "{options:?}: {stderr}");
+async fn a_run_that_may_have_been_forgotten_is_64() {
+    let (server, servers) = at(server().await);
+    for (name, code, said) in
+        [("d1", 0, ""), ("d2", 0, ""), ("d1", 64, "nobody knows whether the run \"d1\"")]
+    {
+        output(run(&servers, &["--once", name, "--keep", "1"], PATH, "exit 0")).await.is(code, "", said);
     }
-    for name in ["d1", "d2"] {
-        assert_eq!(ends(run(&servers, &["--once", name, "--keep", "1"], PATH, "exit 0")).await.0, Some(0));
-    }
-    let (code, stderr) = ends(run(&servers, &["--once", "d1", "--keep", "1"], PATH, "exit 5")).await;
-    assert_eq!(code, Some(64));
-    assert!(stderr.contains("nobody knows whether the run \"d1\""), "{stderr}");
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
-async fn a_run_that_is_under_way_elsewhere_is_not_waited_for_beyond_the_timeout() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let guard = session(&server).await.lock(PATH).unwrap().acquire().await.unwrap();
-    // The timeout bounds the way to the servers, too.
-    for timeout in ["0", "6"] {
-        let options = [&ONCE[..], &["--timeout", timeout]].concat();
-        let (code, stderr) = ends(run(&servers, &options, PATH, "exit 5")).await;
-        assert_eq!(code, Some(75), "{stderr}");
-    }
-    guard.release().await.unwrap();
-    assert_eq!(ends(run(&servers, &[&ONCE[..], &["-t", "0"]].concat(), PATH, "exit 0")).await.0, Some(0));
-}
-
-#[tokio::test]
 async fn an_acl_that_forbids_records_is_77() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     let operator = operator(&server).await;
     zklock_test_support::make(&operator, PATH).await;
     let reader =
         [zookeeper_client::Acl::new(zookeeper_client::Permission::READ, zookeeper_client::AuthId::anyone())];
     operator.set_acl("/lock", &reader, None).await.unwrap();
-    let (code, stderr) = ends(run(&servers, &ONCE, PATH, "exit 0")).await;
-    assert_eq!(code, Some(77), "{stderr}");
-    assert!(stderr.contains("/lock/report.once"), "{stderr}");
+    output(run(&servers, &ONCE, PATH, "exit 0")).await.is(77, "", "/lock/report.once");
 }
 
 #[tokio::test]
 async fn show_has_the_last_records() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (_server, servers) = at(server().await);
     for (name, script) in [("d1", "exit 0"), ("d2", "exit 0"), ("d3", "exit 1")] {
-        ends(run(&servers, &["--once", name, "--owner", "host-\u{1b}[2J"], PATH, script)).await;
+        output(run(&servers, &["--once", name, "--owner", "host-\u{1b}[2J"], PATH, script)).await;
     }
-    let show = async |options: &[&str]| {
-        let mut program = zklock(&servers);
-        program.arg("show").args(options).arg(PATH);
-        output(program).await
-    };
-    let shown = show(&[]).await.stdout;
+    let shown = look(&servers, &["show", PATH]).await.stdout;
     let lines = shown.lines().collect::<Vec<_>>();
     let [nobody, "", third, second] = lines[..] else { panic!("{lines:?}") };
     assert_eq!(nobody, "nobody holds /lock/report");
     assert!(third.starts_with("run d3 failed on host-\\u{1b}[2J at 2"), "{third}");
     assert!(second.starts_with("run d2 succeeded on "), "{second}");
-    let json = show(&["--json"]).await.json();
+    let json = look(&servers, &["show", "--json", PATH]).await.json();
     let once = json["once"].as_array().unwrap();
     let names = once.iter().map(|record| record["name"].as_str().unwrap()).collect::<Vec<_>>();
     assert_eq!(names, ["d3", "d2", "d1"]);
@@ -256,8 +207,7 @@ async fn show_has_the_last_records() {
 /// It is never the same date in both zones, which are 25 hours apart.
 #[tokio::test]
 async fn a_day_of_a_time_zone_is_its_date_by_the_servers_clock() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     let once = session(&server).await.once(PATH).unwrap();
     let mut names = Vec::new();
     for (options, zone) in [
@@ -277,9 +227,8 @@ async fn a_day_of_a_time_zone_is_its_date_by_the_servers_clock() {
         names.push(name);
     }
     assert!(names[0] > names[1], "{names:?}");
-    let (code, stderr) = ends(run(&servers, &["--once", &names[1]], PATH, "exit 5")).await;
-    assert_eq!(code, Some(0));
-    assert!(stderr.contains("has been done already: succeeded on "), "{stderr}");
+    let again = output(run(&servers, &["--once", &names[1]], PATH, "exit 5")).await;
+    again.is(0, "", "has been done already: succeeded on ");
 }
 
 /// Shifts the wall clock of every program that loads it.

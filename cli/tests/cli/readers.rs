@@ -7,11 +7,11 @@ use serde_json::json;
 use tokio::process::Child;
 use zklock::{LostReason, RwLock, Session};
 
-use crate::support::looker::{owner, session_of, zklock};
+use crate::support::looker::{has, owner, rows, zklock};
 use crate::support::terminal::Terminal;
 use crate::support::witness::Witness;
-use crate::support::{ended, output, pid, run, signal, until_queued};
-use zklock_test_support::{Server, operator, own_server, server, until_nothing_is_left, within};
+use crate::support::{at, ended, line, lines, output, run, signal, until_queued, with_session};
+use zklock_test_support::{Server, own_server, server, session, until_nothing_is_left, within};
 
 const PATH: &str = "/lock/prices";
 
@@ -41,9 +41,7 @@ fn lock_of(session: &Session, text: &str) -> RwLock {
 
 #[tokio::test]
 async fn readers_run_beside_each_other_and_beside_no_writer() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = Session::connect(servers.clone()).await.unwrap();
+    let (server, servers, session) = with_session(server().await).await;
     let [mut first, mut second, mut writing, mut last] = std::array::from_fn(|_| Witness::new());
     let mut one = start(&servers, &["--shared"], &first);
     first.began().await;
@@ -68,8 +66,7 @@ async fn readers_run_beside_each_other_and_beside_no_writer() {
 
 #[tokio::test]
 async fn the_command_of_a_reader_finds_that_it_is_one() {
-    let server = own_server().await;
-    let servers = server.connect_string();
+    let (_server, servers) = at(own_server().await);
     let program = env!("CARGO_BIN_EXE_zklock");
     // The claim stands while the command runs.
     let script = format!(
@@ -88,38 +85,24 @@ async fn the_command_of_a_reader_finds_that_it_is_one() {
 
 #[tokio::test]
 async fn a_reader_does_not_wait_with_zero_and_is_told_who_is_in_front() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = session_of(&server).await;
-    let at_once = async || {
-        let ran = output(run(&servers, &["--shared", "-t", "0"], PATH, "echo in")).await;
-        (Some(ran.code), ran.stdout, ran.stderr)
-    };
-    let writing = lock_of(&session, "alpha").write().await.unwrap();
-    let (code, text, message) = at_once().await;
-    assert_eq!((code, text.as_str()), (Some(75), ""), "{message}");
-    assert!(message.contains("/lock/prices is taken, held by alpha, who came "), "{message}");
-    writing.release().await.unwrap();
-
+    let (_server, servers, session) = with_session(server().await).await;
+    let at_once = async || output(run(&servers, &["--shared", "-t", "0"], PATH, "echo in")).await;
     let reading = lock_of(&session, "beta").read().await.unwrap();
-    assert_eq!(at_once().await.1, "in\n");
+    at_once().await.is(0, "in\n", "");
     // A writer that waits is in front of every later reader.
     let mut witness = Witness::new();
     let mut writer = start(&servers, &["--owner", "gamma"], &witness);
     until_queued(&session, PATH, 2).await;
-    let (code, _, message) = at_once().await;
-    assert_eq!(code, Some(75), "{message}");
-    assert!(message.contains("is taken, held by the reader beta, who came "), "{message}");
-    assert!(message.contains("; 1 waiting, the writer gamma in front"), "{message}");
+    let refused = at_once().await;
+    refused.is(75, "", "is taken, held by the reader beta, who came ");
+    refused.is(75, "", "; 1 waiting, the writer gamma in front");
 
     // The same of one that waits, and a signal ends its wait.
     loop {
         let mut reader =
             run(&servers, &["--shared"], PATH, "echo in").stderr(Stdio::piped()).spawn().unwrap();
         until_queued(&session, PATH, 3).await;
-        let mut lines =
-            tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(reader.stderr.take().unwrap()));
-        let line = within("the message", lines.next_line()).await.unwrap().unwrap();
+        let line = line(&mut lines(&mut reader.stderr)).await;
         assert!(line.contains("waiting for /lock/prices, held by the reader beta, who came "), "{line}");
         signal(&reader, Signal::TERM);
         assert_eq!(ended(&mut reader).await.code(), Some(143));
@@ -135,33 +118,9 @@ async fn a_reader_does_not_wait_with_zero_and_is_told_who_is_in_front() {
     end(&mut writer).await;
 }
 
-#[tokio::test]
-async fn the_warden_ends_a_reader_as_it_ends_a_writer() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = session_of(&server).await;
-    // An operator deletes the reader's node.
-    let mut witness = Witness::new();
-    let script = witness.of("sleep 1000");
-    let mut lost = run(&servers, &["--shared", "--quiet"], PATH, &script).spawn().unwrap();
-    witness.began().await;
-    let node = lock_of(&session, "observer").contenders().await.unwrap().remove(0);
-    assert!(node.path.contains("/rlock-"), "{node:?}");
-    operator(&server).await.delete(&node.path, None).await.unwrap();
-    assert_eq!(ended(&mut lost).await.code(), Some(76));
-    witness.gone().await;
-    // Somebody kills zklock.
-    let mut witness = Witness::new();
-    let mut killed = run(&servers, &["--shared"], PATH, &witness.of("sleep 1000")).spawn().unwrap();
-    witness.began().await;
-    rustix::process::kill_process(pid(&killed), Signal::KILL).unwrap();
-    witness.gone().await;
-    assert!(!ended(&mut killed).await.success());
-}
-
 /// Two readers hold the lock. A writer and a reader wait.
 async fn crowd(server: &Server) -> (Vec<zklock::ReadGuard>, Vec<tokio::task::JoinHandle<()>>) {
-    let session = session_of(server).await;
+    let session = session(server).await;
     let mut readers = Vec::new();
     for name in ["alpha", "beta"] {
         readers.push(lock_of(&session, name).read().await.expect("a guard"));
@@ -181,36 +140,30 @@ async fn show_says_who_reads_who_writes_and_what_waits_for_whom() {
     let (readers, waiters) = crowd(&server).await;
     let servers = server.connect_string();
     let shown = zklock(&servers, &["show", PATH]).await;
-    let lines = shown.stdout.lines().collect::<Vec<_>>();
-    assert_eq!(lines.len(), 5, "{shown:?}");
-    let column = |name| lines[0].find(name).unwrap_or_else(|| panic!("{name} in {lines:?}"));
-    let column_of = |name| {
-        let column = column(name);
-        lines[1..].iter().map(|line| line[column..].split("  ").next().unwrap()).collect::<Vec<_>>()
-    };
-    assert_eq!(column_of("POSITION"), ["holder", "holder", "2", "3"]);
-    assert_eq!(column_of("KIND"), ["reader", "reader", "writer", "reader"]);
-    assert_eq!(column_of("OWNER"), ["alpha", "beta", "gamma", "delta"]);
-    assert_eq!(column_of("WAITS FOR"), ["-", "-", "2 holders", "2"]);
+    let lines = rows(&shown.stdout);
+    let cells = lines.iter().map(|row| [row[0], row[1], row[2], row[7]]).collect::<Vec<_>>();
+    let expected = [
+        ["POSITION", "KIND", "OWNER", "WAITS FOR"],
+        ["holder", "reader", "alpha", "-"],
+        ["holder", "reader", "beta", "-"],
+        ["2", "writer", "gamma", "2 holders"],
+        ["3", "reader", "delta", "2"],
+    ];
+    assert_eq!(cells, expected);
 
     let json = zklock(&servers, &["show", "--json", PATH]).await.json();
-    let of = |field: &str| {
-        let contenders = json["contenders"].as_array().unwrap();
-        contenders.iter().map(|contender| contender[field].clone()).collect::<Vec<_>>()
-    };
-    assert_eq!(of("kind"), [json!("shared"), json!("shared"), json!("exclusive"), json!("shared")]);
-    assert_eq!(of("holds"), [json!(true), json!(true), json!(false), json!(false)]);
-    assert_eq!(of("waits_for"), [json!(null), json!(null), json!(1), json!(2)]);
+    let of = |kind: &str, holds: bool, waits_for: Option<usize>| json!({"kind": kind, "holds": holds, "waits_for": waits_for});
+    let reads = of("shared", true, None);
+    let contenders = [reads.clone(), reads, of("exclusive", false, Some(1)), of("shared", false, Some(2))];
+    has(&json, json!({"contenders": contenders}));
 
     let listed = zklock(&servers, &["ls"]).await.stdout;
     assert!(listed.lines().nth(1).unwrap().contains("2 readers: alpha, …  "), "{listed}");
     let listed = zklock(&servers, &["ls", "--json"]).await.json();
-    assert_eq!((&listed[0]["holders"], &listed[0]["waiting"]), (&json!(2), &json!(2)));
-    assert_eq!(listed[0]["holder"]["kind"], "shared");
+    has(&listed, json!([{"holders": 2, "waiting": 2, "holder": {"kind": "shared"}}]));
 
-    let report = zklock(&servers, &["doctor", "--json", PATH]).await;
-    let report = serde_json::from_str::<serde_json::Value>(&report.stdout).unwrap();
-    assert_eq!((&report["locks"][0]["contenders"], &report["locks"][0]["foreign"]), (&json!(4), &json!([])));
+    let report = zklock(&servers, &["doctor", "--json", PATH]).await.report();
+    has(&report, json!({"locks": [{"contenders": 4, "foreign": []}]}));
     drop(readers);
     for waiter in waiters {
         within("the grant", waiter).await.unwrap();
@@ -219,10 +172,9 @@ async fn show_says_who_reads_who_writes_and_what_waits_for_whom() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_who_watches_sees_readers_come_and_go_without_a_handoff() {
-    let server = server().await;
-    let session = session_of(&server).await;
+    let (_server, servers, session) = with_session(server().await).await;
     let first = lock_of(&session, "alpha").read().await.unwrap();
-    let terminal = Terminal::start(&server.connect_string(), 24, &["show", "--watch", PATH]);
+    let terminal = Terminal::start(&servers, &["show", "--watch", PATH]);
     terminal.shows("alpha   a reader").await;
     terminal.shows(" Nobody waits ").await;
     let second = lock_of(&session, "beta").read().await.unwrap();
@@ -260,7 +212,7 @@ async fn one_reader_or_all_of_them_are_released() {
     assert_eq!(within("the loss", first.lost()).await, LostReason::NodeDeleted);
     assert!(second.is_held());
 
-    let session = session_of(&server).await;
+    let session = session(&server).await;
     until_queued(&session, PATH, 3).await;
     // Another reader cannot pass the writer, so one reader is left.
     let rest = zklock(&servers, &RELEASE).await;

@@ -5,22 +5,32 @@ use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acl as Entry, Acls, AuthId, Permission};
 
 use crate::support;
-use crate::support::looker::{DIGEST, NOBODY, authorized, owner, session_of, set_acl, zklock, zklock_as};
+use crate::support::looker::{DIGEST, authorized, owner, set_acl, zklock, zklock_as};
 use crate::support::terminal::Terminal;
-use zklock_test_support::{enqueue, eventually, granted, make, operator, own_server, queue, server, within};
+use crate::support::{at, lock_of, with_session};
+use zklock_test_support::{
+    enqueue, eventually, granted, make, operator, own_server, queue, server, session, within,
+};
 
 const RELEASE: [&str; 3] = ["release", "--force", "/lock/orders"];
 const RELEASE_UNASKED: [&str; 4] = ["release", "--force", "--yes", "/lock/orders"];
 
+/// The program on a terminal, once it asks.
+async fn asking(servers: &str, options: &[&str]) -> Terminal {
+    let terminal = Terminal::start(servers, &[&RELEASE[..], options].concat());
+    terminal.shows("Take the lock from it? [y/N]").await;
+    terminal
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_one_takes_over() {
     let server = server().await;
-    let (first, second) = (session_of(&server).await, session_of(&server).await);
-    let holder = first.lock("/lock/orders").unwrap().with_options(owner("al\u{1b}[31mpha")).unwrap();
+    let (first, second) = (session(&server).await, session(&server).await);
+    let holder = lock_of(&first, "/lock/orders", "al\u{1b}[31mpha");
     let guard = holder.acquire().await.unwrap();
-    let waiter = enqueue(&second.lock("/lock/orders").unwrap().with_options(owner("beta")).unwrap()).await;
+    let waiter = enqueue(&lock_of(&second, "/lock/orders", "beta")).await;
     let released = zklock(&server.connect_string(), &RELEASE_UNASKED).await;
-    assert_eq!((released.code, released.stdout.as_str()), (0, ""), "{released:?}");
+    released.is(0, "", "");
     let (session, token) = (format!("session {:#x}", first.id()), format!("token {}", guard.token()));
     for told in [r"held by al\u{1b}[31mpha", &session, &token, "since 20", "round trip", "takeover delay"] {
         assert!(released.stderr.contains(told), "{told}: {}", released.stderr);
@@ -36,36 +46,30 @@ async fn the_next_one_takes_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn somebody_is_asked() {
-    let server = server().await;
-    let session = session_of(&server).await;
-    let lock = session.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap();
+    let (_server, servers, session) = with_session(server().await).await;
+    let lock = lock_of(&session, "/lock/orders", "alpha");
     let guard = lock.acquire().await.unwrap();
-    let servers = server.connect_string();
 
     for answer in ["n\r", "\r", "nay\r", "\u{4}"] {
-        let mut terminal = Terminal::start(&servers, 24, &RELEASE);
-        terminal.shows("Take the lock from it? [y/N]").await;
+        let mut terminal = asking(&servers, &[]).await;
         assert!(terminal.text().contains("held by alpha"), "{}", terminal.text());
-        terminal.press(answer);
-        assert_eq!(terminal.ended().await, 1, "{answer:?}");
+        terminal.press_to_end(answer, 1).await;
         assert!(guard.is_held() && queue(&lock).await[0].path == guard.node());
     }
     // With --quiet the question still says what it is about.
-    let mut terminal = Terminal::start(&servers, 24, &[&RELEASE[..], &["--quiet"]].concat());
-    terminal.shows("Take the lock from it? [y/N]").await;
+    let mut terminal = asking(&servers, &["--quiet"]).await;
     assert!(terminal.text().contains("held by alpha"), "{}", terminal.text());
-    terminal.press("Y\r");
-    assert_eq!(terminal.ended().await, 0);
+    terminal.press_to_end("Y\r", 0).await;
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_successor_is_not_hit() {
     let server = server().await;
-    let (session, operator) = (session_of(&server).await, operator(&server).await);
+    let (session, operator) = (session(&server).await, operator(&server).await);
     let lock = session.lock("/lock/orders").unwrap();
     let shown = lock.acquire().await.unwrap();
-    let mut terminal = Terminal::start(&server.connect_string(), 24, &RELEASE);
+    let mut terminal = Terminal::start(&server.connect_string(), &RELEASE);
     terminal.shows("Take the lock from it? [y/N]").await;
     // While the user thinks about it, the lock is released, and its directory is deleted and created again.
     let node = shown.node();
@@ -73,17 +77,15 @@ async fn a_successor_is_not_hit() {
     operator.delete("/lock/orders", None).await.unwrap();
     let successor = lock.acquire().await.unwrap();
     assert_eq!(successor.node(), node);
-    terminal.press("y\r");
-    assert_eq!(terminal.ended().await, 1);
+    terminal.press_to_end("y\r", 1).await;
     terminal.shows("is gone by itself").await;
     assert!(successor.is_held() && queue(&lock).await[0].token == Some(successor.token()));
 
     // The same for a release with no successor.
-    let mut terminal = Terminal::start(&server.connect_string(), 24, &RELEASE);
+    let mut terminal = Terminal::start(&server.connect_string(), &RELEASE);
     terminal.shows("Take the lock from it? [y/N]").await;
     successor.release().await.unwrap();
-    terminal.press("y\r");
-    assert_eq!(terminal.ended().await, 1);
+    terminal.press_to_end("y\r", 1).await;
     terminal.shows("is gone by itself").await;
 }
 
@@ -112,8 +114,7 @@ async fn what_changes_at_the_last_moment_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_lost_is_not_made_up() {
-    let server = server().await;
-    let session = session_of(&server).await;
+    let (server, _, session) = with_session(server().await).await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let link = Link::start(server.address()).await.unwrap();
     let servers = server.at(link.address());
@@ -128,7 +129,7 @@ async fn an_answer_that_is_lost_is_not_made_up() {
 async fn a_chroot_is_where_the_lock_is() {
     let server = server().await;
     let inside = format!("{}/app", server.connect_string());
-    let outside = session_of(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let outside = session(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let session = Session::connect(&inside).await.unwrap();
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     assert_eq!(zklock(&inside, &RELEASE_UNASKED).await.code, 0);
@@ -169,28 +170,16 @@ async fn those_without_permission() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_released() {
-    // These are refused before any server is asked.
-    let unasked = zklock(NOBODY, &RELEASE).await;
-    unasked.is(64, "", "--yes");
-    assert_eq!(zklock(NOBODY, &["release", "--yes", "/lock/orders"]).await.code, 64);
-    let unreachable = zklock(NOBODY, &[&RELEASE_UNASKED[..], &["--connect-timeout", "300ms"]].concat()).await;
-    assert_eq!(unreachable.code, 69, "{unreachable:?}");
-
-    let server = own_server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(own_server().await);
     let missing = zklock(&servers, &RELEASE_UNASKED).await;
     missing.is(66, "", "/lock/orders does not exist");
     make(&operator(&server).await, "/lock/orders").await;
     let free = zklock(&servers, &RELEASE_UNASKED).await;
     free.is(1, "", "nobody holds /lock/orders");
-    for path in ["lock", "/", "/zookeeper/quota"] {
-        assert_eq!(zklock(&servers, &["release", "--force", "--yes", path]).await.code, 64, "{path}");
-    }
     // No session stays open while the user thinks about it.
-    let session = session_of(&server).await;
+    let session = session(&server).await;
     let _guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let before = support::looker::sessions(&server).await;
-    let terminal = Terminal::start(&servers, 24, &RELEASE);
-    terminal.shows("Take the lock from it? [y/N]").await;
+    let _terminal = asking(&servers, &[]).await;
     eventually("no other session", async || support::looker::sessions(&server).await == before).await;
 }

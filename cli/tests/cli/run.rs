@@ -10,13 +10,14 @@ use zklock::{Sequencer, Session};
 
 use crate::support;
 use crate::support::witness::Witness;
-use crate::support::{SHORTLY, ended, finished, lose_no_count, output, run, signal, until_queued, zklock};
+use crate::support::{
+    SHORTLY, at, ended, finished, lose_no_count, output, run, signal, until_queued, with_session, zklock,
+};
 use zklock_test_support::{eventually, server, until_nothing_is_left, within};
 
 #[tokio::test]
 async fn it_ends_as_its_command_does() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (_server, servers) = at(server().await);
     for (script, status) in [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
         let output = output(run(&servers, &[], "/lock/status", script)).await;
         assert_eq!(output.code, status, "{script}: {output:?}");
@@ -26,10 +27,9 @@ async fn it_ends_as_its_command_does() {
 
 #[tokio::test]
 async fn the_command_finds_what_it_needs_in_its_environment() {
-    let server = server().await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
+    let (_server, servers, session) = with_session(server().await).await;
     let script = r#"printf '%s\n' "$ZKLOCK_PATH" "$ZKLOCK_TOKEN" "$ZKLOCK_SEQUENCER" "$ZKLOCK_SESSION_TIMEOUT_MS"; read line"#;
-    let mut program = run(&server.connect_string(), &["--session-timeout", "7s"], "/lock/env", script);
+    let mut program = run(&servers, &["--session-timeout", "7s"], "/lock/env", script);
     let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     until_queued(&session, "/lock/env", 1).await;
     let holder = support::queue(&session, "/lock/env").await.remove(0);
@@ -54,9 +54,7 @@ async fn two_shells_that_read_sleep_and_write_lose_nothing() {
 
 #[tokio::test]
 async fn everything_is_gone_before_the_next_one_begins() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = Session::connect(servers.clone()).await.unwrap();
+    let (_server, servers, session) = with_session(server().await).await;
     let (mut first, mut second) = (Witness::new(), Witness::new());
     // One process stays in the group, the other one leaves it. Neither ends by itself or on SIGTERM.
     let left = r#"trap "" TERM; sleep 1000 & setsid sleep 1000 & exit 5"#;
@@ -119,24 +117,12 @@ async fn the_children_of_the_shell_that_became_zklock_are_spared() {
 
 #[tokio::test]
 async fn one_lock_may_be_held_within_another() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = Session::connect(servers.clone()).await.unwrap();
+    let (server, servers, session) = with_session(server().await).await;
     let mut witness = Witness::new();
     let inner = witness.of("read go; exit 6");
     let mut program = zklock(&servers);
-    program.args([
-        "run",
-        "/lock/outer",
-        "--",
-        env!("CARGO_BIN_EXE_zklock"),
-        "run",
-        "/lock/inner",
-        "--",
-        "sh",
-        "-c",
-    ]);
-    let mut child = program.arg(&inner).stdin(Stdio::piped()).spawn().unwrap();
+    program.args(["run", "/lock/outer", "--", env!("CARGO_BIN_EXE_zklock"), "run", "/lock/inner", "--"]);
+    let mut child = program.args(["sh", "-c", &inner]).stdin(Stdio::piped()).spawn().unwrap();
     witness.began().await;
     until_queued(&session, "/lock/outer", 1).await;
     until_queued(&session, "/lock/inner", 1).await;
@@ -166,8 +152,7 @@ async fn what_is_left_behind_may_finish_its_last_line() {
 
 #[tokio::test]
 async fn zero_takes_a_free_lock_and_waits_for_nobody() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (_server, servers) = at(server().await);
     let taken = output(run(&servers, &["--timeout", "0"], "/lock/try", "echo in")).await;
     taken.is(0, "in\n", "");
 
@@ -189,24 +174,8 @@ async fn zero_takes_a_free_lock_and_waits_for_nobody() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_with_its_timeout_and_leaves_no_node() {
-    let server = server().await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
-    let _guard = session.lock("/lock/late").unwrap().acquire().await.unwrap();
-    let began = Instant::now();
-    let output = output(run(&server.connect_string(), &["--timeout", "5s"], "/lock/late", "echo in")).await;
-    assert!(began.elapsed() >= Duration::from_secs(5));
-    output.is(75, "", "");
-    let text = &output.stderr;
-    assert!(text.contains("waiting for /lock/late, held by ") && text.contains("within 5s"), "{text}");
-    until_queued(&session, "/lock/late", 1).await;
-}
-
-#[tokio::test]
 async fn quiet_waits_without_a_word_and_verbose_tells_each_step() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = Session::connect(servers.clone()).await.unwrap();
+    let (_server, servers, session) = with_session(server().await).await;
     let guard = session.lock("/lock/words").unwrap().acquire().await.unwrap();
     let quiet = run(&servers, &["--quiet"], "/lock/words", "exit 0");
     let quiet = tokio::spawn(output(quiet));
@@ -223,9 +192,7 @@ async fn quiet_waits_without_a_word_and_verbose_tells_each_step() {
 
 #[tokio::test]
 async fn signals_end_the_wait_at_once_and_leave_no_node() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = Session::connect(servers.clone()).await.unwrap();
+    let (_server, servers, session) = with_session(server().await).await;
     let _guard = session.lock("/lock/wait").unwrap().acquire().await.unwrap();
     for (asked, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)]
     {

@@ -2,22 +2,22 @@
 
 use std::process::Stdio;
 
-use rustix::process::Signal;
-use zklock::{FencingToken, LostReason, Sequencer, Session};
+use zklock::{FencingToken, Sequencer, Session};
 use zklock_testcontainers::Link;
 use zookeeper_client::Acls;
 
-use crate::support::looker::{authorized, contend_as_kazoo, owner, session_of, set_acl};
+use crate::support::looker::{authorized, set_acl};
 use crate::support::witness::Witness;
-use crate::support::{ended, finished, lose_no_count, output, pid, run_on, until_queued, zklock};
-use zklock_test_support::{make, own_server, server, until_nothing_is_left, within};
+use crate::support::{
+    at, ended, finished, lose_no_count, output, run_on, until_queued, with_session, zklock,
+};
+use zklock_test_support::{make, own_server, server, session, until_nothing_is_left};
 
 const BOTH: [&str; 4] = ["--lock", "/lock/a", "--lock", "/lock/b"];
 
 #[tokio::test]
 async fn the_command_finds_a_line_for_each_lock() {
-    let server = own_server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(own_server().await);
     let program = env!("CARGO_BIN_EXE_zklock");
     let options = ["--shared-lock", "/lock/c", "--lock", "/lock/b", "--lock", "/lock/a"];
     let script = format!(
@@ -36,7 +36,7 @@ async fn the_command_finds_a_line_for_each_lock() {
     let token = lines[0].parse::<FencingToken>().unwrap();
     assert!(claims.iter().all(|claim| claim.token() == token), "one token for all: {text}");
     // The claims are outdated now. One of them is enough for the answer.
-    let session = session_of(&server).await;
+    let session = session(&server).await;
     let guard = session.lock("/lock/a").unwrap().acquire().await.unwrap();
     for claims in [lines[7..].join("\n"), format!("{}\n{}", guard.sequencer().unwrap(), lines[7])] {
         let mut verify = zklock(&servers);
@@ -60,45 +60,8 @@ async fn those_who_name_the_locks_in_another_order_do_not_wait_for_each_other() 
 }
 
 #[tokio::test]
-async fn one_that_is_taken_keeps_the_command_from_all() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = session_of(&server).await;
-    let taken =
-        session.lock("/lock/b").unwrap().with_options(owner("beta")).unwrap().acquire().await.unwrap();
-    for (timeout, said) in [
-        ("0", "/lock/a and /lock/b are not all free; /lock/b, held by beta, who came "),
-        ("6s", "/lock/a and /lock/b were not acquired within 6s; /lock/b, held by beta"),
-    ] {
-        let refused = output(run_on(&servers, &[&BOTH[..], &["-t", timeout]].concat(), "echo in")).await;
-        refused.is(75, "", said);
-        until_queued(&session, "/lock/a", 0).await;
-    }
-    let options = [&BOTH[..], &["-q", "-t", "0", "-E", "9"]].concat();
-    let quiet = output(run_on(&servers, &options, "echo in")).await;
-    assert_eq!((quiet.code, quiet.stderr.as_str()), (9, ""));
-
-    // The one that waits says for which lock, and holds none.
-    let mut witness = Witness::new();
-    let mut waiter = run_on(&servers, &BOTH, &witness.of("exit 4")).stderr(Stdio::piped()).spawn().unwrap();
-    until_queued(&session, "/lock/b", 2).await;
-    let mut lines =
-        tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(waiter.stderr.take().unwrap()));
-    let line = within("the message", lines.next_line()).await.unwrap().unwrap();
-    assert!(line.starts_with("zklock: waiting for /lock/b, held by beta, who came "), "{line}");
-    taken.release().await.unwrap();
-    witness.began().await;
-    assert_eq!(ended(&mut waiter).await.code(), Some(4));
-    // The lock that was free was not a line of its own.
-    assert_eq!(within("the end", lines.next_line()).await.unwrap(), None);
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
 async fn readers_may_share_one_of_them() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = session_of(&server).await;
+    let (_server, servers, session) = with_session(server().await).await;
     let reading = session.rw_lock("/lock/prices").unwrap().read().await.unwrap();
     let options = ["-t", "0", "--lock", "/lock/report", "--shared-lock", "/lock/prices"];
     let beside = output(run_on(&servers, &options, "echo in")).await;
@@ -106,28 +69,6 @@ async fn readers_may_share_one_of_them() {
     let options = ["-t", "0", "--lock", "/lock/report", "--lock", "/lock/prices"];
     assert_eq!(output(run_on(&servers, &options, "echo in")).await.code, 75);
     assert!(reading.is_held());
-}
-
-#[tokio::test]
-async fn all_are_lost_with_one_and_nothing_is_left() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = session_of(&server).await;
-    let mut witness = Witness::new();
-    let mut program = run_on(&servers, &BOTH, &witness.of("sleep 1000"));
-    let child = program.stderr(Stdio::piped()).spawn().unwrap();
-    witness.began().await;
-    let mut release = zklock(&servers);
-    release.args(["release", "--force", "--yes", "-q", "/lock/b"]);
-    assert_eq!(output(release).await.code, 0);
-    let ended = finished(child).await;
-    assert_eq!(ended.code, 76);
-    let said = format!("/lock/a and /lock/b are lost: {}; ending CMD", LostReason::NodeDeleted);
-    assert!(ended.stderr.contains(&said), "{ended:?}");
-    witness.gone().await;
-    for path in ["/lock/a", "/lock/b"] {
-        until_queued(&session, path, 0).await;
-    }
 }
 
 #[tokio::test]
@@ -150,58 +91,15 @@ async fn the_warden_ends_the_command_with_the_lease() {
     let output = finished(holder).await;
     output.is(76, "", "/lock/a and /lock/b are about to be lost: ");
     assert!(ended(&mut waiter).await.success(), "the next one began before all was gone");
-
-    // Somebody kills zklock.
-    let mut witness = Witness::new();
-    let mut killed = run_on(&server.connect_string(), &BOTH, &witness.of("sleep 1000")).spawn().unwrap();
-    witness.began().await;
-    rustix::process::kill_process(pid(&killed), Signal::KILL).unwrap();
-    witness.gone().await;
-    assert!(!ended(&mut killed).await.success());
 }
 
 #[tokio::test]
 async fn one_that_refuses_is_named_and_nothing_is_left() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = session_of(&server).await;
+    let (server, servers, session) = with_session(server().await).await;
     let stranger = authorized(&server).await;
     make(&stranger, "/lock/b").await;
     set_acl(&stranger, "/lock/b", &Acls::creator_all()).await;
     let refused = output(run_on(&servers, &BOTH, "echo in")).await;
     refused.is(77, "", "no permission to queue at /lock/b;");
     until_queued(&session, "/lock/a", 0).await;
-    // A contender of another client keeps zklock from one of them.
-    set_acl(&stranger, "/lock/b", &Acls::anyone_all()).await;
-    let node = contend_as_kazoo(&stranger, "/lock/b").await;
-    let refused = output(run_on(&servers, &BOTH, "echo in")).await;
-    refused.is(75, "", &node);
-    until_queued(&session, "/lock/a", 0).await;
-    stranger.delete(&node, None).await.unwrap();
-    assert_eq!(output(run_on(&servers, &BOTH, "echo in")).await.stdout, "in\n");
-}
-
-#[tokio::test]
-async fn what_does_not_fit_together_is_64() {
-    // These are refused before any server is asked.
-    for options in [
-        &[][..],
-        &["/lock/a", "--lock", "/lock/b"],
-        &["/lock/a", "--shared-lock", "/lock/b"],
-        &["--shared"],
-        &["--shared", "--lock", "/lock/b"],
-    ] {
-        let refused = output(run_on("127.0.0.1:1", options, "echo in")).await;
-        assert_eq!(refused.code, 64, "{options:?}: {refused:?}");
-    }
-    let server = server().await;
-    for (options, said) in [
-        (["--lock", "/lock/a", "--lock", "/lock/a"], "name each lock once"),
-        (["--lock", "/lock/a", "--shared-lock", "/lock/a"], "name each lock once"),
-        (["--lock", "/lock/a/b", "--lock", "/lock/a"], "none inside another"),
-        (["--lock", "lock", "--lock", "/lock/a"], "the lock path \"lock\""),
-    ] {
-        let refused = output(run_on(&server.connect_string(), &options, "echo in")).await;
-        refused.is(64, "", said);
-    }
 }

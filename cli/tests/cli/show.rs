@@ -3,57 +3,52 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use zklock::{Acl, Session};
 use zookeeper_client::Acls;
 
 use crate::support::looker::{
-    DIGEST, NOBODY, authorized, contend_as_kazoo, owner, session_of, sessions, set_acl, zklock, zklock_as,
+    DIGEST, NOBODY, authorized, contend_as_kazoo, has, owner, rows, sessions, set_acl, zklock, zklock_as,
 };
-use zklock_test_support::{enqueue, eventually, make, operator, own_server, queue, server};
+use crate::support::{at, lock_of, with_session};
+use zklock_test_support::{enqueue, eventually, make, operator, own_server, queue, server, session};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_holder_and_those_who_wait() {
     let server = server().await;
-    let (first, second) = (session_of(&server).await, session_of(&server).await);
-    let holder = first.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap();
+    let (first, second) = (session(&server).await, session(&server).await);
+    let holder = lock_of(&first, "/lock/orders", "alpha");
     let guard = holder.acquire().await.unwrap();
     // Neither node is a contender, though each takes a number.
     let operator = operator(&server).await;
     make(&operator, "/lock/orders/notes").await;
     make(&operator, "/lock/orders/lock-7").await;
-    let _waiter = enqueue(&second.lock("/lock/orders").unwrap().with_options(owner("beta")).unwrap()).await;
+    let _waiter = enqueue(&lock_of(&second, "/lock/orders", "beta")).await;
 
     let shown = zklock(&server.connect_string(), &["show", "/lock/orders"]).await;
     assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
-    let lines = shown.stdout.lines().collect::<Vec<_>>();
-    assert_eq!(lines.len(), 3, "{lines:?}");
-    let column = |name| lines[0].find(name).unwrap_or_else(|| panic!("{name} in {lines:?}"));
-    let cell = |line: &str, name| line[column(name)..].split("  ").next().unwrap().to_owned();
-    assert_eq!([cell(lines[1], "POSITION"), cell(lines[2], "POSITION")], ["holder", "1"]);
-    assert_eq!([cell(lines[1], "OWNER"), cell(lines[2], "OWNER")], ["alpha", "beta"]);
-    assert_eq!(cell(lines[1], "SESSION"), format!("{:#x}", first.id()));
-    assert_eq!(cell(lines[2], "SESSION"), format!("{:#x}", second.id()));
-    assert_eq!(cell(lines[1], "TOKEN"), guard.token().to_string());
-    assert_eq!([cell(lines[1], "SEQUENCE"), cell(lines[2], "SEQUENCE")], ["0", "3"]);
-    let since = cell(lines[1], "SINCE");
-    let (since, age) = since.split_once(" (").unwrap();
+    let lines = rows(&shown.stdout);
+    assert_eq!(lines[0], ["POSITION", "OWNER", "SINCE", "SESSION", "TOKEN", "SEQUENCE"]);
+    let ids = [first.id(), second.id()].map(|id| format!("{id:#x}"));
+    let expected = [["holder", "alpha", &ids[0], "0"], ["1", "beta", &ids[1], "3"]];
+    let cells = lines[1..].iter().map(|row| [row[0], row[1], row[3], row[5]]).collect::<Vec<_>>();
+    assert_eq!(cells, expected);
+    assert_eq!(lines[1][4], guard.token().to_string());
+    let (since, age) = lines[1][2].split_once(" (").unwrap();
     let age_of = |since: Timestamp| SystemTime::now().duration_since(since.into()).unwrap().as_secs();
     assert!(age_of(since.parse().unwrap()) < 600 && age.ends_with("s)"), "{since} ({age}");
-    assert!(!shown.stdout.contains("DATA"), "{}", shown.stdout);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn json_has_all_of_it() {
-    let server = server().await;
-    let session = session_of(&server).await;
+    let (_server, servers, session) = with_session(server().await).await;
     let options = owner("a\u{1b}[31m\"b\u{9b}c").data("build 4711");
     let lock = session.lock("/lock/orders").unwrap().with_options(options).unwrap();
     let _guard = lock.acquire().await.unwrap();
-    let _waiter = enqueue(&session.lock("/lock/orders").unwrap().with_options(owner("beta")).unwrap()).await;
+    let _waiter = enqueue(&lock_of(&session, "/lock/orders", "beta")).await;
     let seen = queue(&lock).await;
 
-    let shown = zklock(&server.connect_string(), &["show", "--json", "/lock/orders"]).await;
+    let shown = zklock(&servers, &["show", "--json", "/lock/orders"]).await;
     let since = |position: usize| Timestamp::try_from(seen[position].since.unwrap()).unwrap().to_string();
     let token = |position: usize| seen[position].token.unwrap().zxid();
     let id = format!("{:#x}", session.id());
@@ -81,7 +76,7 @@ async fn json_has_all_of_it() {
     // No character in the output can drive a terminal.
     assert!(!shown.stdout.contains(['\u{1b}', '\u{9b}']), "{}", shown.stdout);
 
-    let shown = zklock(&server.connect_string(), &["show", "/lock/orders"]).await;
+    let shown = zklock(&servers, &["show", "/lock/orders"]).await;
     assert!(shown.stdout.contains(r#"a\u{1b}[31m"b\u{9b}c"#), "{}", shown.stdout);
     assert!(!shown.stdout.contains(['\u{1b}', '\u{9b}']), "{}", shown.stdout);
     assert!(shown.stdout.contains("DATA") && shown.stdout.contains("build 4711"), "{}", shown.stdout);
@@ -89,12 +84,11 @@ async fn json_has_all_of_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_nobody_holds() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     // A directory without contenders is a free lock.
     make(&operator(&server).await, "/lock/orders/notes").await;
     let shown = zklock(&servers, &["show", "/lock/orders"]).await;
-    assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /lock/orders\n"));
+    shown.is(0, "nobody holds /lock/orders\n", "");
     let shown = zklock(&servers, &["show", "/lock/orders", "--json"]).await;
     assert_eq!(
         shown.json(),
@@ -109,23 +103,18 @@ async fn a_lock_that_nobody_holds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_exit_code_can_be_the_answer() {
     const HELD: [&str; 3] = ["show", "--exit-code", "/lock/orders"];
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     make(&operator(&server).await, "/lock/orders").await;
     let free = zklock(&servers, &HELD).await;
-    assert_eq!(
-        (free.code, free.stdout.as_str(), free.stderr.as_str()),
-        (1, "nobody holds /lock/orders\n", "")
-    );
+    free.is_silent(1, "nobody holds /lock/orders\n");
     // A contender of another client does not hold it.
     let stranger = operator(&server).await;
     let node = contend_as_kazoo(&stranger, "/lock/orders").await;
     assert_eq!(zklock(&servers, &HELD).await.code, 1);
     stranger.delete(&node, None).await.unwrap();
 
-    let session = session_of(&server).await;
-    let guard =
-        session.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap().acquire().await.unwrap();
+    let session = session(&server).await;
+    let guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
     let held = zklock(&servers, &HELD).await;
     assert_eq!((held.code, held.stderr.as_str()), (0, ""));
     assert!(held.stdout.contains("alpha"), "{held:?}");
@@ -134,24 +123,22 @@ async fn the_exit_code_can_be_the_answer() {
     // With --quiet the code is the whole answer.
     let quiet = [&HELD[..], &["--quiet"]].concat();
     let held = zklock(&servers, &quiet).await;
-    assert_eq!((held.code, held.stdout.as_str(), held.stderr.as_str()), (0, "", ""));
+    held.is_silent(0, "");
     guard.release().await.unwrap();
     let free = zklock(&servers, &quiet).await;
-    assert_eq!((free.code, free.stdout.as_str(), free.stderr.as_str()), (1, "", ""));
+    free.is_silent(1, "");
     // An error has another code.
     let unreachable = zklock(NOBODY, &[&quiet[..], &["--connect-timeout", "300ms"]].concat()).await;
     assert_eq!(unreachable.code, 69, "{unreachable:?}");
     assert!(unreachable.stderr.starts_with("zklock: no server of "), "{unreachable:?}");
-    assert_eq!(zklock(NOBODY, &["show", "--exit-code", "--watch", "/lock"]).await.code, 64);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn contenders_of_other_clients() {
     let server = server().await;
     let stranger = operator(&server).await;
-    let session = session_of(&server).await;
-    let _guard =
-        session.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap().acquire().await.unwrap();
+    let session = session(&server).await;
+    let _guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
     let node = contend_as_kazoo(&stranger, "/lock/orders").await;
     let id = format!("{:#x}", stranger.session_id().0);
     let servers = server.connect_string();
@@ -175,8 +162,7 @@ async fn a_chroot_is_looked_at_from_inside() {
     let shown = zklock(&inside, &["show", "/orders"]).await;
     shown.is(66, "", "the chroot /app does not exist");
     let session = Session::connect(&inside).await.unwrap();
-    let guard =
-        session.lock("/orders").unwrap().with_options(owner("alpha")).unwrap().acquire().await.unwrap();
+    let guard = lock_of(&session, "/orders", "alpha").acquire().await.unwrap();
     let inside = zklock(&inside, &["show", "--json", "/orders"]).await.json();
     assert_eq!(inside["contenders"][0]["node"], "/orders/lock-0000000000");
     let outside = zklock(&server.connect_string(), &["show", "--json", "/app/orders"]).await.json();
@@ -205,12 +191,10 @@ async fn what_is_not_ours_to_read_is_left_open() {
         "since": null, "session": null, "token": null, "sequence": 0, "data": null,
     });
     assert_eq!(shown["contenders"][0], expected);
-    let foreign = &shown["contenders"][1];
-    assert_eq!((&foreign["owner"], &foreign["session"]), (&Value::Null, &json!("0x0")));
-    assert!(foreign["token"].is_i64(), "{foreign}");
+    has(&shown["contenders"][1], json!({"owner": null, "session": "0x0"}));
+    assert!(shown["contenders"][1]["token"].is_i64(), "{shown}");
     let shown = zklock(&servers, &["show", "/lock/orders"]).await;
-    let cells = shown.stdout.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>();
-    assert_eq!(cells, ["holder", "-", "-", "-", "-", "0"]);
+    assert_eq!(rows(&shown.stdout)[1], ["holder", "-", "-", "-", "-", "0"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,24 +205,10 @@ async fn a_directory_that_may_not_be_listed() {
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
     let servers = server.connect_string();
     let refused = zklock(&servers, &["show", "/lock/orders"]).await;
-    assert_eq!((refused.code, refused.stdout.as_str()), (77, ""));
+    refused.is(77, "", "");
     assert!(refused.stderr.contains("no permission to read /lock/orders"), "{}", refused.stderr);
     let shown = zklock_as(&servers, DIGEST, &["show", "/lock/orders"]).await;
-    assert_eq!((shown.code, shown.stdout.as_str()), (0, "nobody holds /lock/orders\n"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_shown() {
-    let unreachable = zklock(NOBODY, &["show", "/lock", "--connect-timeout", "300ms"]).await;
-    assert_eq!((unreachable.code, unreachable.stdout.as_str()), (69, ""), "{unreachable:?}");
-    let no_terminal = zklock(NOBODY, &["show", "--watch", "/lock"]).await;
-    no_terminal.is(64, "", "terminal");
-    assert_eq!(zklock(NOBODY, &["show", "--watch", "--json", "/lock"]).await.code, 64);
-    let server = own_server().await;
-    for path in ["lock", "/", "/lock/", "/zookeeper/quota", "/a//b", ""] {
-        let refused = zklock(&server.connect_string(), &["show", path]).await;
-        assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{path:?}: {refused:?}");
-    }
+    shown.is(0, "nobody holds /lock/orders\n", "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,12 +4,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use zklock::Session;
 
 use crate::support::witness::Witness;
-use crate::support::{child_of, ended, output, pid, run, signal, until_queued};
+use crate::support::{child_of, ended, lines, output, pid, run, signal, until_queued, with_session};
 use zklock_test_support::{eventually, server, until_nothing_is_left, within};
 
 const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
@@ -32,11 +31,10 @@ async fn nobody_need_hear_what_it_says() {
 
 #[tokio::test]
 async fn a_signal_that_was_blocked_ends_the_wait_for_all_that() {
-    let server = server().await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
+    let (server, servers, session) = with_session(server().await).await;
     let guard = session.lock("/lock/blocked").unwrap().acquire().await.unwrap();
     let arguments = ["--block-signal=TERM", ZKLOCK, "run", "/lock/blocked", "--", "true"];
-    let mut waiter = by("env", &arguments, &server.connect_string()).spawn().unwrap();
+    let mut waiter = by("env", &arguments, &servers).spawn().unwrap();
     until_queued(&session, "/lock/blocked", 2).await;
     signal(&waiter, Signal::TERM);
     assert_eq!(ended(&mut waiter).await.code(), Some(143));
@@ -66,8 +64,7 @@ struct Echo {
 
 impl Echo {
     fn of(child: &mut Child) -> Self {
-        let output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        Self { input: child.stdin.take().expect("a pipe"), output }
+        Self { input: child.stdin.take().expect("a pipe"), output: lines(&mut child.stdout) }
     }
 
     /// Waits until the command answers.
@@ -166,13 +163,12 @@ async fn what_is_mounted_over_proc_hides_nobody() {
 #[tokio::test]
 async fn without_proc_it_does_not_even_wait() {
     // Without `/proc`, and with that of another pid namespace.
-    let server = server().await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
+    let (_server, servers, session) = with_session(server().await).await;
     let _guard = session.lock("/lock/none").unwrap().acquire().await.unwrap();
     for (namespace, prelude) in [("--mount", "mount -t tmpfs none /proc"), ("--pid", "true")] {
         let script = format!("{prelude} && exec {ZKLOCK} run /lock/none -- true");
         let arguments = ["--map-root-user", "--fork", namespace, "sh", "-c", &script];
-        let output = output(by("unshare", &arguments, &server.connect_string())).await;
+        let output = output(by("unshare", &arguments, &servers)).await;
         output.is(70, "", "/children is needed");
     }
 }

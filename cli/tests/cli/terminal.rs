@@ -8,7 +8,7 @@ use crate::support;
 use crate::support::terminal::Terminal;
 use crate::support::witness::Witness;
 use crate::support::{SHORTLY, delete_holder, until_queued};
-use zklock_test_support::{server, until_nothing_is_left};
+use zklock_test_support::{Server, server, until_nothing_is_left};
 
 const CTRL_C: &str = "\u{3}";
 const CTRL_Z: &str = "\u{1a}";
@@ -26,6 +26,13 @@ const HEARS: &str = "trap \"echo con\"\"tinued\" CONT; sleep 1000 & echo be\"\"g
 /// Echoes two lines.
 const TWO_LINES: &str = "sed -u 's/^/got /; 2q'";
 
+/// A shell on a terminal, with a place of its own on a server.
+async fn shell() -> (Server, Terminal) {
+    let server = server().await;
+    let terminal = Terminal::bash(&server.connect_string()).await;
+    (server, terminal)
+}
+
 /// Whether a line has the same number twice.
 fn is_in_foreground(shown: &str) -> bool {
     let mut lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -36,94 +43,68 @@ fn is_in_foreground(shown: &str) -> bool {
 
 /// The command [`TWO_LINES`] is stopped between the lines.
 async fn stops_and_goes_on(terminal: &mut Terminal) {
-    terminal.press("one\n");
-    terminal.until("got one").await;
-    terminal.press(CTRL_Z);
-    terminal.until("Stopped").await;
+    terminal.press_until("one\n", "got one").await;
+    terminal.press_until(CTRL_Z, "Stopped").await;
     terminal.press("fg\n");
-    terminal.press("two\n");
-    terminal.until("got two").await;
+    terminal.press_until("two\n", "got two").await;
 }
 
 #[tokio::test]
 async fn a_job_of_its_own_has_the_terminal_from_the_start() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (_server, mut terminal) = shell().await;
     terminal.press(&format!(
         "zklock run /lock/tty -- sh -c '{WHO}; read x; echo got $x; exit 5'; echo status $?\n"
     ));
     terminal.until("got $x").await;
-    terminal.press("a line\n");
-    terminal.until("got a line").await;
+    terminal.press_until("a line\n", "got a line").await;
     terminal.until("status 5").await;
     assert!(is_in_foreground(&terminal.text()), "{}", terminal.text());
     // The shell has the terminal again.
-    terminal.press("echo $((60 * 70))\n");
-    terminal.until("4200").await;
+    terminal.press_until("echo $((60 * 70))\n", "4200").await;
 }
 
 #[tokio::test]
 async fn one_in_a_pipe_gets_the_terminal_when_it_asks() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (_server, mut terminal) = shell().await;
     terminal.press(
         "zklock run /lock/tty -- sh -c 'read x; echo got $x; exit 5' | cat; echo status ${PIPESTATUS[0]}\n",
     );
     terminal.until("PIPESTATUS").await;
-    terminal.press("a line\n");
-    terminal.until("got a line").await;
+    terminal.press_until("a line\n", "got a line").await;
     terminal.until("status 5").await;
 }
 
 #[tokio::test]
 async fn a_script_has_the_terminal_back_afterwards() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (_server, mut terminal) = shell().await;
     let script = "zklock run /lock/tty -- sh -c \"read x; echo got \\$x\"; read y; echo then $y";
-    terminal.press(&format!("sh -c '{script}'; echo status $?\n"));
-    terminal.until("then $y").await;
-    terminal.press("a line\n");
-    terminal.until("got a line").await;
-    terminal.press("another\n");
-    terminal.until("then another").await;
+    terminal.press_until(&format!("sh -c '{script}'; echo status $?\n"), "then $y").await;
+    terminal.press_until("a line\n", "got a line").await;
+    terminal.press_until("another\n", "then another").await;
     terminal.until("status 0").await;
 }
 
 #[tokio::test]
 async fn ctrl_c_ends_the_command_and_the_script_around_it() {
-    let server = server().await;
-    let mut witness = Witness::new();
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
-    let script = format!(
-        "zklock run /lock/tty -- sh -c \"exec 9>{}; {NAPS}\"; echo un''reached",
-        witness.path().display()
-    );
-    terminal.press(&format!("sh -c '{script}'\n"));
-    witness.began().await;
-    terminal.press(CTRL_C);
-    witness.gone().await;
-    terminal.until("ready> ").await;
-    terminal.press("echo status $?\n");
-    terminal.until("status 130").await;
-    assert!(!terminal.shown().contains("unreached"), "{}", terminal.shown());
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn ctrl_c_ends_a_job_of_its_own() {
-    let server = server().await;
-    let mut witness = Witness::new();
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
-    let command = format!(
-        "zklock run /lock/tty -- sh -c 'exec 9>{}; {NAPS}'; echo status $?\n",
-        witness.path().display()
-    );
-    terminal.press(&command);
-    witness.began().await;
-    terminal.press(CTRL_C);
-    witness.gone().await;
-    terminal.until("status 130").await;
-    until_nothing_is_left(&server).await;
+    for is_script in [false, true] {
+        let (server, mut terminal) = shell().await;
+        let mut witness = Witness::new();
+        let job = |quote: &str| {
+            let pipe = witness.path();
+            format!("zklock run /lock/tty -- sh -c {quote}exec 9>{}; {NAPS}{quote}", pipe.display())
+        };
+        terminal.press(&match is_script {
+            true => format!("sh -c '{}; echo un''reached'\n", job("\"")),
+            false => format!("{}\n", job("'")),
+        });
+        witness.began().await;
+        terminal.press(CTRL_C);
+        witness.gone().await;
+        terminal.until("ready> ").await;
+        terminal.press_until("echo status $?\n", "status 130").await;
+        assert!(!terminal.shown().contains("unreached"), "{}", terminal.shown());
+        until_nothing_is_left(&server).await;
+    }
 }
 
 #[tokio::test]
@@ -136,8 +117,7 @@ async fn ctrl_c_ends_the_wait_and_leaves_no_node() {
     until_queued(&session, "/lock/tty", 2).await;
     terminal.until("waiting for /lock/tty, held by ").await;
     let began = Instant::now();
-    terminal.press(CTRL_C);
-    terminal.until("status 130").await;
+    terminal.press_until(CTRL_C, "status 130").await;
     // Long before its session would expire.
     until_queued(&session, "/lock/tty", 1).await;
     assert!(began.elapsed() < SHORTLY, "it took {:?}", began.elapsed());
@@ -146,21 +126,15 @@ async fn ctrl_c_ends_the_wait_and_leaves_no_node() {
 
 #[tokio::test]
 async fn ctrl_z_stops_it_and_fg_goes_on() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (_server, mut terminal) = shell().await;
     terminal.press("zklock run /lock/tty -- sh -c 'read x; echo an''d; read y; echo got $x $y; exit 5'\n");
-    terminal.press("one\n");
-    terminal.until("and").await;
-    terminal.press(CTRL_Z);
-    terminal.until("Stopped").await;
+    terminal.press_until("one\n", "and").await;
+    terminal.press_until(CTRL_Z, "Stopped").await;
     terminal.until("zklock: stopped; unless it goes on, CMD is ended within ").await;
-    terminal.press("echo $((60 * 70))\n");
-    terminal.until("4200").await;
+    terminal.press_until("echo $((60 * 70))\n", "4200").await;
     terminal.press("fg\n");
-    terminal.press("two\n");
-    terminal.until("got one two").await;
-    terminal.press("echo again $?\n");
-    terminal.until("again 5").await;
+    terminal.press_until("two\n", "got one two").await;
+    terminal.press_until("echo again $?\n", "again 5").await;
 }
 
 #[tokio::test]
@@ -180,15 +154,13 @@ async fn one_that_is_stopped_for_too_long_is_gone_before_the_next_one_begins() {
     support::report("Ctrl-Z, and nobody continues it", gone, began);
     assert!(support::ended(&mut waiter).await.success(), "the next one began before all was gone");
     terminal.until("Stopped").await;
-    terminal.press("fg; echo status $?\n");
-    terminal.until("status 76").await;
+    terminal.press_until("fg; echo status $?\n", "status 76").await;
 }
 
 #[tokio::test]
 async fn a_terminal_that_stops_background_jobs_for_their_output_does_not_stop_zklock() {
-    let server = server().await;
+    let (server, mut terminal) = shell().await;
     let mut witness = Witness::new();
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
     terminal.press("stty tostop\n");
     terminal.press(&format!(
         "zklock run --verbose /lock/tty -- sh -c 'exec 9>{}; cat'; echo status $?\n",
@@ -201,21 +173,19 @@ async fn a_terminal_that_stops_background_jobs_for_their_output_does_not_stop_zk
 }
 
 #[tokio::test]
-async fn ctrl_z_stops_a_script_with_it() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
-    terminal.press(&format!("sh -c \"zklock run /lock/tty -- {TWO_LINES}; echo th''en\"\n"));
-    stops_and_goes_on(&mut terminal).await;
-    terminal.until("then").await;
-}
-
-/// The key stops the inner command. Each zklock then stops itself.
-#[tokio::test]
-async fn ctrl_z_stops_one_within_another() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
-    terminal.press(&format!("zklock run /lock/outer -- zklock run /lock/inner -- {TWO_LINES}\n"));
-    stops_and_goes_on(&mut terminal).await;
+async fn ctrl_z_stops_what_is_around_it_too() {
+    for (command, last) in [
+        (format!("sh -c \"zklock run /lock/tty -- {TWO_LINES}; echo th''en\"\n"), "then"),
+        // The key stops the inner command. Each zklock then stops itself.
+        (format!("zklock run /lock/outer -- zklock run /lock/inner -- {TWO_LINES}\n"), "got two"),
+        // SIGCONT continues a program even if the program ignores it.
+        (format!("env --ignore-signal=CONT zklock run /lock/tty -- {TWO_LINES}\n"), "got two"),
+    ] {
+        let (_server, mut terminal) = shell().await;
+        terminal.press(&command);
+        stops_and_goes_on(&mut terminal).await;
+        terminal.until(last).await;
+    }
 }
 
 /// The inner one has the terminal, and no command yet.
@@ -227,65 +197,53 @@ async fn ctrl_z_stops_one_within_another_that_waits() {
     let mut terminal = Terminal::bash(&server.connect_string()).await;
     terminal.press("zklock run /lock/outer -- zklock run /lock/inner -- echo in''side; echo status $?\n");
     terminal.until("waiting for /lock/inner").await;
-    terminal.press(CTRL_Z);
-    terminal.until("Stopped").await;
+    terminal.press_until(CTRL_Z, "Stopped").await;
     guard.release().await.unwrap();
-    terminal.press("fg\n");
-    terminal.until("inside").await;
+    terminal.press_until("fg\n", "inside").await;
     until_nothing_is_left(&server).await;
 }
 
 /// Neither has the terminal. Each gets the SIGTSTP from the one above.
 #[tokio::test]
 async fn ctrl_z_stops_one_within_another_in_a_pipe() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (server, mut terminal) = shell().await;
     terminal.press(&format!("zklock run /lock/outer -- zklock run /lock/inner -- sh -c '{HEARS}' | cat\n"));
     terminal.until("begun").await;
-    terminal.press(CTRL_Z);
-    terminal.until("Stopped").await;
+    terminal.press_until(CTRL_Z, "Stopped").await;
     assert!(!terminal.shown().contains("continued"), "{}", terminal.text());
-    terminal.press("fg\n");
-    terminal.until("continued").await;
+    terminal.press_until("fg\n", "continued").await;
     terminal.press(CTRL_C);
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
 async fn one_that_is_stopped_hears_of_its_end() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
-    terminal.press("zklock run /lock/tty -- sh -c 'read x' &\n");
-    terminal.until("zklock: CMD waits for the terminal").await;
-    terminal.press("kill -TERM %1; wait %1; echo status $?\n");
-    terminal.until("status 143").await;
+    let (server, mut terminal) = shell().await;
+    terminal
+        .press_until("zklock run /lock/tty -- sh -c 'read x' &\n", "zklock: CMD waits for the terminal")
+        .await;
+    terminal.press_until("kill -TERM %1; wait %1; echo status $?\n", "status 143").await;
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
 async fn ctrl_c_after_fg_ends_the_script_around_it_too() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (server, mut terminal) = shell().await;
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("script");
     std::fs::write(&script, format!("zklock run /lock/tty -- sh -c '{HEARS}'; echo unreached")).unwrap();
-    terminal.press(&format!("sh {}\n", script.display()));
-    terminal.until("begun").await;
-    terminal.press(CTRL_Z);
-    terminal.until("Stopped").await;
-    terminal.press("fg\n");
-    terminal.until("continued").await;
+    terminal.press_until(&format!("sh {}\n", script.display()), "begun").await;
+    terminal.press_until(CTRL_Z, "Stopped").await;
+    terminal.press_until("fg\n", "continued").await;
     terminal.press(CTRL_C);
     until_nothing_is_left(&server).await;
-    terminal.press("echo status $?\n");
-    terminal.until("status 130").await;
+    terminal.press_until("echo status $?\n", "status 130").await;
     assert!(!terminal.shown().contains("unreached"));
 }
 
 #[tokio::test]
 async fn what_waits_for_a_terminal_that_is_gone_waits_no_more() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (server, mut terminal) = shell().await;
     // It is no job of the shell, so it gets no signal.
     let script = "while echo .; do sleep 0.02; done & read x < /dev/tty";
     terminal.press(&format!("(zklock run /lock/tty -- sh -c '{script}' &)\n"));
@@ -296,35 +254,21 @@ async fn what_waits_for_a_terminal_that_is_gone_waits_no_more() {
 
 #[tokio::test]
 async fn a_command_that_cannot_be_run_is_told_from_the_background_too() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (server, mut terminal) = shell().await;
     terminal.press("stty tostop\n");
-    terminal.press("zklock run /lock/tty -- /nonexistent &\n");
-    terminal.shows("zklock: /nonexistent: ").await;
+    terminal.press_to_show("zklock run /lock/tty -- /nonexistent &\n", "zklock: /nonexistent: ").await;
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
 async fn a_shell_may_suspend_itself() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (_server, mut terminal) = shell().await;
     terminal.press("PS1='inn''er> ' zklock run /lock/tty -- bash --norc --noprofile -i; echo status $?\n");
     terminal.until("inner> ").await;
-    terminal.press("suspend\n");
-    terminal.until("Stopped").await;
+    terminal.press_until("suspend\n", "Stopped").await;
     terminal.press("fg\n");
     terminal.press("exit 7\n");
-    terminal.press("echo again $?\n");
-    terminal.until("again 7").await;
-}
-
-/// SIGCONT continues a program even if the program ignores it.
-#[tokio::test]
-async fn fg_continues_one_that_was_started_to_ignore_it() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
-    terminal.press(&format!("env --ignore-signal=CONT zklock run /lock/tty -- {TWO_LINES}\n"));
-    stops_and_goes_on(&mut terminal).await;
+    terminal.press_until("echo again $?\n", "again 7").await;
 }
 
 #[tokio::test]
@@ -332,17 +276,15 @@ async fn ctrl_z_does_nothing_where_nobody_could_undo_it() {
     let server = server().await;
     let script = "read x; echo an''d; read y; echo got $x $y";
     let arguments = ["run", "/lock/tty", "--", "sh", "-c", script];
-    let mut terminal = Terminal::start_with(&server.connect_string(), 24, &[], |command| {
+    let mut terminal = Terminal::start_with(&server.connect_string(), &[], |command| {
         command.env("PATH", std::env::var_os("PATH").expect("a path"));
         command.env("ZKLOCK_SERVERS", server.connect_string());
         *command.get_argv_mut() =
             [env!("CARGO_BIN_EXE_zklock")].iter().chain(&arguments).map(Into::into).collect();
     });
-    terminal.press("one\n");
-    terminal.until("and").await;
+    terminal.press_until("one\n", "and").await;
     terminal.press(CTRL_Z);
-    terminal.press("two\n");
-    terminal.until("got one two").await;
+    terminal.press_until("two\n", "got one two").await;
     assert_eq!(terminal.ended().await, 0);
 }
 
@@ -355,47 +297,37 @@ async fn its_process_group_may_be_outside_its_pid_namespace() {
         let script = format!("{shell} zklock run /lock/tty -- {TWO_LINES}; exit");
         let namespace = "unshare --map-root-user --pid --fork --mount-proc";
         terminal.press(&format!("{namespace} sh -c \"{script}\"; echo status $?\n"));
-        terminal.press("one\n");
-        terminal.until("got one").await;
+        terminal.press_until("one\n", "got one").await;
         terminal.press(CTRL_Z);
-        terminal.press("two\n");
-        terminal.until("got two").await;
+        terminal.press_until("two\n", "got two").await;
         terminal.until("status 0").await;
     }
 }
 
 #[tokio::test]
 async fn one_in_the_background_waits_for_the_terminal() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (_server, mut terminal) = shell().await;
     terminal.press("zklock run /lock/tty -- sh -c 'read x; echo got $x' &\n");
     terminal.until("zklock: CMD waits for the terminal").await;
     terminal.press("fg\n");
-    terminal.press("a line\n");
-    terminal.until("got a line").await;
+    terminal.press_until("a line\n", "got a line").await;
 }
 
 #[tokio::test]
 async fn it_may_be_a_shell_with_jobs_of_its_own() {
-    let server = server().await;
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
+    let (_server, mut terminal) = shell().await;
     terminal.press("PS1='inn''er> ' zklock run /lock/tty -- bash --norc --noprofile -i; echo status $?\n");
     terminal.until("inner> ").await;
-    terminal.press("sh -c 'echo be''gun; exec sleep 1000'\n");
-    terminal.until("begun").await;
-    terminal.press(CTRL_Z);
-    terminal.until("Stopped").await;
-    terminal.press("kill -KILL %1; fg; echo $((60 * 70))\n");
-    terminal.until("4200").await;
-    terminal.press("exit 7\n");
-    terminal.until("status 7").await;
+    terminal.press_until("sh -c 'echo be''gun; exec sleep 1000'\n", "begun").await;
+    terminal.press_until(CTRL_Z, "Stopped").await;
+    terminal.press_until("kill -KILL %1; fg; echo $((60 * 70))\n", "4200").await;
+    terminal.press_until("exit 7\n", "status 7").await;
 }
 
 #[tokio::test]
 async fn the_end_of_the_terminal_is_the_end_of_the_command() {
-    let server = server().await;
+    let (server, mut terminal) = shell().await;
     let mut witness = Witness::new();
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
     let script = format!("exec 9>{}; while echo .; do sleep 0.02; done", witness.path().display());
     terminal.press(&format!("zklock run /lock/tty -- sh -c '{script}'\n"));
     witness.began().await;
@@ -409,8 +341,12 @@ async fn colours_are_for_terminals_that_want_them() {
     let server = server().await;
     for (variables, is_colored) in [("", true), ("NO_COLOR=1 ", false)] {
         let mut terminal = Terminal::bash(&server.connect_string()).await;
-        terminal.press(&format!("{variables}zklock run --kill-after 1h /lock/tty -- true; echo status $?\n"));
-        terminal.until("status 64").await;
+        terminal
+            .press_until(
+                &format!("{variables}zklock run --kill-after 1h /lock/tty -- true; echo status $?\n"),
+                "status 64",
+            )
+            .await;
         let shown = terminal.shown();
         assert_eq!(shown.contains("zklock: \u{1b}[31m"), is_colored, "{shown:?}");
         terminal.press("exit\n");

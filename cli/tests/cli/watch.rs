@@ -7,15 +7,16 @@ use zklock_testcontainers::Link;
 use zookeeper_client::Acls;
 
 use crate::support;
-use crate::support::looker::{NOBODY, authorized, owner, session_of, sessions, set_acl};
+use crate::support::looker::{NOBODY, authorized, owner, sessions, set_acl};
 use crate::support::terminal::Terminal;
-use zklock_test_support::{enqueue, eventually, granted, make, own_server, server, until_queued};
+use crate::support::{at, lock_of, with_session};
+use zklock_test_support::{enqueue, eventually, granted, make, own_server, server, session, until_queued};
 
 const WATCH: [&str; 3] = ["show", "--watch", "/lock/orders"];
 
 /// Watches on a terminal of 24 lines, and waits for the first drawing.
 async fn watch(servers: &str) -> Terminal {
-    let terminal = Terminal::start(servers, 24, &WATCH);
+    let terminal = Terminal::start(servers, &WATCH);
     is_drawn(&terminal).await;
     terminal
 }
@@ -35,8 +36,8 @@ fn below<'a>(screen: &'a str, title: &str) -> &'a str {
 #[tokio::test(flavor = "multi_thread")]
 async fn handoffs_are_seen_as_they_happen() {
     let server = server().await;
-    let (first, second) = (session_of(&server).await, session_of(&server).await);
-    let alpha = first.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap();
+    let (first, second) = (session(&server).await, session(&server).await);
+    let alpha = lock_of(&first, "/lock/orders", "alpha");
     let guard = alpha.acquire().await.unwrap();
     let mut terminal = watch(&server.connect_string()).await;
     assert!(terminal.on_screen(vt100::Screen::alternate_screen));
@@ -46,7 +47,7 @@ async fn handoffs_are_seen_as_they_happen() {
     assert!(terminal.text().contains(&format!("token {}", guard.token())), "{}", terminal.text());
     assert!(terminal.text().contains(&format!("session {:#x}", first.id())), "{}", terminal.text());
 
-    let waiter = enqueue(&second.lock("/lock/orders").unwrap().with_options(owner("beta")).unwrap()).await;
+    let waiter = enqueue(&lock_of(&second, "/lock/orders", "beta")).await;
     terminal.shows(" 1 waiting ").await;
     // The waiter's line is under the header.
     terminal.becomes("the waiter", |screen| below(screen, "OWNER").starts_with("1      beta")).await;
@@ -71,29 +72,21 @@ async fn handoffs_are_seen_as_they_happen() {
     };
     terminal.becomes("an age of seconds", |screen| screen.lines().any(is_older)).await;
     drop(guard);
-    terminal.press("q");
-    assert_eq!(terminal.ended().await, 0);
+    terminal.press_to_end("q", 0).await;
     terminal.is_restored().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_ends_it_restores_the_terminal() {
     let server = own_server().await;
-    let guard = session_of(&server)
-        .await
-        .lock("/lock/orders")
-        .unwrap()
-        .with_options(owner("alpha"))
-        .unwrap()
-        .acquire()
-        .await;
+    let session = session(&server).await;
+    let guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
     let before = sessions(&server).await;
     let servers = server.connect_string();
     // The sequences of other keys begin with Escape. Here it comes alone.
     for keys in ["q", "\u{1b}", "\u{3}"] {
         let mut terminal = watch(&servers).await;
-        terminal.press(keys);
-        assert_eq!(terminal.ended().await, 0, "{keys:?}");
+        terminal.press_to_end(keys, 0).await;
         terminal.is_restored().await;
         assert_eq!(terminal.text(), "", "{keys:?}");
     }
@@ -133,25 +126,22 @@ async fn it_draws_everything_again_after_it_was_stopped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_ends_with_its_terminal() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     // The age of this holder is written every second.
-    let _guard = session_of(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let _guard = session(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let terminal = watch(&servers).await;
     assert_eq!(terminal.torn().await, 129);
     // The kernel sends SIGHUP only if it was the controlling terminal.
-    let terminal = Terminal::start_with(&servers, 24, &WATCH, |command| command.set_controlling_tty(false));
+    let terminal = Terminal::start_with(&servers, &WATCH, |command| command.set_controlling_tty(false));
     is_drawn(&terminal).await;
     assert_eq!(terminal.torn().await, 129);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_zookeeper_the_last_queue_stays() {
-    let server = server().await;
-    let session = session_of(&server).await;
-    let guard =
-        session.lock("/lock/orders").unwrap().with_options(owner("alpha")).unwrap().acquire().await.unwrap();
-    let waiter = enqueue(&session.lock("/lock/orders").unwrap().with_options(owner("beta")).unwrap()).await;
+    let (server, _, session) = with_session(server().await).await;
+    let guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
+    let waiter = enqueue(&lock_of(&session, "/lock/orders", "beta")).await;
     let link = Link::start(server.address()).await.unwrap();
     let mut terminal = watch(&server.at(link.address())).await;
     terminal.becomes("a fresh queue", |screen| screen.contains("beta") && !screen.contains("stale")).await;
@@ -183,50 +173,41 @@ async fn without_zookeeper_the_last_queue_stays() {
     link.cut();
     terminal.shows("disconnected").await;
     let pressed = Instant::now();
-    terminal.press("q");
-    assert_eq!(terminal.ended().await, 0);
+    terminal.press_to_end("q", 0).await;
     assert!(pressed.elapsed() < Duration::from_secs(5), "{:?}", pressed.elapsed());
     terminal.is_restored().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_is_longer_than_the_screen() {
-    let server = server().await;
-    let session = session_of(&server).await;
-    let named = |text: String| session.lock("/lock/orders").unwrap().with_options(owner(&text)).unwrap();
+    let (_server, servers, session) = with_session(server().await).await;
+    let named = |text: String| lock_of(&session, "/lock/orders", &text);
     let mut tasks = Vec::new();
     for number in 0..41 {
         let lock = named(format!("owner {number}."));
         tasks.push(zklock_test_support::acquire(&lock));
         until_queued(&lock, number + 1).await;
     }
-    let mut terminal = watch(&server.connect_string()).await;
+    let mut terminal = watch(&servers).await;
     terminal.shows(" 40 waiting, 1 to 9 ").await;
-    terminal.press("\u{1b}[B");
-    terminal.shows(" 40 waiting, 2 to 10 ").await;
+    terminal.press_to_show("\u{1b}[B", " 40 waiting, 2 to 10 ").await;
     let rows = |screen: &str| screen.contains("owner 10.") && !screen.contains("owner 1.");
     terminal.becomes("the rows below the title", rows).await;
-    terminal.press("\u{1b}[6~");
-    terminal.shows(" 40 waiting, 11 to 19 ").await;
-    terminal.press("\u{1b}[A");
-    terminal.shows(" 40 waiting, 10 to 18 ").await;
-    terminal.press("\u{1b}[5~");
-    terminal.shows(" 40 waiting, 1 to 9 ").await;
-    terminal.press("\u{1b}[F");
-    terminal.shows(" 40 waiting, 32 to 40 ").await;
+    terminal.press_to_show("\u{1b}[6~", " 40 waiting, 11 to 19 ").await;
+    terminal.press_to_show("\u{1b}[A", " 40 waiting, 10 to 18 ").await;
+    terminal.press_to_show("\u{1b}[5~", " 40 waiting, 1 to 9 ").await;
+    terminal.press_to_show("\u{1b}[F", " 40 waiting, 32 to 40 ").await;
     terminal.shows("owner 40.").await;
     // A larger terminal shows more of the queue at once.
     terminal.resize(80);
     terminal.shows(" 40 waiting ").await;
     terminal.becomes("all of them", |screen| (0..=40).all(|n| screen.contains(&format!("owner {n}.")))).await;
-    terminal.press("q");
-    assert_eq!(terminal.ended().await, 0);
+    terminal.press_to_end("q", 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_of_strangers_do_nothing_to_the_terminal() {
-    let server = server().await;
-    let session = session_of(&server).await;
+    let (_server, servers, session) = with_session(server().await).await;
     let evil = "\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[?1049l\u{9b}31m\r\nx";
     let lock = session.lock("/lock/orders").unwrap().with_options(owner(evil).data(evil)).unwrap();
     let _guard = lock.acquire().await.unwrap();
@@ -237,7 +218,7 @@ async fn texts_of_strangers_do_nothing_to_the_terminal() {
         cells.any(|cell| cell.fgcolor() != vt100::Color::Default)
     };
     for no_color in [false, true] {
-        let mut terminal = Terminal::start_with(&server.connect_string(), 24, &WATCH, |command| {
+        let mut terminal = Terminal::start_with(&servers, &WATCH, |command| {
             if no_color {
                 command.env("NO_COLOR", "1");
             }
@@ -247,28 +228,26 @@ async fn texts_of_strangers_do_nothing_to_the_terminal() {
         assert_eq!(text.matches(r"\u{1b}]0;title\u{7}\u{1b}[2J").count(), 3, "{text}");
         assert!(terminal.on_screen(vt100::Screen::alternate_screen));
         assert_eq!(terminal.on_screen(coloured), !no_color);
-        terminal.press("q");
-        assert_eq!(terminal.ended().await, 0);
+        terminal.press_to_end("q", 0).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_watched_opens_no_screen() {
     let arguments = [&WATCH[..], &["--connect-timeout", "300ms"]].concat();
-    let mut terminal = Terminal::start(NOBODY, 24, &arguments);
+    let mut terminal = Terminal::start(NOBODY, &arguments);
     assert_eq!(terminal.ended().await, 69);
     terminal.shows(" of --connect-timeout 300ms;").await;
 
-    let server = server().await;
-    let servers = server.connect_string();
-    let mut terminal = Terminal::start(&servers, 24, &["show", "--watch", "/lock/"]);
+    let (server, servers) = at(server().await);
+    let mut terminal = Terminal::start(&servers, &["show", "--watch", "/lock/"]);
     assert_eq!(terminal.ended().await, 64);
     terminal.shows("it ends with '/'").await;
 
     let operator = authorized(&server).await;
     make(&operator, "/lock/orders").await;
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
-    let mut terminal = Terminal::start(&servers, 24, &WATCH);
+    let mut terminal = Terminal::start(&servers, &WATCH);
     assert_eq!(terminal.ended().await, 77);
     terminal.shows("no permission to read /lock/orders").await;
     assert!(!terminal.on_screen(vt100::Screen::alternate_screen));
@@ -279,6 +258,5 @@ async fn what_cannot_be_watched_opens_no_screen() {
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
     terminal.shows("stale since ").await;
     terminal.shows("no permission to read /lock/orders").await;
-    terminal.press("q");
-    assert_eq!(terminal.ended().await, 0);
+    terminal.press_to_end("q", 0).await;
 }

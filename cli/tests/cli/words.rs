@@ -3,10 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
-use zklock::Session;
-
-use crate::support::looker::{NOBODY, contend_as_kazoo, zklock};
-use crate::support::{ended, program, run};
+use crate::manual::COMMANDS;
+use crate::support::looker::{NOBODY, contend_as_kazoo, zklock, zklock_as};
+use crate::support::{at, ended, run, with_session};
 use zklock_test_support::{make, operator, server};
 
 /// The writes of the program to standard error. Each write to a datagram socket is a datagram of its own.
@@ -28,9 +27,7 @@ async fn pieces(mut program: tokio::process::Command) -> Vec<String> {
 /// Two processes that write to one stream write line by line.
 #[tokio::test]
 async fn messages_are_written_in_whole_lines() {
-    let server = server().await;
-    let servers = server.connect_string();
-    let session = Session::connect(servers.clone()).await.unwrap();
+    let (_server, servers, session) = with_session(server().await).await;
     let _guard = session.lock("/lock/lines").unwrap().acquire().await.unwrap();
     // Each run prints a step, a note and an error, in colours and without.
     for colours in [false, true] {
@@ -77,29 +74,30 @@ fn names_no_library_item(text: &str) {
     }
 }
 
-#[test]
-fn help_names_no_library_item() {
-    let commands = ["run", "show", "ls", "verify", "release", "doctor", "completions", "man"];
-    for command in commands {
-        for arguments in [["help", command], [command, "--help"], [command, "-h"]] {
-            let help = program::run(&arguments);
-            assert_eq!(help.code, Some(0), "{help:?}");
-            names_no_library_item(&help.stdout);
+#[tokio::test]
+async fn no_description_names_a_library_item_or_shows_a_secret() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().to_str().unwrap();
+    let helps = COMMANDS.iter().flat_map(|command| [["help", command], [command, "--help"], [command, "-h"]]);
+    let others = [vec!["--help"], vec!["-h"], vec!["man"], vec!["man", "--dir", pages]];
+    let completions = ["bash", "zsh"].map(|shell| vec!["completions", shell]);
+    for arguments in helps.map(Vec::from).chain(others).chain(completions) {
+        let described = zklock_as(NOBODY, "alice:wonder:land", &arguments).await;
+        assert_eq!(described.code, 0, "{described:?}");
+        assert!(!format!("{described:?}").contains("wonder"), "{described:?}");
+        // A shell's script has colons of its own.
+        if arguments[0] != "completions" {
+            names_no_library_item(&described.stdout);
         }
     }
-    let directory = tempfile::tempdir().unwrap();
-    let pages = program::run(&["man", "--dir", directory.path().to_str().unwrap()]);
-    assert_eq!(pages.code, Some(0), "{pages:?}");
     for page in std::fs::read_dir(&directory).unwrap() {
         names_no_library_item(&std::fs::read_to_string(page.unwrap().path()).unwrap());
     }
-    names_no_library_item(&program::run(&["--help"]).stdout);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_and_advice_name_options_of_the_program() {
-    let server = server().await;
-    let servers = server.connect_string();
+    let (server, servers) = at(server().await);
     let own = ["--", "true"];
     let creator = zklock(&servers, &[&["run", "--acl", "creator", "/lock/orders"], &own[..]].concat()).await;
     assert!(creator.code == 64 && creator.stderr.contains("--digest-file"), "{creator:?}");

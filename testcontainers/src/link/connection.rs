@@ -18,13 +18,13 @@ use crate::listener::abort;
 
 /// Which of its two ends a connection passes bytes to.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Toward {
+pub(crate) enum Toward {
     Server,
     Client,
 }
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     pub(super) id: u64,
     client: TcpStream,
     server: OnceLock<TcpStream>,
@@ -61,7 +61,7 @@ impl Connection {
         let _ = self.server.set(server);
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
@@ -84,7 +84,7 @@ impl Connection {
     }
 
     /// The socket that bytes come from.
-    pub(super) fn source(&self, toward: Toward) -> Option<&TcpStream> {
+    pub(crate) fn source(&self, toward: Toward) -> Option<&TcpStream> {
         match toward {
             Toward::Server => Some(&self.client),
             Toward::Client => self.server.get(),

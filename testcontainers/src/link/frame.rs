@@ -4,8 +4,8 @@
 const LONGEST: usize = 64 * 1024 * 1024;
 
 /// Cuts a stream of bytes into frames, however the bytes arrive.
-#[derive(Debug, Default)]
-pub(super) struct Framer {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Framer {
     buffer: Vec<u8>,
     start: usize,
     unframed: bool,
@@ -21,6 +21,11 @@ pub(super) enum Piece {
 }
 
 impl Framer {
+    /// For a stream that has no frames.
+    pub(crate) fn unframed() -> Self {
+        Self { unframed: true, ..Self::default() }
+    }
+
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }

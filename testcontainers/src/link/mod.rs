@@ -10,13 +10,20 @@ mod pump;
 mod rule;
 mod shared;
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{Ipv4Addr, TcpStream},
+    sync::Arc,
+    time::Duration,
+};
 
+pub(crate) use connection::{Connection, Toward};
 pub use counts::Counts;
+pub(crate) use frame::Framer;
 pub use handle::{HeldReply, HeldRequest, LostReply};
 pub use kind::RequestKind;
 use rule::{Action, Rule};
-use shared::Shared;
+pub(crate) use shared::Shared;
 
 use crate::{Error, listener::Listener};
 
@@ -41,18 +48,40 @@ impl Link {
     // Nothing here waits today; a link to elsewhere may have to.
     #[allow(clippy::unused_async)]
     pub async fn start(upstream: impl Into<String>) -> Result<Self, Error> {
-        let shared = Shared::new(upstream.into());
-        let listener = Listener::start(Ipv4Addr::LOCALHOST, {
+        let link = Self::open(Ipv4Addr::LOCALHOST, upstream.into(), Framer::default(), |link, _| {
+            let upstream = link.lock().upstream.clone();
+            TcpStream::connect(upstream)
+        });
+        link.map_err(Error::io("open a link on loopback"))
+    }
+
+    /// Starts a proxy on a free port of `host`. `reach` connects each client's connection to the server.
+    pub(crate) fn open(
+        host: Ipv4Addr,
+        upstream: String,
+        framer: Framer,
+        reach: impl FnOnce(&Shared, &Connection) -> io::Result<TcpStream> + Clone + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Shared::new(upstream, framer);
+        let listener = Listener::start(host, {
             let shared = shared.clone();
-            move |client| pump::admit(&shared, client)
-        })
-        .map_err(Error::io("open a link on loopback"))?;
+            move |client| pump::admit(&shared, client, reach.clone())
+        })?;
         Ok(Self { shared, listener })
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.listener.port()
+    }
+
+    /// Holds back what goes toward one end, or passes it on.
+    pub(crate) fn set_stalled(&self, toward: Toward, stalled: bool) {
+        self.shared.set_stalled(toward, stalled);
     }
 
     /// The address for clients to connect to, as `127.0.0.1:port`.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.listener.port())
+        format!("127.0.0.1:{}", self.port())
     }
 
     /// Makes every round trip longer by `added`, half of it each way. Any number of messages may be under way at once.
@@ -143,6 +172,11 @@ impl Link {
     /// The number of connections that clients have open through this link.
     pub fn connections(&self) -> usize {
         self.shared.lock().connections()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_black_hole(&self) -> bool {
+        self.shared.lock().black_hole
     }
 
     fn arm(&self, kind: RequestKind, action: Action) -> Arc<Rule> {

@@ -1,14 +1,14 @@
 //! The threads that serve a link's connections: each reads one side, judges what passes, and sends it down a lane.
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{Shutdown, TcpStream},
     sync::Arc,
 };
 
 use super::{
     connection::{Connection, Pending, Toward},
-    frame::{Framer, Piece, int},
+    frame::{Piece, int},
     kind::RequestKind,
     lane::{Item, Outlet},
     rule::{Action, Rule, Stage},
@@ -19,12 +19,17 @@ use crate::listener::spawn;
 /// The transaction id of watch events, which answer no request.
 const XID_EVENT: i32 = -1;
 
-/// Serves a client's connection on threads of its own, unless the link refuses it or is a black hole.
-pub(super) fn admit(link: &Arc<Shared>, client: TcpStream) {
+/// Serves a client's connection on threads of its own, unless the link refuses it or is a black hole. `reach` connects to the
+/// server.
+pub(super) fn admit(
+    link: &Arc<Shared>,
+    client: TcpStream,
+    reach: impl FnOnce(&Shared, &Connection) -> io::Result<TcpStream> + Send + 'static,
+) {
     let Some(connection) = link.admit(client) else { return };
     let started = spawn("zk-link-request", {
         let (link, connection) = (link.clone(), connection.clone());
-        move || serve(&link, &connection)
+        move || serve(&link, &connection, reach(&link, &connection))
     });
     if started.is_err() {
         link.close(&connection);
@@ -32,9 +37,8 @@ pub(super) fn admit(link: &Arc<Shared>, client: TcpStream) {
 }
 
 /// Serves a connection until both sides are done with it.
-fn serve(link: &Arc<Shared>, connection: &Arc<Connection>) {
-    let upstream = link.lock().upstream.clone();
-    if let Ok(server) = TcpStream::connect(upstream) {
+fn serve(link: &Arc<Shared>, connection: &Arc<Connection>, server: io::Result<TcpStream>) {
+    if let Ok(server) = server {
         let _ = server.set_nodelay(true);
         connection.set_server(server);
         // `close` may have come between, and not have seen the new socket.
@@ -70,15 +74,19 @@ impl Way {
     /// Reads one side until it ends, and passes everything to the other.
     fn pump(self: &Arc<Self>) {
         let Some(mut source) = self.connection.source(self.toward) else { return };
-        let mut framer = Framer::default();
+        let mut framer = self.link.framer.clone();
         let mut greeted = false;
         let mut chunk = vec![0; 64 * 1024];
         loop {
             let length = match source.read(&mut chunk) {
                 Ok(0) => break,
                 Ok(length) => length,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(_) => return self.link.close(&self.connection),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => {
+                    // A black hole keeps this back, too.
+                    let _closed = self.wait_open();
+                    return self.link.close(&self.connection);
+                }
             };
             if !self.wait_open() {
                 return;
@@ -94,10 +102,11 @@ impl Way {
                     Piece::Frame(frame) => frame,
                 };
                 // The first frame each way is the handshake.
-                let verdict = if std::mem::replace(&mut greeted, true) {
-                    self.judge(&frame)
-                } else {
-                    self.judge_handshake()
+                let verdict = match (self.toward, std::mem::replace(&mut greeted, true)) {
+                    (Toward::Server, true) => self.judge_request(&frame),
+                    (Toward::Client, true) => self.judge_reply(&frame),
+                    (Toward::Client, false) if self.link.lock().lose_handshakes => Verdict::Close,
+                    (Toward::Server | Toward::Client, false) => Verdict::Forward,
                 };
                 match verdict {
                     Verdict::Forward => {}
@@ -134,20 +143,6 @@ impl Way {
         self.connection.lane(self.toward).send(self, item, self.link.one_way());
     }
 
-    fn judge_handshake(&self) -> Verdict {
-        match self.toward {
-            Toward::Client if self.link.lock().lose_handshakes => Verdict::Close,
-            _ => Verdict::Forward,
-        }
-    }
-
-    fn judge(&self, frame: &[u8]) -> Verdict {
-        match self.toward {
-            Toward::Server => self.judge_request(frame),
-            Toward::Client => self.judge_reply(frame),
-        }
-    }
-
     fn judge_request(&self, frame: &[u8]) -> Verdict {
         let (Some(xid), Some(opcode)) = (int(frame, 4), int(frame, 8)) else { return Verdict::Forward };
         let kind = RequestKind::of_opcode(opcode);
@@ -176,7 +171,7 @@ impl Way {
 
 impl Outlet for Way {
     fn wait_open(&self) -> bool {
-        self.link.wait_open(&self.connection)
+        self.link.wait_open(&self.connection, self.toward)
     }
 
     fn deliver(&self, item: Item) {

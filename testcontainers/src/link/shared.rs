@@ -11,15 +11,18 @@ use std::{
 };
 
 use super::{
-    connection::Connection,
+    connection::{Connection, Toward},
     counts::Tally,
+    frame::Framer,
     kind::RequestKind,
     rule::{Action, Rule, Stage},
 };
 use crate::listener::abort;
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
+    /// Cuts what passes into frames.
+    pub(super) framer: Framer,
     /// Half the added round trip, in nanoseconds.
     one_way: AtomicU64,
     control: Mutex<Control>,
@@ -29,10 +32,12 @@ pub(super) struct Shared {
 
 /// What a link is told to do, and what it has seen.
 #[derive(Debug, Default)]
-pub(super) struct Control {
+pub(crate) struct Control {
     /// Where new connections lead.
-    pub(super) upstream: String,
+    pub(crate) upstream: String,
     pub(super) black_hole: bool,
+    /// Whether nothing passes toward the server, and toward the client.
+    pub(super) stalled: [bool; 2],
     pub(super) refuse: bool,
     pub(super) lose_handshakes: bool,
     pub(super) rules: Vec<Arc<Rule>>,
@@ -57,15 +62,16 @@ impl Control {
 }
 
 impl Shared {
-    pub(super) fn new(upstream: String) -> Arc<Self> {
+    pub(super) fn new(upstream: String, framer: Framer) -> Arc<Self> {
         Arc::new(Self {
+            framer,
             one_way: AtomicU64::new(0),
             control: Mutex::new(Control { upstream, ..Control::default() }),
             changed: Condvar::new(),
         })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Control> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Control> {
         // The state is consistent at every step, so a panic elsewhere does not spoil it.
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,10 +132,17 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits for the end of a black hole. Returns false once the connection is closed.
-    pub(super) fn wait_open(&self, connection: &Connection) -> bool {
-        let control = self.lock();
-        let control = self.changed.wait_while(control, |it| it.black_hole && !connection.is_closed());
+    /// Holds back what goes toward one end, or passes it on.
+    pub(super) fn set_stalled(&self, toward: Toward, stalled: bool) {
+        self.lock().stalled[toward as usize] = stalled;
+        self.changed.notify_all();
+    }
+
+    /// Waits until bytes may pass toward this end. Returns false once the connection is closed.
+    pub(crate) fn wait_open(&self, connection: &Connection, toward: Toward) -> bool {
+        let control = self.changed.wait_while(self.lock(), |it| {
+            (it.black_hole || it.stalled[toward as usize]) && !connection.is_closed()
+        });
         drop(control.unwrap_or_else(PoisonError::into_inner));
         !connection.is_closed()
     }

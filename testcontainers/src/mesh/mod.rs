@@ -22,9 +22,13 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use proxy::{Direction, Proxy};
+use proxy::Proxy;
 
-use crate::{Error, config::Member};
+use crate::{
+    Error,
+    config::Member,
+    link::{Link, Toward},
+};
 
 /// All proxies between the servers of one ensemble.
 #[derive(Debug)]
@@ -43,8 +47,8 @@ struct Way {
 }
 
 impl Way {
-    fn proxies(&self) -> [&Proxy; 2] {
-        [&self.quorum, &self.election]
+    fn links(&self) -> [&Link; 2] {
+        [&self.quorum.link, &self.election.link]
     }
 }
 
@@ -60,7 +64,7 @@ impl Mesh {
         }
         for ((from, to), way) in &ways {
             if let Some(back) = ways.get(&(*to, *from)) {
-                way.election.announce(format!("{name}:{}", back.election.port()));
+                let _first = way.election.announce.set(format!("{name}:{}", back.election.link.port()));
             }
         }
         Ok(Self { size, name, ways, isolated: Mutex::default() })
@@ -73,8 +77,8 @@ impl Mesh {
             Some(Member {
                 id: to + 1,
                 host: self.name.into(),
-                quorum_port: way.quorum.port(),
-                election_port: way.election.port(),
+                quorum_port: way.quorum.link.port(),
+                election_port: way.election.link.port(),
             })
         };
         (0..self.size).filter_map(peer).collect()
@@ -83,32 +87,25 @@ impl Mesh {
     /// Leads the proxies of server `to` to where it really listens.
     pub(crate) fn locate(&self, to: usize, quorum: &str, election: &str) {
         for (_, way) in self.ways.iter().filter(|((_, it), _)| *it == to) {
-            way.quorum.locate(quorum);
-            way.election.locate(election);
+            way.quorum.link.redirect(quorum);
+            way.election.link.redirect(election);
         }
     }
 
-    /// Cuts `server` off from all others.
+    /// Cuts `server` off from all others, if others are there.
     pub(crate) fn isolate(&self, server: usize) {
-        self.isolated().insert(server);
+        if self.size > 1 {
+            self.isolated().insert(server);
+        }
         let ways = self.ways.iter().filter(|((from, to), _)| *from == server || *to == server);
-        ways.flat_map(|(_, way)| way.proxies()).for_each(Proxy::block);
+        ways.flat_map(|(_, way)| way.links()).for_each(Link::black_hole);
     }
 
-    /// Holds back what server `from` sends to server `to`, whichever of them opened the connection.
-    pub(crate) fn stall(&self, from: usize, to: usize) {
-        self.set_stalled(from, to, true);
-    }
-
-    /// Passes on what was held back.
-    pub(crate) fn flow(&self, from: usize, to: usize) {
-        self.set_stalled(from, to, false);
-    }
-
-    fn set_stalled(&self, from: usize, to: usize, stalled: bool) {
-        for (ends, direction) in [((from, to), Direction::There), ((to, from), Direction::Back)] {
-            for proxy in self.ways.get(&ends).iter().flat_map(|way| way.proxies()) {
-                proxy.set_stalled(direction, stalled);
+    /// Holds back what server `from` sends to server `to`, whichever of them opened the connection; or passes it on.
+    pub(crate) fn set_stalled(&self, from: usize, to: usize, stalled: bool) {
+        for (ends, toward) in [((from, to), Toward::Server), ((to, from), Toward::Client)] {
+            for link in self.ways.get(&ends).iter().flat_map(|way| way.links()) {
+                link.set_stalled(toward, stalled);
             }
         }
     }
@@ -121,16 +118,16 @@ impl Mesh {
             (from == server && !isolated.contains(&to)) || (to == server && !isolated.contains(&from))
         };
         let ways = self.ways.iter().filter(|((from, to), _)| joined(*from, *to));
-        ways.flat_map(|(_, way)| way.proxies()).for_each(Proxy::unblock);
+        ways.flat_map(|(_, way)| way.links()).for_each(Link::restore);
     }
 
     /// Connects all servers again.
     pub(crate) fn heal(&self) {
         self.isolated().clear();
-        for proxy in self.ways.values().flat_map(Way::proxies) {
-            proxy.unblock();
-            proxy.set_stalled(Direction::There, false);
-            proxy.set_stalled(Direction::Back, false);
+        for link in self.ways.values().flat_map(Way::links) {
+            link.restore();
+            link.set_stalled(Toward::Server, false);
+            link.set_stalled(Toward::Client, false);
         }
     }
 
@@ -156,7 +153,7 @@ mod tests {
     use super::{first_message::message, *};
 
     fn election(mesh: &Mesh, from: usize, to: usize) -> u16 {
-        mesh.ways[&(from, to)].election.port()
+        mesh.ways[&(from, to)].election.link.port()
     }
 
     #[test]
@@ -180,7 +177,7 @@ mod tests {
     #[test]
     fn a_server_that_rejoins_is_still_cut_off_from_those_that_do_not() {
         let mesh = Mesh::start(3, Ipv4Addr::LOCALHOST, "127.0.0.1").unwrap();
-        let is_blocked = |way: &Way| way.quorum.is_blocked() && way.election.is_blocked();
+        let is_blocked = |way: &Way| way.links().into_iter().all(Link::is_black_hole);
         mesh.isolate(0);
         mesh.isolate(1);
         mesh.rejoin(0);
@@ -196,10 +193,10 @@ mod tests {
         let mesh = Mesh::start(2, Ipv4Addr::LOCALHOST, "127.0.0.1").unwrap();
         mesh.isolate(0);
         assert!(mesh.is_isolated(0));
-        assert!(mesh.ways.values().flat_map(Way::proxies).all(Proxy::is_blocked));
+        assert!(mesh.ways.values().flat_map(Way::links).all(Link::is_black_hole));
         mesh.heal();
         assert!(!mesh.is_isolated(0));
-        assert!(!mesh.ways.values().flat_map(Way::proxies).any(Proxy::is_blocked));
+        assert!(!mesh.ways.values().flat_map(Way::links).any(Link::is_black_hole));
     }
 
     #[test]
@@ -207,10 +204,10 @@ mod tests {
         let mesh = Mesh::start(2, Ipv4Addr::LOCALHOST, "127.0.0.1").unwrap();
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         mesh.locate(1, &server.local_addr().unwrap().to_string(), "127.0.0.1:1");
-        let mut there = TcpStream::connect(("127.0.0.1", mesh.ways[&(0, 1)].quorum.port())).unwrap();
+        let mut there = TcpStream::connect(("127.0.0.1", mesh.ways[&(0, 1)].quorum.link.port())).unwrap();
         let mut back = server.accept().unwrap().0;
 
-        mesh.stall(1, 0);
+        mesh.set_stalled(1, 0, true);
         back.write_all(b"late").unwrap();
         there.write_all(b"ping").unwrap();
         let mut four = [0; 4];
@@ -220,7 +217,7 @@ mod tests {
         assert!(there.read(&mut four).is_err(), "bytes came through a stall");
 
         there.set_read_timeout(None).unwrap();
-        mesh.flow(1, 0);
+        mesh.set_stalled(1, 0, false);
         there.read_exact(&mut four).unwrap();
         assert_eq!(&four, b"late");
     }

@@ -49,9 +49,10 @@ const FREEZES: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct Container {
     index: usize,
+    /// Whether this machine reaches containers at their own addresses.
     direct: bool,
     image: ZooKeeperImage,
-    client: Port,
+    pub(super) client: Port,
     quorum: Port,
     election: Port,
     made: Mutex<Option<Made>>,
@@ -73,7 +74,7 @@ impl Container {
     ) -> Result<Self, Error> {
         Ok(Self {
             index,
-            direct: engine.is_direct(),
+            direct: engine.bridge.is_some(),
             image: ZooKeeperImage::member(index, peers, options),
             client: Port::reserve()?,
             quorum: Port::reserve()?,
@@ -101,9 +102,9 @@ impl Container {
     }
 
     async fn make(&self) -> Result<ContainerAsync<ZooKeeperImage>, Error> {
-        let mut published = vec![(CLIENT, self.client.number())];
+        let mut published = vec![(CLIENT, self.client.number)];
         if !self.direct {
-            published.extend([(QUORUM, self.quorum.number()), (ELECTION, self.election.number())]);
+            published.extend([(QUORUM, self.quorum.number), (ELECTION, self.election.number)]);
         }
         let unique = owner::label_of(&self.client);
         let request = self
@@ -206,18 +207,11 @@ impl Container {
         tail(&String::from_utf8_lossy(&log.await.unwrap_or_default()))
     }
 
-    pub(crate) fn client_address(&self) -> String {
-        format!("127.0.0.1:{}", self.client.number())
-    }
-
     pub(crate) fn peer_addresses(&self) -> Option<(String, String)> {
         let made = self.made().ok()?;
         Some(match made.address {
             Some(address) => (format!("{address}:{QUORUM}"), format!("{address}:{ELECTION}")),
-            None => {
-                let published = |port: &Port| format!("127.0.0.1:{}", port.number());
-                (published(&self.quorum), published(&self.election))
-            }
+            None => (self.quorum.address(), self.election.address()),
         })
     }
 

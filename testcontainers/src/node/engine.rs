@@ -29,8 +29,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
     /// This machine's address on the engine's bridge, if that bridge is this machine's.
-    bridge: Option<Ipv4Addr>,
-    has_image: bool,
+    pub(super) bridge: Option<Ipv4Addr>,
+    pub(crate) has_image: bool,
 }
 
 impl Engine {
@@ -54,15 +54,6 @@ impl Engine {
             Ok(found) => found,
             Err(error) => Err(error.to_string()),
         }
-    }
-
-    pub(crate) fn has_image(&self) -> bool {
-        self.has_image
-    }
-
-    /// Whether this machine reaches containers at their own addresses.
-    pub(super) fn is_direct(&self) -> bool {
-        self.bridge.is_some()
     }
 
     pub(crate) fn proxy_host(&self) -> Ipv4Addr {

@@ -96,7 +96,7 @@ fn on_path(program: &str) -> Option<PathBuf> {
 pub(crate) struct Process {
     command: Vec<String>,
     layout: Layout,
-    client: Port,
+    pub(super) client: Port,
     quorum: Port,
     election: Port,
     running: Mutex<Option<Running>>,
@@ -127,15 +127,15 @@ impl Process {
         let own = Member {
             id: index + 1,
             host: "127.0.0.1".into(),
-            quorum_port: quorum.number(),
-            election_port: election.number(),
+            quorum_port: quorum.number,
+            election_port: election.number,
         };
         let layout = Layout {
             conf: directory.path().display().to_string(),
             data: data.display().to_string(),
             data_log: data.display().to_string(),
             client_host: "127.0.0.1".into(),
-            client_port: client.number(),
+            client_port: client.number,
             members: own.among(peers),
         };
         let config = directory.path().join(CONFIG);
@@ -248,13 +248,8 @@ impl Process {
         }
     }
 
-    pub(crate) fn client_address(&self) -> String {
-        format!("127.0.0.1:{}", self.client.number())
-    }
-
     pub(crate) fn peer_addresses(&self) -> Option<(String, String)> {
-        let address = |port: &Port| format!("127.0.0.1:{}", port.number());
-        Some((address(&self.quorum), address(&self.election)))
+        Some((self.quorum.address(), self.election.address()))
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {

@@ -65,7 +65,7 @@ impl Node {
 
     /// The server's client address on this machine.
     pub(crate) fn client_address(&self) -> String {
-        each!(self, node => node.client_address())
+        each!(self, node => node.client.address())
     }
 
     /// The server's quorum and election addresses, as the proxies reach them. Known once the server is started.

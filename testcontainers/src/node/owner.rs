@@ -43,7 +43,7 @@ pub(super) fn label() -> String {
 
 /// The label of one container of this process.
 pub(super) fn label_of(port: &Port) -> String {
-    format!("{}/{}", label(), port.number())
+    format!("{}/{}", label(), port.number)
 }
 
 /// Host and process namespace. Process ids mean something only within these.

@@ -97,8 +97,8 @@ fn after_the_process_is_killed() {
     assert!(!is_gone(&address));
     child.kill().unwrap();
     child.wait().unwrap();
-    runtime().block_on(crate::common::eventually("the server's end", Duration::from_secs(60), || async {
-        is_gone(&address).then_some(())
+    runtime().block_on(crate::common::eventually("the server's end", Duration::from_secs(60), async || {
+        is_gone(&address)
     }));
 }
 

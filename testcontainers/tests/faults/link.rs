@@ -6,17 +6,19 @@ use crate::common::{PERSISTENT, connect, eventually, soon};
 use futures::future::join_all;
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
+use zookeeper_client::Client;
 
-async fn linked() -> (ZooKeeper, Link) {
+/// A server, a link to it, and a client of the link.
+async fn linked() -> (ZooKeeper, Link, Client) {
     let zk = ZooKeeper::start().await.unwrap();
     let link = Link::start(zk.connect_string()).await.unwrap();
-    (zk, link)
+    let client = connect(&link.address()).await;
+    (zk, link, client)
 }
 
 #[tokio::test]
 async fn it_counts_requests_replies_and_events() {
-    let (_zk, link) = linked().await;
-    let client = connect(&link.address()).await;
+    let (_zk, link, client) = linked().await;
     let counts = link.counts();
     assert_eq!(
         (counts.requests, counts.request_bytes, counts.reply_bytes),
@@ -43,8 +45,7 @@ async fn it_counts_requests_replies_and_events() {
 
 #[tokio::test]
 async fn a_round_trip_takes_what_was_asked_and_requests_overlap() {
-    let (_zk, link) = linked().await;
-    let client = connect(&link.address()).await;
+    let (_zk, link, client) = linked().await;
     // The fastest tenth: what the link does, rather than what a loaded machine does to it.
     let fast = || async {
         let mut times = Vec::new();
@@ -80,8 +81,7 @@ async fn a_round_trip_takes_what_was_asked_and_requests_overlap() {
 
 #[tokio::test]
 async fn a_black_hole_keeps_connections_and_everything_sent() {
-    let (_zk, link) = linked().await;
-    let client = connect(&link.address()).await;
+    let (_zk, link, client) = linked().await;
     link.black_hole();
     let request = client.create("/late", b"", &PERSISTENT);
     tokio::pin!(request);
@@ -100,13 +100,9 @@ async fn a_black_hole_keeps_connections_and_everything_sent() {
 
 #[tokio::test]
 async fn a_cut_ends_current_connections_only() {
-    let (_zk, link) = linked().await;
-    let client = connect(&link.address()).await;
+    let (_zk, link, client) = linked().await;
     let mut other = TcpStream::connect(link.address()).await.unwrap();
-    eventually("both connections", Duration::from_secs(5), || async {
-        (link.connections() == 2).then_some(())
-    })
-    .await;
+    eventually("both connections", Duration::from_secs(5), async || link.connections() == 2).await;
     link.cut();
     assert!(soon("the cut", other.read_u8()).await.is_err());
     soon("the session's return", async {
@@ -119,8 +115,7 @@ async fn a_cut_ends_current_connections_only() {
 
 #[tokio::test]
 async fn refused_connections_end_at_once_and_current_ones_stay() {
-    let (_zk, link) = linked().await;
-    let client = connect(&link.address()).await;
+    let (_zk, link, client) = linked().await;
     link.refuse();
     // The end may be quick enough for `connect` itself to see it.
     if let Ok(mut refused) = TcpStream::connect(link.address()).await {
@@ -133,8 +128,7 @@ async fn refused_connections_end_at_once_and_current_ones_stay() {
 
 #[tokio::test]
 async fn a_lost_reply_leaves_the_request_done() {
-    let (zk, link) = linked().await;
-    let client = connect(&link.address()).await;
+    let (zk, link, client) = linked().await;
     let lost = link.lose_reply(RequestKind::Create);
     client.check_stat("/").await.unwrap();
     assert!(!lost.has_happened());
@@ -148,8 +142,7 @@ async fn a_lost_reply_leaves_the_request_done() {
 
 #[tokio::test]
 async fn replies_before_a_lost_one_arrive_in_spite_of_delay() {
-    let (_zk, link) = linked().await;
-    let client = connect(&link.address()).await;
+    let (_zk, link, client) = linked().await;
     link.set_round_trip(Duration::from_millis(50));
     let lost = link.lose_reply(RequestKind::Create);
     let (before, create) = (client.check_stat("/"), client.create("/x", b"", &PERSISTENT));
@@ -160,8 +153,7 @@ async fn replies_before_a_lost_one_arrive_in_spite_of_delay() {
 
 #[tokio::test]
 async fn a_held_reply_waits_for_its_release() {
-    let (zk, link) = linked().await;
-    let client = connect(&link.address()).await;
+    let (zk, link, client) = linked().await;
     let held = link.hold_reply(RequestKind::Create);
     let request = client.create("/held", b"", &PERSISTENT);
     soon("the hold", held.reached()).await;
@@ -175,8 +167,7 @@ async fn a_held_reply_waits_for_its_release() {
 
 #[tokio::test]
 async fn a_held_request_has_not_reached_the_server() {
-    let (zk, link) = linked().await;
-    let client = connect(&link.address()).await;
+    let (zk, link, client) = linked().await;
     let direct = connect(&zk.connect_string()).await;
     let held = link.hold_request(RequestKind::Create);
     let request = client.create("/held", b"", &PERSISTENT);
@@ -189,8 +180,7 @@ async fn a_held_request_has_not_reached_the_server() {
 
 #[tokio::test]
 async fn a_dropped_rule_is_called_off() {
-    let (_zk, link) = linked().await;
-    let client = connect(&link.address()).await;
+    let (_zk, link, client) = linked().await;
     drop(link.lose_reply(RequestKind::Any));
     drop(link.hold_reply(RequestKind::Any));
     drop(link.hold_request(RequestKind::Any));
@@ -199,7 +189,7 @@ async fn a_dropped_rule_is_called_off() {
 
 #[tokio::test]
 async fn a_dropped_link_is_gone() {
-    let (_zk, link) = linked().await;
+    let (_zk, link, _client) = linked().await;
     let address = link.address();
     let mut stream = TcpStream::connect(&address).await.unwrap();
     drop(link);
@@ -209,7 +199,7 @@ async fn a_dropped_link_is_gone() {
 
 #[tokio::test]
 async fn what_is_not_framed_passes() {
-    let (_zk, link) = linked().await;
+    let (_zk, link, _client) = linked().await;
     let mut stream = TcpStream::connect(link.address()).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut stream, b"ruok").await.unwrap();
     let mut answer = String::new();

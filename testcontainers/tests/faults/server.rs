@@ -62,10 +62,8 @@ async fn a_server_that_ends_by_itself_is_noticed_and_starts_again() {
     ensemble.unpause(0).await.unwrap();
 
     kill_from_outside(&ensemble).await;
-    eventually("the server's end", Duration::from_secs(20), || async {
-        ensemble.has_exited(0).await.unwrap().then_some(())
-    })
-    .await;
+    eventually("the server's end", Duration::from_secs(20), async || ensemble.has_exited(0).await.unwrap())
+        .await;
     let [paused, unpaused] = [ensemble.pause(0).await, ensemble.unpause(0).await];
     for refused in [paused, unpaused] {
         assert!(matches!(&refused, Err(Error::Exited { index: 0, log }) if !log.is_empty()), "{refused:?}");
@@ -99,8 +97,8 @@ async fn options_reach_the_server() {
     client.create("/container", b"", &container).await.unwrap();
     client.create("/container/child", b"", &PERSISTENT).await.unwrap();
     client.delete("/container/child", None).await.unwrap();
-    eventually("the container's removal", Duration::from_secs(10), || async {
-        client.check_stat("/container").await.unwrap().is_none().then_some(())
+    eventually("the container's removal", Duration::from_secs(10), async || {
+        client.check_stat("/container").await.unwrap().is_none()
     })
     .await;
 }

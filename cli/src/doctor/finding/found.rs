@@ -26,16 +26,26 @@ pub(crate) struct Finding {
     pub(crate) advice: String,
 }
 
-impl Finding {
-    pub(super) fn danger(code: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { severity: Severity::Danger, code, what: what.into(), advice: advice.into() }
+/// The findings so far.
+#[derive(Debug, Default)]
+pub(super) struct Findings(Vec<Finding>);
+
+impl Findings {
+    pub(super) fn danger(&mut self, code: &'static str, what: impl Into<String>, advice: impl Into<String>) {
+        self.0.push(Finding { severity: Severity::Danger, code, what: what.into(), advice: advice.into() });
     }
 
-    pub(super) fn warning(code: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, ..Self::danger(code, what, advice) }
+    pub(super) fn warning(&mut self, code: &'static str, what: impl Into<String>, advice: impl Into<String>) {
+        self.0.push(Finding { severity: Severity::Warning, code, what: what.into(), advice: advice.into() });
     }
 
-    pub(super) fn note(code: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { severity: Severity::Note, ..Self::danger(code, what, advice) }
+    pub(super) fn note(&mut self, code: &'static str, what: impl Into<String>, advice: impl Into<String>) {
+        self.0.push(Finding { severity: Severity::Note, code, what: what.into(), advice: advice.into() });
+    }
+
+    /// All of them, the worst first.
+    pub(super) fn sorted(mut self) -> Vec<Finding> {
+        self.0.sort_by_key(|finding| finding.severity);
+        self.0
     }
 }

@@ -2,7 +2,6 @@
 
 mod ensemble;
 mod found;
-mod nodes;
 mod queue;
 mod session;
 #[cfg(test)]
@@ -10,15 +9,16 @@ mod tests;
 mod version;
 
 use super::seen::Seen;
+use found::Findings;
 pub(super) use found::{Finding, Severity};
 
 /// All findings, the worst first.
 pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
-    let mut findings = session::findings(seen);
-    findings.extend(ensemble::findings(seen));
-    findings.extend(version::findings(seen));
-    findings.extend(queue::findings(seen));
-    findings.extend(nodes::many(seen));
-    findings.sort_by_key(|finding| finding.severity);
-    findings
+    let mut found = Findings::default();
+    session::look(seen, &mut found);
+    ensemble::look(seen, &mut found);
+    version::look(seen, &mut found);
+    queue::look(seen, &mut found);
+    ensemble::tree(seen, &mut found);
+    found.sorted()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::found::Finding;
+use super::found::Findings;
 use crate::doctor::lease::Arithmetic;
 use crate::doctor::seen::{Seen, Settings};
 use crate::duration::text;
@@ -13,26 +13,43 @@ const LONG_TAKEOVER: Duration = Duration::from_secs(30);
 /// The most by which the kernel's own discipline adjusts the clock's rate, in parts per million. More is a slew.
 const DISCIPLINE: u64 = 500;
 
-pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub(super) fn look(seen: &Seen, found: &mut Findings) {
     if let Some(session) = &seen.session {
-        findings.extend(tick(seen, session));
-        findings.extend(adapted(seen, session));
-        findings.extend(slow_round_trip(seen, session));
-        findings.extend(slow_takeover(seen, session));
-        findings.extend(slow_requests(seen, session));
+        tick(seen, session, found);
+        timeout(seen, session, found);
+        speed(seen, session, found);
     }
-    findings.extend(clock_slewed(seen));
-    findings.extend(settings_differ(seen));
-    findings.extend(digest_in_plain(seen));
-    findings
+    let rate = seen.clock_rate;
+    if rate.unsigned_abs() > DISCIPLINE {
+        let percent = rate as f64 / 10_000.0;
+        found.warning(
+            "clock-slewed",
+            format!("this machine's clock is slewed: its rate is off by {percent:+.2}%, and leases with it"),
+            "see why (`chronyc tracking`), or lower maxslewrate in chrony.conf; run doctor on the servers' machines, too",
+        );
+    }
+    let limits = |settings: Settings| (settings.tick, settings.shortest_timeout, settings.longest_timeout);
+    let first = seen.settings().next().map(limits);
+    if seen.settings().map(limits).any(|other| Some(other) != first) {
+        found.warning(
+            "settings-differ",
+            "the servers have different ticks or session timeout limits: the session timeout depends on the server",
+            "give them the same tickTime, minSessionTimeout and maxSessionTimeout",
+        );
+    }
+    if seen.wishes.digest && seen.servers.iter().any(|server| !server.address.tls) {
+        found.warning(
+            "digest-in-plain",
+            "the digest credentials are sent over plain TCP, so everybody on the way can read the password",
+            "connect by TLS (--tls-ca)",
+        );
+    }
 }
 
-fn tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
-    let Some(tick) = seen.tick() else { return untold_tick(seen, session) };
+fn tick(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
     let reckoned = seen.shortest_reckoned(session.tick);
-    if tick > reckoned {
-        return Some(Finding::danger(
+    match seen.tick() {
+        Some(tick) if tick > reckoned => found.danger(
             "tick-too-short",
             format!(
                 "a server's tick is {}, longer than the {} that leases are reckoned with: guards may be valid for longer than \
@@ -45,10 +62,8 @@ fn tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
                  for zklock, and the option for the tick in services",
                 exact(tick)
             ),
-        ));
-    }
-    (tick < reckoned).then(|| {
-        Finding::warning(
+        ),
+        Some(tick) if tick < reckoned => found.warning(
             "tick-too-long",
             format!(
                 "the servers' tick is {}, shorter than the {} that leases are reckoned with: guards are lost sooner than they \
@@ -57,14 +72,9 @@ fn tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
                 exact(reckoned)
             ),
             format!("give --tick {}, or set ZKLOCK_TICK", exact(tick)),
-        )
-    })
-}
-
-/// If no server says its tick, it is learned from the limits of session timeouts. They may have been set by hand.
-fn untold_tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
-    seen.wishes.tick.is_none().then(|| {
-        Finding::note(
+        ),
+        // If no server says its tick, it is learned from the limits of session timeouts. They may have been set by hand.
+        None if seen.wishes.tick.is_none() => found.note(
             "tick-unknown",
             format!(
                 "the servers do not say their tick; leases are reckoned with {}, by the session timeouts that they grant",
@@ -72,40 +82,37 @@ fn untold_tick(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
             ),
             "if minSessionTimeout and maxSessionTimeout are both set in zoo.cfg, give its tickTime as --tick or ZKLOCK_TICK, and to \
              services that lock here; or add `conf` to 4lw.commands.whitelist",
-        )
-    })
-}
-
-fn adapted(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
-    let (asked, granted) = (seen.wishes.session_timeout, session.timeout);
-    if asked == granted {
-        return None;
+        ),
+        Some(_) | None => {}
     }
-    let what = match seen.wishes.exact {
-        true => format!(
-            "the servers grant a session timeout of {} instead of {}, so nobody who asks for that gets a session for locks",
-            text(granted),
-            text(asked)
-        ),
-        false => format!(
-            "the servers' limits turn the default session timeout of {} into {}",
-            text(asked),
-            text(granted)
-        ),
-    };
-    let advice = format!(
-        "give all clients --session-timeout {}; or change the servers' {}",
-        exact(granted),
-        if granted < asked { "maxSessionTimeout" } else { "minSessionTimeout" }
-    );
-    Some(Finding::warning("timeout-adapted", what, advice))
 }
 
-fn slow_round_trip(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
-    let slowest = seen.visits().map(|visit| visit.write).max()?;
-    let longest = session.longest_round_trip();
-    (slowest > longest).then(|| {
-        Finding::warning(
+fn timeout(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
+    let (asked, granted) = (seen.wishes.session_timeout, session.timeout);
+    if asked != granted {
+        let what = match seen.wishes.exact {
+            true => format!(
+                "the servers grant a session timeout of {} instead of {}, so nobody who asks for that gets a session for locks",
+                text(granted),
+                text(asked)
+            ),
+            false => format!(
+                "the servers' limits turn the default session timeout of {} into {}",
+                text(asked),
+                text(granted)
+            ),
+        };
+        let limit = if granted < asked { "maxSessionTimeout" } else { "minSessionTimeout" };
+        let granted = exact(granted);
+        let advice = format!("give all clients --session-timeout {granted}; or change the servers' {limit}");
+        found.warning("timeout-adapted", what, advice);
+    }
+}
+
+fn speed(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
+    let (slowest, longest) = (seen.visits().map(|visit| visit.write).max(), session.longest_round_trip());
+    if let Some(slowest) = slowest.filter(|slowest| *slowest > longest) {
+        found.warning(
             "slow-round-trip",
             format!(
                 "a quorum takes {} to answer, more than a quarter of a heartbeat ({}): a guard may be lost though nothing \
@@ -114,70 +121,25 @@ fn slow_round_trip(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
                 text(longest)
             ),
             "give a longer --session-timeout, or find out what makes the servers slow (disks, distance, load)",
-        )
-    })
-}
-
-fn slow_takeover(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
+        );
+    }
     let takeover = session.takeover(seen.tick(), seen.is_alone());
-    (takeover > LONG_TAKEOVER).then(|| {
-        Finding::warning(
+    if takeover > LONG_TAKEOVER {
+        found.warning(
             "slow-takeover",
             format!("a holder that crashes keeps its lock from everybody else for up to {}", text(takeover)),
             "give a shorter --session-timeout if that is too long",
-        )
-    })
-}
-
-/// From the servers' own statistics, of all requests since their start.
-fn slow_requests(seen: &Seen, session: &Arithmetic) -> Option<Finding> {
-    let slowest = seen.words().filter_map(|words| words.slowest).max()?;
-    (slowest > session.heartbeat).then(|| {
-        Finding::note(
+        );
+    }
+    // From the servers' own statistics, of all requests since their start.
+    let slowest = seen.words().filter_map(|words| words.slowest).max();
+    if let Some(slowest) = slowest.filter(|slowest| *slowest > session.heartbeat) {
+        found.note(
             "slow-requests",
             format!("since its start, a server has taken {} for a request, longer than a heartbeat", text(slowest)),
             "see whether that happens often (`mntr`, fsync warnings in its log); `srst` resets the statistics",
-        )
-    })
-}
-
-fn clock_slewed(seen: &Seen) -> Option<Finding> {
-    let rate = seen.clock_rate;
-    (rate.unsigned_abs() > DISCIPLINE).then(|| {
-        let percent = rate as f64 / 10_000.0;
-        Finding::warning(
-            "clock-slewed",
-            format!("this machine's clock is slewed: its rate is off by {percent:+.2}%, and leases with it"),
-            "see why (`chronyc tracking`), or lower maxslewrate in chrony.conf; run doctor on the servers' machines, too",
-        )
-    })
-}
-
-fn settings_differ(seen: &Seen) -> Option<Finding> {
-    let mut settings = seen.settings();
-    let first = settings.next()?;
-    let same = |other: Settings| {
-        (other.tick, other.shortest_timeout, other.longest_timeout)
-            == (first.tick, first.shortest_timeout, first.longest_timeout)
-    };
-    (!settings.all(same)).then(|| {
-        Finding::warning(
-            "settings-differ",
-            "the servers have different ticks or session timeout limits: the session timeout depends on the server",
-            "give them the same tickTime, minSessionTimeout and maxSessionTimeout",
-        )
-    })
-}
-
-fn digest_in_plain(seen: &Seen) -> Option<Finding> {
-    let plain = seen.servers.iter().any(|server| !server.address.tls);
-    (plain && seen.wishes.digest).then(|| {
-        Finding::warning(
-            "digest-in-plain",
-            "the digest credentials are sent over plain TCP, so everybody on the way can read the password",
-            "connect by TLS (--tls-ca)",
-        )
-    })
+        );
+    }
 }
 
 /// The duration as options take it, not rounded.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::found::Finding;
+use super::found::Findings;
 use crate::doctor::seen::{Mode, Seen, Server};
 
 /// Major, minor, patch.
@@ -40,66 +40,52 @@ const FLAWS: [Flaw; 3] = [
     },
 ];
 
-pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    findings.extend(too_old(seen));
-    findings.extend(forgetful(seen));
-    findings.extend(no_zookeeper(seen));
-    findings.extend(differ(seen));
-    findings
-}
-
-fn too_old(seen: &Seen) -> Option<Finding> {
-    let old = seen.named(|server| version(server).is_some_and(|version| version < OLDEST))?;
-    Some(Finding::warning(
-        "version-too-old",
-        format!("{old} is older than ZooKeeper 3.6: a client that loses a reply there cannot find its node"),
-        "update it",
-    ))
+pub(super) fn look(seen: &Seen, found: &mut Findings) {
+    if let Some(old) = seen.named(|server| version(server).is_some_and(|version| version < OLDEST)) {
+        found.warning(
+            "version-too-old",
+            format!(
+                "{old} is older than ZooKeeper 3.6: a client that loses a reply there cannot find its node"
+            ),
+            "update it",
+        );
+    }
+    forgetful(seen, found);
+    let imitates = |server: &Server| server.words.as_ref().is_ok_and(|words| words.imitator.is_some());
+    let software = seen.words().find_map(|words| words.imitator.as_deref());
+    if let (Some(software), Some(servers)) = (software, seen.named(imitates)) {
+        found.warning(
+            "no-zookeeper",
+            format!(
+                "{servers} is no ZooKeeper, but {software}: leases rest on how ZooKeeper's servers keep sessions, so two may hold a lock"
+            ),
+            "use ZooKeeper for locks",
+        );
+    }
+    let versions = seen.words().filter_map(|words| words.version.as_deref()).collect::<BTreeSet<_>>();
+    if versions.len() > 1 {
+        let versions = versions.into_iter().collect::<Vec<_>>().join(", ");
+        let what = format!("the servers are of different versions: {versions}");
+        found.warning("versions-differ", what, "finish the update");
+    }
 }
 
 /// All flaws are in how a follower comes to a new leader. A server that stands alone has none of them.
-fn forgetful(seen: &Seen) -> Option<Finding> {
+fn forgetful(seen: &Seen, found: &mut Findings) {
     let forgets = |server: &Server, flaw: &Flaw| {
         server.mode() != Some(&Mode::Standalone) && version(server).is_some_and(|version| flaw.is_in(version))
     };
+    let Some(servers) = seen.named(|server| FLAWS.iter().any(|flaw| forgets(server, flaw))) else { return };
     let present = FLAWS.iter().filter(|flaw| seen.servers.iter().any(|server| forgets(server, flaw)));
     let present = present.map(|flaw| format!("{} ({})", flaw.what, flaw.tickets)).collect::<Vec<_>>();
-    let servers = seen.named(|server| FLAWS.iter().any(|flaw| forgets(server, flaw)))?;
-    Some(Finding::warning(
+    found.warning(
         "forgets-writes",
         format!(
             "after servers fail, {servers} may forget writes that a quorum has acknowledged, so two may hold a lock: {}",
             present.join("; ")
         ),
         "update all servers to ZooKeeper 3.9.4 or later",
-    ))
-}
-
-fn no_zookeeper(seen: &Seen) -> Option<Finding> {
-    let software = seen.words().find_map(|words| words.imitator.as_deref())?;
-    let servers = seen.named(|server| server.words.as_ref().is_ok_and(|words| words.imitator.is_some()))?;
-    Some(Finding::warning(
-        "no-zookeeper",
-        format!(
-            "{servers} is no ZooKeeper, but {software}: leases rest on how ZooKeeper's servers keep sessions, so two may hold a lock"
-        ),
-        "use ZooKeeper for locks",
-    ))
-}
-
-fn differ(seen: &Seen) -> Option<Finding> {
-    let versions = seen.words().filter_map(|words| words.version.as_deref()).collect::<BTreeSet<_>>();
-    (versions.len() > 1).then(|| {
-        Finding::warning(
-            "versions-differ",
-            format!(
-                "the servers are of different versions: {}",
-                versions.into_iter().collect::<Vec<_>>().join(", ")
-            ),
-            "finish the update",
-        )
-    })
+    );
 }
 
 impl Flaw {

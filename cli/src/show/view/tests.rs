@@ -144,25 +144,6 @@ fn the_window_stays_within_the_queue() {
 }
 
 #[test]
-fn texts_of_strangers_are_harmless() {
-    let mut view = view(0);
-    let evil = Entry { data: Some("\u{9b}2J".to_owned()), ..entry("\u{1b}[2J", 0, 1) };
-    view.look(at(1), vec![evil.clone(), Entry { position: 1, ..evil }]);
-    let text = drawn(&mut view);
-    assert_eq!(text.matches(r"\u{1b}[2J").count(), 3, "{text}");
-    assert_eq!(text.matches(r"\u{9b}2J").count(), 1, "{text}");
-}
-
-#[test]
-fn without_colours_there_are_none() {
-    let mut view = View::new("/lock".to_owned(), false);
-    view.look(at(0), queue(0, 3));
-    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-    terminal.draw(|frame| view.draw(frame, SessionState::Disconnected, at(10))).unwrap();
-    assert!(terminal.backend().buffer().content.iter().all(|cell| cell.fg == Color::Reset));
-}
-
-#[test]
 fn there_is_no_terminal_too_small() {
     let mut view = view(100);
     view.look(at(1), queue(1, 100));

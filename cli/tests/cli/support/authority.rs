@@ -58,10 +58,14 @@ impl Files {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
+    pub(crate) fn directory(&self) -> &str {
+        self.0.path().to_str().expect("a name")
+    }
+
     pub(crate) fn write(&self, name: &str, text: &str) -> String {
-        let path = self.0.path().join(name);
+        let path = format!("{}/{name}", self.directory());
         std::fs::write(&path, text).expect("a file");
-        path.to_str().expect("a name").to_owned()
+        path
     }
 
     /// The files of a new certificate and its key.

@@ -1,38 +1,38 @@
 //! Running the program as a person does who looks at queues.
 
-use super::Ran;
-use zklock::{LockOptions, Session};
+use serde_json::Value;
+use zklock::LockOptions;
+use zklock_test_support::{Server, monitored};
 use zookeeper_client::{Acl, Acls, Client, CreateMode};
 
-use zklock_test_support::Server;
-use zklock_test_support::monitored;
+use super::Ran;
 
 /// Credentials in the form of ZKLOCK_DIGEST.
 pub(crate) const DIGEST: &str = "operator:secret";
 
 /// Runs the program on these servers, without a terminal.
 pub(crate) async fn zklock(servers: &str, arguments: &[&str]) -> Ran {
-    run(servers, "", arguments).await
+    zklock_as(servers, "", arguments).await
 }
 
 /// As [`zklock`], with credentials.
 pub(crate) async fn zklock_as(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
-    run(servers, digest, arguments).await
-}
-
-async fn run(servers: &str, digest: &str, arguments: &[&str]) -> Ran {
     let mut command = super::zklock(servers);
     command.env("ZKLOCK_DIGEST", digest).args(arguments);
     super::output(command).await
 }
 
+/// Runs these command lines, whose arguments stand between single blanks. Asserts how each ends, what it prints, and what it
+/// says among others.
+pub(crate) async fn answers(servers: &str, lines: &[(&str, i32, &str, &str)]) {
+    for (line, code, stdout, said) in lines {
+        println!("zklock {line}");
+        zklock(servers, &line.split(' ').collect::<Vec<_>>()).await.is(*code, stdout, said);
+    }
+}
+
 /// An address on which no server listens. No program gets this port by chance.
 pub(crate) const NOBODY: &str = "127.0.0.1:1";
-
-/// A session of its own, for an owner.
-pub(crate) async fn session_of(server: &Server) -> Session {
-    Session::connect(server.connect_string()).await.expect("a session")
-}
 
 pub(crate) fn owner(text: &str) -> LockOptions {
     LockOptions::new().owner(text)
@@ -52,9 +52,42 @@ pub(crate) async fn contend_as_kazoo(client: &Client, path: &str) -> String {
     format!("{prefix}{sequence}")
 }
 
+/// The findings of `zklock doctor --json`, the worst first. Two are left out: slow requests, which a busy machine makes, and
+/// forgetful servers, which depend on the version that the tests run on.
+pub(crate) fn codes(report: &Value) -> Vec<&str> {
+    let findings = report["findings"].as_array().expect("findings");
+    let codes = findings.iter().map(|finding| finding["code"].as_str().expect("a code"));
+    codes.filter(|code| !["slow-requests", "forgets-writes"].contains(code)).collect()
+}
+
 /// Sets a node's ACL.
 pub(crate) async fn set_acl(client: &Client, path: &str, acls: &[Acl]) {
     client.set_acl(path, acls, None).await.expect("the ACL is set");
+}
+
+/// Asserts that the JSON has these members, and more at most in its objects.
+#[track_caller]
+pub(crate) fn has(json: &Value, expected: Value) {
+    fn is_in(expected: &Value, json: &Value) -> bool {
+        match (expected, json) {
+            (Value::Object(some), Value::Object(all)) => {
+                some.iter().all(|(name, value)| all.get(name).is_some_and(|json| is_in(value, json)))
+            }
+            (Value::Array(expected), Value::Array(items)) => {
+                expected.len() == items.len()
+                    && expected.iter().zip(items).all(|(one, item)| is_in(one, item))
+            }
+            _ => expected == json,
+        }
+    }
+    assert!(is_in(&expected, json), "{expected:#} is not in {json:#}");
+}
+
+/// The rows of a printed table, with the cells of the header first. Two blanks stand between two cells.
+pub(crate) fn rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines()
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect()
 }
 
 /// How many sessions the servers keep.

@@ -2,7 +2,6 @@
 
 pub(crate) mod authority;
 pub(crate) mod looker;
-pub(crate) mod program;
 pub(crate) mod terminal;
 pub(crate) mod witness;
 
@@ -13,10 +12,30 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, Lines};
 use tokio::process::{Child, Command};
-use zklock::{Session, inspect::Contender};
+use zklock::{Lock, LockOptions, Session, inspect::Contender};
 
 use zklock_test_support::{Server, eventually, operator, within};
+
+/// A test's place, and its connect string.
+pub(crate) fn at(server: Server) -> (Server, String) {
+    let servers = server.connect_string();
+    (server, servers)
+}
+
+/// A test's place, its connect string, and a session there.
+pub(crate) async fn with_session(server: Server) -> (Server, String, Session) {
+    let session = zklock_test_support::session(&server).await;
+    let (server, servers) = at(server);
+    (server, servers, session)
+}
+
+/// A lock whose contenders have this owner.
+pub(crate) fn lock_of(session: &Session, path: &str, owner: &str) -> Lock {
+    let options = LockOptions::new().owner(owner);
+    session.lock(path).expect("a path").with_options(options).expect("options")
+}
 
 /// The program, for these servers, and with nothing else in its environment.
 pub(crate) fn zklock(servers: &str) -> Command {
@@ -49,6 +68,7 @@ pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+    pub(crate) took: Duration,
 }
 
 impl Ran {
@@ -59,36 +79,54 @@ impl Ran {
         assert!(self.stderr.contains(said), "{said:?}: {self:?}");
     }
 
+    /// Asserts that it ended with this code, printed this result, and said nothing.
+    #[track_caller]
+    pub(crate) fn is_silent(&self, code: i32, stdout: &str) {
+        assert_eq!((self.code, &*self.stdout, &*self.stderr), (code, stdout, ""), "{self:?}");
+    }
+
     /// The JSON that it printed. The run must have succeeded.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
-        serde_json::from_str(&self.stdout).expect("JSON")
+        self.report()
     }
-}
 
-impl From<Output> for Ran {
-    fn from(output: Output) -> Self {
+    /// The JSON that it printed, whatever its exit code is.
+    #[track_caller]
+    pub(crate) fn report(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    fn of(output: Output, took: Duration) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         let code = output.status.code().expect("no signal");
-        Self { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+        Self { code, stdout: text(output.stdout), stderr: text(output.stderr), took }
     }
 }
 
 /// Runs the program to its end.
 pub(crate) async fn output(mut program: Command) -> Ran {
-    within("the program's end", program.output()).await.expect("the program starts").into()
-}
-
-/// The exit code, and standard error.
-pub(crate) async fn ends(program: Command) -> (Option<i32>, String) {
-    let ran = output(program).await;
-    (Some(ran.code), ran.stderr)
+    let started = Instant::now();
+    let output = within("the program's end", program.output()).await.expect("the program starts");
+    Ran::of(output, started.elapsed())
 }
 
 /// Waits until the program has ended, and reads what it has printed.
 pub(crate) async fn finished(child: Child) -> Ran {
-    within("the program's end", child.wait_with_output()).await.expect("a status").into()
+    let started = Instant::now();
+    let output = within("the program's end", child.wait_with_output()).await.expect("a status");
+    Ran::of(output, started.elapsed())
+}
+
+/// What a program writes to a pipe.
+pub(crate) fn lines<T: AsyncRead>(pipe: &mut Option<T>) -> Lines<BufReader<T>> {
+    BufReader::new(pipe.take().expect("a pipe")).lines()
+}
+
+/// Waits for the next line.
+pub(crate) async fn line(lines: &mut Lines<BufReader<impl AsyncRead + Unpin>>) -> String {
+    within("a line", lines.next_line()).await.expect("text").expect("it goes on")
 }
 
 /// Shells that read a number, sleep, and write the next number, each so often under the locks that its options name. No
@@ -154,7 +192,7 @@ pub(crate) async fn queue(session: &Session, path: &str) -> Vec<Contender> {
 
 /// Deletes the holder's node, as an operator may do.
 pub(crate) async fn delete_holder(server: &Server, path: &str) {
-    let session = looker::session_of(server).await;
+    let session = zklock_test_support::session(server).await;
     let node = queue(&session, path).await.remove(0).path;
     operator(server).await.delete(&node, None).await.expect("the node was there");
 }
@@ -172,17 +210,11 @@ pub(crate) async fn until_lines(file: &Path, lines: usize) {
     .await;
 }
 
-/// Seconds from `earlier` to `later`; negative if it is the other way round.
-pub(crate) fn seconds(earlier: Instant, later: Instant) -> f64 {
-    match later.checked_duration_since(earlier) {
-        Some(ahead) => ahead.as_secs_f64(),
-        None => -(earlier - later).as_secs_f64(),
-    }
-}
-
-/// Prints one row of the table of gaps.
+/// Prints one row of the table of gaps: the seconds until the next one, negative if it came before all was gone.
 pub(crate) fn report(scenario: &str, gone: Instant, next: Instant) {
-    println!("gap: {scenario}: {:+.3} s", seconds(gone, next));
+    let ahead = next.saturating_duration_since(gone).as_secs_f64();
+    let behind = gone.saturating_duration_since(next).as_secs_f64();
+    println!("gap: {scenario}: {:+.3} s", ahead - behind);
 }
 
 /// A bound for something that takes no time but on a busy machine. It is too short for a session to expire.

@@ -15,6 +15,11 @@ use rustix::termios::{LocalModes, tcgetattr};
 use zklock_test_support::{BOUND, eventually};
 
 const COLUMNS: NonZeroU16 = NonZeroU16::new(100).unwrap();
+const LINES: NonZeroU16 = NonZeroU16::new(24).unwrap();
+
+fn size(lines: NonZeroU16) -> PtySize {
+    PtySize { rows: lines.get(), cols: COLUMNS.get(), ..PtySize::default() }
+}
 
 /// The output to the terminal.
 struct Written {
@@ -34,14 +39,13 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Runs the program on a terminal of 100 columns and this many lines.
-    pub(crate) fn start(servers: &str, lines: u16, arguments: &[&str]) -> Self {
-        Self::start_with(servers, lines, arguments, |_| {})
+    /// Runs the program on a terminal of 100 columns and 24 lines.
+    pub(crate) fn start(servers: &str, arguments: &[&str]) -> Self {
+        Self::start_with(servers, arguments, |_| {})
     }
 
     pub(crate) fn start_with(
         servers: &str,
-        lines: u16,
         arguments: &[&str],
         more: impl FnOnce(&mut CommandBuilder),
     ) -> Self {
@@ -50,7 +54,7 @@ impl Terminal {
         command.args(arguments);
         command.args(["--servers", servers]);
         more(&mut command);
-        Self::of(command, lines)
+        Self::of(command)
     }
 
     /// An interactive bash, with `zklock` in its path, for these servers.
@@ -65,19 +69,18 @@ impl Terminal {
         // Long enough to continue in time what was stopped.
         command.env("ZKLOCK_SESSION_TIMEOUT", "30s");
         command.env("PS1", "ready> ");
-        let terminal = Self::of(command, 24);
+        let terminal = Self::of(command);
         terminal.until("ready> ").await;
         terminal.written.lock().expect("no panic").bytes.clear();
         terminal
     }
 
-    fn of(mut command: CommandBuilder, lines: u16) -> Self {
-        let size = PtySize { rows: lines, cols: COLUMNS.get(), ..PtySize::default() };
-        let pair = native_pty_system().openpty(size).expect("a terminal");
+    fn of(mut command: CommandBuilder) -> Self {
+        let pair = native_pty_system().openpty(size(LINES)).expect("a terminal");
         command.env("TERM", "xterm-256color");
         let child = pair.slave.spawn_command(command).expect("the program");
         drop(pair.slave);
-        let screen = vt100::Parser::new(NonZeroU16::new(lines).expect("lines"), COLUMNS, 0);
+        let screen = vt100::Parser::new(LINES, COLUMNS, 0);
         let written = Arc::new(Mutex::new(Written { bytes: Vec::new(), screen }));
         let mut reader = pair.master.try_clone_reader().expect("what it writes");
         let torn = Arc::new(AtomicBool::new(false));
@@ -104,6 +107,24 @@ impl Terminal {
     /// Waits until the output contains this.
     pub(crate) async fn until(&self, text: &str) {
         self.comes_to(text, || self.shown().contains(text)).await;
+    }
+
+    /// Presses these keys, and waits until the output contains this.
+    pub(crate) async fn press_until(&mut self, keys: &str, text: &str) {
+        self.press(keys);
+        self.until(text).await;
+    }
+
+    /// Presses these keys, and waits until the screen shows this.
+    pub(crate) async fn press_to_show(&mut self, keys: &str, text: &str) {
+        self.press(keys);
+        self.shows(text).await;
+    }
+
+    /// Presses these keys, and waits for the program's end with this code.
+    pub(crate) async fn press_to_end(&mut self, keys: &str, code: u32) {
+        self.press(keys);
+        assert_eq!(self.ended().await, code, "{keys:?}");
     }
 
     /// The text on the screen.
@@ -145,9 +166,7 @@ impl Terminal {
     pub(crate) fn resize(&self, lines: u16) {
         let lines = NonZeroU16::new(lines).expect("lines");
         self.written.lock().expect("no panic").screen.set_size(lines, COLUMNS);
-        self.master
-            .resize(PtySize { rows: lines.get(), cols: COLUMNS.get(), ..PtySize::default() })
-            .expect("another size");
+        self.master.resize(size(lines)).expect("another size");
     }
 
     /// The program's process.

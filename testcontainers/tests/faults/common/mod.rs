@@ -1,7 +1,6 @@
 //! What several test files need.
 use std::{
     collections::HashMap,
-    future::Future,
     process::Command,
     time::{Duration, Instant},
 };
@@ -24,17 +23,10 @@ pub(crate) async fn connect_for(address: &str, timeout: Duration) -> Client {
     Client::connector().with_session_timeout(timeout).connect(address).await.expect("a session")
 }
 
-/// Polls until `look` sees something; panics after `limit`.
-pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
-    what: &str,
-    limit: Duration,
-    look: impl Fn() -> F,
-) -> T {
+/// Polls until `look` is true; panics after `limit`.
+pub(crate) async fn eventually(what: &str, limit: Duration, look: impl AsyncFn() -> bool) {
     let start = Instant::now();
-    loop {
-        if let Some(seen) = look().await {
-            return seen;
-        }
+    while !look().await {
         assert!(start.elapsed() < limit, "waited {limit:?} for {what} in vain");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

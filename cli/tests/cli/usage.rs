@@ -1,0 +1,133 @@
+//! The command lines that are refused with 64, the code for wrong usage.
+
+use zklock_test_support::own_server;
+
+use crate::support::at;
+use crate::support::looker::{NOBODY, answers, zklock};
+
+/// They are refused before any server is asked. Each word is an argument, so two blanks in a row make an empty one. Behind the
+/// command line stands what the program says of it.
+const WITHOUT_SERVERS: &[(&str, &str)] = &[
+    ("dance", "unrecognized subcommand"),
+    ("run /lock", "required"),
+    ("run /lock true", "unexpected argument"),
+    ("run --timeout soon /lock -- true", "--timeout"),
+    ("run --on-lost weep /lock -- true", "--on-lost"),
+    ("run --quiet --verbose /lock -- true", "cannot be used with"),
+    ("run -E 256 /lock -- true", "--conflict-exit-code"),
+    ("run --servers , /lock -- true", "malformed"),
+    ("run --session-timeout 1ms /lock -- true", "session timeout"),
+    ("run --session-timeout 3d /lock -- true", "--session-timeout"),
+    // Locks.
+    ("run -- true", "required"),
+    ("run --shared -- true", "required"),
+    ("run --shared --lock /lock/b -- true", "cannot be used with"),
+    ("run /lock/a --lock /lock/b -- true", "cannot be used with"),
+    ("run /lock/a --shared-lock /lock/b -- true", "cannot be used with"),
+    // Slots and permits.
+    ("run --slot /workers -- true", "PATH/COUNT:PREFERRED"),
+    ("run --slot /workers/8:8 -- true", "from 0 to 7"),
+    ("run --permits /convert/ -- true", "PATH/CAPACITY:WEIGHT"),
+    ("run --permits /convert/8:9 -- true", "1 to 8"),
+    ("run --permits /convert/8 --slot /workers/8 -- true", "cannot be used with"),
+    ("run --permits /convert/8 /lock -- true", "cannot be used with"),
+    ("run --slot /workers/8 /lock -- true", "cannot be used with"),
+    ("run --slot /workers/8 --lock /lock -- true", "cannot be used with"),
+    ("run --slot /workers/8 --shared -- true", "cannot be used with"),
+    ("run --slot /workers/8 --once a -- true", "cannot be used with"),
+    ("run --permits /convert/8 --every 1d -- true", "cannot be used with"),
+    ("run --slot /workers/8 --slot /workers/9 -- true", "cannot be used multiple times"),
+    // Runs that happen once.
+    ("run --once a --every 1d /lock -- true", "cannot be used with"),
+    ("run --every 0 /lock -- true", "one at least"),
+    ("run --every 1500ms /lock -- true", "whole seconds"),
+    ("run --every 1d --time-zone Europe/Nowhere /lock -- true", "Europe/Helsinki"),
+    ("run --once a --time-zone local /lock -- true", "cannot be used with"),
+    ("run --once a --keep 0 /lock -- true", "--keep"),
+    ("run --once a --restart /lock -- true", "cannot be used with"),
+    ("run --retry /lock -- true", "required"),
+    ("run --keep 5 /lock -- true", "required"),
+    // Elections.
+    ("lead /feed -- true", "--value"),
+    ("lead --value a --slot /workers/8 -- true", "cannot be used with"),
+    ("leader", "required"),
+    // Looks.
+    ("show --watch /lock", "terminal"),
+    ("show --watch --json /lock", "cannot be used with"),
+    ("show --exit-code --watch /lock", "cannot be used with"),
+    ("verify ", "sequencer"),
+    ("verify 7", "sequencer"),
+    ("verify 7:a:1", "sequencer"),
+    ("verify x:a:1:/lock", "sequencer"),
+    ("verify 7:a:1:lock", "sequencer"),
+    ("verify 7:a:1:/lock/", "sequencer"),
+    ("verify 7:a:1:/zookeeper/lock", "sequencer"),
+    ("release --yes /lock", "--force"),
+    ("release --force /lock", "--yes"),
+    ("doctor -s ", "malformed"),
+    ("completions cmd.exe", "possible values"),
+    // Connections.
+    ("doctor --tls-cert cert --tls-key key", "--tls-ca"),
+    ("doctor --tls-ca ca --tls-cert cert", "--tls-key"),
+    ("doctor --servers tcp+tls://localhost:2281", "--tls-ca"),
+    ("doctor --servers localhost:0", "malformed"),
+    ("doctor --servers localhost:2181,", "malformed"),
+    ("show --servers localhost:2181/app/ /lock", "localhost:2181/app/"),
+    ("doctor --session-timeout soon", "--session-timeout"),
+    ("show --session-timeout 1ms /lock", "session timeout"),
+    ("doctor --tick -1s", "unexpected argument"),
+    ("doctor --tick=-1s", "negative"),
+];
+
+/// A session says that they do not fit it, or that the path is none.
+const IN_A_SESSION: &[(&str, &str)] = &[
+    ("run --kill-after 5s /lock -- true", "--kill-after 5s does not fit"),
+    ("run --session-timeout 400ms --tick 100ms /lock -- true", "--session-timeout"),
+    ("run --acl creator /lock -- true", "--digest-file"),
+    ("run no/slash -- true", "the lock path \"no/slash\""),
+    ("run --lock /lock/a --lock /lock/a -- true", "name each lock once"),
+    ("run --lock /lock/a --shared-lock /lock/a -- true", "name each lock once"),
+    ("run --lock /lock/a/b --lock /lock/a -- true", "none inside another"),
+    ("run --lock lock --lock /lock/a -- true", "the lock path \"lock\""),
+    ("run --slot /workers/10001 -- true", "10001 slots at /workers are too many"),
+    ("run --once a/b /lock -- true", "a/b"),
+    ("run --once lock-0000000001 /lock -- true", "lock-0000000001"),
+    ("run --every 12h --time-zone local /lock -- true", "whole days"),
+    ("run --once a --on-lost ignore-and-warn /lock -- true", "--on-lost"),
+    ("leader no/slash", "no/slash"),
+    ("show lock", "\"lock\""),
+    ("show /", "\"/\""),
+    ("show /lock/", "\"/lock/\""),
+    ("show /zookeeper/quota", "/zookeeper"),
+    ("show /a//b", "/a//b"),
+    ("show ", "\"\""),
+    ("ls lock", "\"lock\""),
+    ("ls /lock/", "\"/lock/\""),
+    ("ls /zookeeper", "/zookeeper"),
+    ("ls /zookeeper/quota", "/zookeeper"),
+    ("ls ", "\"\""),
+    ("release --force --yes lock", "\"lock\""),
+    ("release --force --yes /", "\"/\""),
+    ("release --force --yes /zookeeper/quota", "/zookeeper"),
+];
+
+async fn are_refused(servers: &str, refused: &[(&str, &str)]) {
+    let refused = refused.iter().map(|(line, said)| (*line, 64, "", *said)).collect::<Vec<_>>();
+    answers(servers, &refused).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused_before_any_server_is_asked() {
+    assert_eq!(zklock(NOBODY, &[]).await.code, 64);
+    are_refused(NOBODY, WITHOUT_SERVERS).await;
+}
+
+#[tokio::test]
+async fn what_does_not_fit_the_session_is_refused() {
+    // Without a chroot, so that a path may be one of the servers' own.
+    let (_server, servers) = at(own_server().await);
+    are_refused(&servers, IN_A_SESSION).await;
+    let long = "x".repeat(257);
+    let owner = zklock(&servers, &["run", "--owner", &long, "/lock", "--", "true"]).await;
+    owner.is(64, "", "owner");
+}
