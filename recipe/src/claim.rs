@@ -272,7 +272,7 @@ impl Begins {
 }
 
 impl<P> Claim<P> {
-    /// Makes a claim under the guard with this token. Slots run again that have not succeeded, if it is to `retry`.
+    /// Makes a claim under the guard with this token. A run that has not succeeded runs again, if it is to `retry`.
     pub fn new(token: i64, retry: bool) -> Self {
         Self { token, retry, state: State::Idle, looks: 0, awaited: true }
     }

@@ -98,6 +98,9 @@ enum State {
     Ended,
 }
 
+/// The next state, and its command.
+type Next = (State, Option<Command>);
+
 impl Machine {
     /// Makes the machine of a contender that has not begun.
     pub fn new(patience: Patience, takeover: Takeover, arrival: Arrival) -> Self {
@@ -153,142 +156,136 @@ impl Machine {
     }
 
     /// Returns the next state and its command. `None` means that the event means nothing in this state.
-    fn transition(&self, event: Event) -> Option<(State, Option<Command>)> {
+    fn transition(&self, event: Event) -> Option<Next> {
         use State::*;
-        match (&self.state, event) {
-            (Ended, _) => None,
-            (_, Event::SessionOver(end)) => Some(ended(End::SessionOver(end))),
+        Some(match (&self.state, event) {
+            (Ended, _) => return None,
+            (_, Event::SessionOver(end)) => ended(End::SessionOver(end)),
 
-            (Idle, Event::Begin(look)) => Some(enter(look)),
-            (Idle, Event::GiveUp) => Some(ended(End::GivenUp)),
-            (Admitted(own), Event::Begin(_)) => Some(confirm(*own)),
-            (Admitted(own), Event::GiveUp) => Some(release(*own)),
+            (Idle, Event::Begin(look)) => enter(look),
+            (Idle, Event::GiveUp) => ended(End::GivenUp),
+            (Admitted(own), Event::Begin(_)) => confirm(*own),
+            (Admitted(own), Event::GiveUp) => release(*own),
 
-            (Entering(_), Event::Entered { own, sight }) => Some(self.admitted(own, sight, self.arrival)),
-            (Entering(look), Event::NoDirectory) => Some(create_directory(*look)),
+            (Entering(_), Event::Entered { own, sight }) => self.admitted(own, sight, self.arrival),
+            (Entering(look), Event::NoDirectory) => create_directory(*look),
             // The create may have taken effect. A second one now could leave two nodes.
-            (Entering(_), Event::Unanswered) => Some(find(Recovering)),
-            (Entering(_), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
-            (Entering(_), Event::Foreign(foreign)) => Some(ended(End::Foreign(foreign))),
+            (Entering(_), Event::Unanswered) => find(Recovering),
+            (Entering(_), Event::Refused(refusal)) => ended(End::Refused(refusal)),
+            (Entering(_), Event::Foreign(foreign)) => ended(End::Foreign(foreign)),
             // The create may still take effect. Only its reply shows which node to delete.
-            (Entering(_), Event::GiveUp) => Some((EnteringInVain, None)),
+            (Entering(_), Event::GiveUp) => (EnteringInVain, None),
 
-            (CreatingDirectory(look), Event::DirectoryReady) => Some(enter(*look)),
-            (CreatingDirectory(look), Event::Unanswered) => Some(create_directory(*look)),
-            (CreatingDirectory(_), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
-            (CreatingDirectory(_), Event::GiveUp) => Some(ended(End::GivenUp)),
+            (CreatingDirectory(look), Event::DirectoryReady) => enter(*look),
+            (CreatingDirectory(look), Event::Unanswered) => create_directory(*look),
+            (CreatingDirectory(_), Event::Refused(refusal)) => ended(End::Refused(refusal)),
+            (CreatingDirectory(_), Event::GiveUp) => ended(End::GivenUp),
 
-            (Recovering, Event::Recovered(Some(own))) => {
-                Some(self.admitted(own, Sight::Nothing, Arrival::Queued))
-            }
-            (Recovering, Event::Recovered(None)) => Some(enter(Look::Count)),
-            (Recovering, Event::Unanswered) => Some(find(Recovering)),
-            (Recovering, Event::GiveUp) => Some((RecoveringInVain, None)),
+            (Recovering, Event::Recovered(Some(own))) => self.admitted(own, Sight::Nothing, Arrival::Queued),
+            (Recovering, Event::Recovered(None)) => enter(Look::Count),
+            (Recovering, Event::Unanswered) => find(Recovering),
+            (Recovering, Event::GiveUp) => (RecoveringInVain, None),
 
             (Looking(own, arrival, seen), Event::Listed(children)) => {
                 let arrival = if are_there(seen, &children) { *arrival } else { Arrival::Queued };
-                Some(self.placed(*own, standing(&children, own.place), arrival))
+                self.placed(*own, standing(&children, own.place), arrival)
             }
-            (Looking(..), Event::NoDirectory) => Some(ended(End::NodeDeleted)),
+            (Looking(..), Event::NoDirectory) => ended(End::NodeDeleted),
             (Watching(own, ahead, arrival), Event::PredecessorWatched(true)) => {
-                Some(wait(*own, ahead.clone(), *arrival))
+                wait(*own, ahead.clone(), *arrival)
             }
             (Watching(own, ahead, arrival), Event::PredecessorWatched(false)) => {
-                Some(self.missed(*own, ahead, *arrival))
+                self.missed(*own, ahead, *arrival)
             }
             // While the connection was lost, a predecessor may have vanished unseen.
-            (Looking(own, ..), Event::Unanswered) => Some(look(*own, Arrival::Queued)),
+            (Looking(own, ..), Event::Unanswered) => look(*own, Arrival::Queued),
             // The same holds here. The contender watches the predecessor again and does not list the whole queue: after
             // a lost connection, thousands of waiters do this at once.
             (Watching(own, ahead, _), Event::Unanswered) | (Waiting(own, ahead, _), Event::WatchLost) => {
-                Some(watch(*own, ahead.clone(), Arrival::Queued))
+                watch(*own, ahead.clone(), Arrival::Queued)
             }
             (Looking(own, ..) | Watching(own, ..), Event::Refused(refusal)) => {
-                Some(leave(*own, End::Refused(refusal)))
+                leave(*own, End::Refused(refusal))
             }
             (Looking(own, ..) | Watching(own, ..), Event::Foreign(foreign)) => {
-                Some(leave(*own, End::Foreign(foreign)))
+                leave(*own, End::Foreign(foreign))
             }
-            (Waiting(own, ahead, arrival), Event::PredecessorReleased) => {
-                Some(self.succeed(*own, ahead, *arrival))
-            }
-            (Waiting(own, ahead, _), Event::PredecessorDeleted) => Some(self.deserted(*own, ahead)),
-            (Delaying(own), Event::Delayed) => Some(confirm(*own)),
+            (Waiting(own, ahead, arrival), Event::PredecessorReleased) => self.succeed(*own, ahead, *arrival),
+            (Waiting(own, ahead, _), Event::PredecessorDeleted) => self.deserted(*own, ahead),
+            (Delaying(own), Event::Delayed) => confirm(*own),
             // We have not held the lock, so we leave by a plain deletion. Our successor then waits for its own delay.
             (Looking(own, ..) | Watching(own, ..) | Waiting(own, ..) | Delaying(own), Event::GiveUp) => {
-                Some(leave(*own, End::GivenUp))
+                leave(*own, End::GivenUp)
             }
 
-            (Confirming(own), Event::Confirmed(term)) => Some((Held(*own), Some(Command::Grant(*own, term)))),
-            (Confirming(own), Event::Unanswered | Event::Withheld) => Some(confirm(*own)),
-            (Confirming(own), Event::Refused(refusal)) => Some(leave(*own, End::Refused(refusal))),
-            (Watching(..) | Confirming(_), Event::OwnTouched) => Some(ended(End::NodeDeleted)),
+            (Confirming(own), Event::Confirmed(term)) => (Held(*own), Some(Command::Grant(*own, term))),
+            (Confirming(own), Event::Unanswered | Event::Withheld) => confirm(*own),
+            (Confirming(own), Event::Refused(refusal)) => leave(*own, End::Refused(refusal)),
+            (Watching(..) | Confirming(_), Event::OwnTouched) => ended(End::NodeDeleted),
             // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list.
-            (Confirming(own), Event::GiveUp) => Some(release(*own)),
+            (Confirming(own), Event::GiveUp) => release(*own),
 
-            (Held(own), Event::Settled) => Some(guard(*own)),
-            (Guarding(own), Event::OwnWatched(true)) => Some((Guarded(*own), None)),
-            (Guarding(own), Event::OwnWatched(false)) => Some(lose(*own)),
-            (Guarding(own), Event::Unanswered) => Some(guard(*own)),
+            (Held(own), Event::Settled) => guard(*own),
+            (Guarding(own), Event::OwnWatched(true)) => (Guarded(*own), None),
+            (Guarding(own), Event::OwnWatched(false)) => lose(*own),
+            (Guarding(own), Event::Unanswered) => guard(*own),
             // The lock stays held, for as long as the connection lasts on which the node was seen.
-            (Guarding(own), Event::Refused(_)) => Some((Guarded(*own), None)),
-            (Guarded(own), Event::OwnTouched) => Some(lose(*own)),
-            (Guarded(own), Event::WatchLost) => Some(guard(*own)),
+            (Guarding(own), Event::Refused(_)) => (Guarded(*own), None),
+            (Guarded(own), Event::OwnTouched) => lose(*own),
+            (Guarded(own), Event::WatchLost) => guard(*own),
             // A node that was written to still exists, and its successor waits for its end. A node that was deleted may
             // have left its name to another contender. So we look first.
             (Lost(own), Event::Release | Event::GiveUp | Event::Forfeit) => {
-                Some(recover(*own, LeaveUnknown(*own, End::NodeDeleted)))
+                recover(*own, LeaveUnknown(*own, End::NodeDeleted))
             }
-            (Held(own) | Guarding(own) | Guarded(own), Event::Release | Event::GiveUp) => Some(release(*own)),
+            (Held(own) | Guarding(own) | Guarded(own), Event::Release | Event::GiveUp) => release(*own),
             // We leave by a plain deletion, so our successor takes us as vanished.
-            (Held(own) | Guarding(own) | Guarded(own), Event::Forfeit) => Some(leave(*own, End::GivenUp)),
+            (Held(own) | Guarding(own) | Guarded(own), Event::Forfeit) => leave(*own, End::GivenUp),
 
-            (Releasing(_), Event::Released(true)) => Some(ended(End::Released)),
-            (Releasing(_), Event::Released(false)) => Some(ended(End::NodeDeleted)),
-            (Releasing(own), Event::Withheld) => Some(release(*own)),
+            (Releasing(_), Event::Released(true)) => ended(End::Released),
+            (Releasing(_), Event::Released(false)) => ended(End::NodeDeleted),
+            (Releasing(own), Event::Withheld) => release(*own),
             // If the release took effect, another contender may have our node's name by now. So we look before we
             // write.
-            (Releasing(own), Event::Unanswered) => Some(recover(*own, ReleaseUnknown(*own))),
+            (Releasing(own), Event::Unanswered) => recover(*own, ReleaseUnknown(*own)),
             // Even if we may not write to the node, we may be able to delete it. The successor then lists.
-            (Releasing(own), Event::Refused(_)) => Some(leave(*own, End::Released)),
-            (ReleaseUnknown(own), Event::Unanswered) => Some(recover(*own, ReleaseUnknown(*own))),
-            (ReleaseUnknown(own), Event::Recovered(Some(_))) => Some(release(*own)),
+            (Releasing(own), Event::Refused(_)) => leave(*own, End::Released),
+            (ReleaseUnknown(own), Event::Unanswered) => recover(*own, ReleaseUnknown(*own)),
+            (ReleaseUnknown(own), Event::Recovered(Some(_))) => release(*own),
             // The earlier transaction removed the node: the session lives, so only an operator could have removed it
             // otherwise.
-            (ReleaseUnknown(_), Event::Recovered(None)) => Some(ended(End::Released)),
+            (ReleaseUnknown(_), Event::Recovered(None)) => ended(End::Released),
 
-            (EnteringInVain, Event::Entered { own, .. }) => Some(leave(own, End::GivenUp)),
-            (EnteringInVain | RecoveringInVain, Event::Unanswered) => Some(find(RecoveringInVain)),
+            (EnteringInVain, Event::Entered { own, .. }) => leave(own, End::GivenUp),
+            (EnteringInVain | RecoveringInVain, Event::Unanswered) => find(RecoveringInVain),
             (EnteringInVain, Event::NoDirectory | Event::Refused(_) | Event::Foreign(_)) => {
-                Some(ended(End::GivenUp))
+                ended(End::GivenUp)
             }
             // Another member of the group has an end of its own, which the caller hears of.
-            (Entering(_) | CreatingDirectory(_) | EnteringInVain, Event::Withheld) => {
-                Some(ended(End::GivenUp))
-            }
-            (RecoveringInVain, Event::Recovered(Some(own))) => Some(leave(own, End::GivenUp)),
-            (RecoveringInVain, Event::Recovered(None)) => Some(ended(End::GivenUp)),
+            (Entering(_) | CreatingDirectory(_) | EnteringInVain, Event::Withheld) => ended(End::GivenUp),
+            (RecoveringInVain, Event::Recovered(Some(own))) => leave(own, End::GivenUp),
+            (RecoveringInVain, Event::Recovered(None)) => ended(End::GivenUp),
 
-            (Leaving(_, end), Event::Deleted) => Some(ended(end.clone())),
+            (Leaving(_, end), Event::Deleted) => ended(end.clone()),
             (Leaving(own, end) | LeaveUnknown(own, end), Event::Unanswered) => {
-                Some(recover(*own, LeaveUnknown(*own, end.clone())))
+                recover(*own, LeaveUnknown(*own, end.clone()))
             }
-            (LeaveUnknown(own, end), Event::Recovered(Some(_))) => Some(leave(*own, end.clone())),
-            (LeaveUnknown(_, end), Event::Recovered(None)) => Some(ended(end.clone())),
+            (LeaveUnknown(own, end), Event::Recovered(Some(_))) => leave(*own, end.clone()),
+            (LeaveUnknown(_, end), Event::Recovered(None)) => ended(end.clone()),
             // The node may stay until the session ends, so the caller must learn of the refusal.
-            (Leaving(..), Event::Refused(refusal)) => Some(ended(End::Refused(refusal))),
+            (Leaving(..), Event::Refused(refusal)) => ended(End::Refused(refusal)),
             // The end of the session answers this.
             (
                 Recovering | RecoveringInVain | ReleaseUnknown(_) | LeaveUnknown(..),
                 Event::Refused(refusal),
-            ) => Some((self.state.clone(), Some(Command::EndSession(refusal)))),
+            ) => (self.state.clone(), Some(Command::EndSession(refusal))),
 
-            _ => None,
-        }
+            _ => return None,
+        })
     }
 
     /// Our node exists, and the read behind its create gave `sight`. Decides what comes next.
-    fn admitted(&self, own: Own, sight: Sight, arrival: Arrival) -> (State, Option<Command>) {
+    fn admitted(&self, own: Own, sight: Sight, arrival: Arrival) -> Next {
         let Place { sequence, kind } = own.place;
         if sequence.is_exhausted() {
             return leave(own, End::Exhausted(sequence));
@@ -317,7 +314,7 @@ impl Machine {
     }
 
     /// Our place in the queue is known. Decides what comes next.
-    fn placed(&self, own: Own, standing: Standing, arrival: Arrival) -> (State, Option<Command>) {
+    fn placed(&self, own: Own, standing: Standing, arrival: Arrival) -> Next {
         let delayed = self.takeover != Takeover::AtOnce;
         // Somebody may have vanished before we came.
         let arrival = if self.takeover == Takeover::Mixed { Arrival::Queued } else { arrival };
@@ -351,7 +348,7 @@ impl Machine {
     }
 
     /// The predecessor has released the lock.
-    fn succeed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> (State, Option<Command>) {
+    fn succeed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> Next {
         match (ahead.nearest.kind, &ahead.others) {
             // A writer held the lock alone, so nobody was lower than it.
             (Kind::Exclusive | Kind::Permit(_) | Kind::Slot(_), _) => confirm(own),
@@ -362,7 +359,7 @@ impl Machine {
     }
 
     /// The predecessor is gone, and did not release the lock.
-    fn deserted(&self, own: Own, ahead: &Ahead) -> (State, Option<Command>) {
+    fn deserted(&self, own: Own, ahead: &Ahead) -> Next {
         match (own.place.kind, &ahead.others) {
             // All readers behind a writer hear of its end at once. None of them lists the queue.
             (Kind::Shared, Others::All(left)) => self.follow(own, left, Arrival::Queued),
@@ -372,7 +369,7 @@ impl Machine {
     }
 
     /// The predecessor was gone before we watched it.
-    fn missed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> (State, Option<Command>) {
+    fn missed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> Next {
         // Readers release one by one, so a reader that is missing may have vanished.
         let arrival = if ahead.nearest.kind == Kind::Shared { Arrival::Queued } else { arrival };
         match &ahead.others {
@@ -382,7 +379,7 @@ impl Machine {
     }
 
     /// The nearest of those that blocked us is gone, and these are left. Goes on to the nearest of them.
-    fn follow(&self, own: Own, left: &[Sequence], arrival: Arrival) -> (State, Option<Command>) {
+    fn follow(&self, own: Own, left: &[Sequence], arrival: Arrival) -> Next {
         match (left.split_last(), own.place.kind) {
             (Some((nearest, left)), _) => {
                 let nearest = Place { sequence: *nearest, kind: Kind::Exclusive };
@@ -400,36 +397,36 @@ fn are_there(readers: &[Sequence], children: &[String]) -> bool {
     readers.iter().all(|reader| places.contains(&Place { sequence: *reader, kind: Kind::Shared }))
 }
 
-fn enter(look: Look) -> (State, Option<Command>) {
+fn enter(look: Look) -> Next {
     (State::Entering(look), Some(Command::Together(Together::Enter(look))))
 }
 
-fn create_directory(look: Look) -> (State, Option<Command>) {
+fn create_directory(look: Look) -> Next {
     (State::CreatingDirectory(look), Some(Command::Together(Together::CreateDirectory)))
 }
 
-fn find(state: State) -> (State, Option<Command>) {
+fn find(state: State) -> Next {
     (state, Some(Command::Alone(Alone::Find)))
 }
 
-fn recover(own: Own, state: State) -> (State, Option<Command>) {
+fn recover(own: Own, state: State) -> Next {
     (state, Some(Command::Alone(Alone::Recover(own))))
 }
 
-fn look(own: Own, arrival: Arrival) -> (State, Option<Command>) {
+fn look(own: Own, arrival: Arrival) -> Next {
     look_for(own, arrival, Vec::new())
 }
 
-fn look_for(own: Own, arrival: Arrival, readers: Vec<Sequence>) -> (State, Option<Command>) {
+fn look_for(own: Own, arrival: Arrival, readers: Vec<Sequence>) -> Next {
     (State::Looking(own, arrival, readers), Some(Command::Alone(Alone::List)))
 }
 
-fn watch(own: Own, ahead: Ahead, arrival: Arrival) -> (State, Option<Command>) {
+fn watch(own: Own, ahead: Ahead, arrival: Arrival) -> Next {
     let nearest = ahead.nearest;
     (State::Watching(own, ahead, arrival), Some(Command::Alone(Alone::WatchPredecessor(nearest, own))))
 }
 
-fn wait(own: Own, mut ahead: Ahead, mut arrival: Arrival) -> (State, Option<Command>) {
+fn wait(own: Own, mut ahead: Ahead, mut arrival: Arrival) -> Next {
     // The release of a writer settles everything. After any other end of it, somebody may have vanished, and an
     // exclusive contender lists the queue.
     if ahead.nearest.kind == Kind::Exclusive {
@@ -441,31 +438,31 @@ fn wait(own: Own, mut ahead: Ahead, mut arrival: Arrival) -> (State, Option<Comm
     (State::Waiting(own, ahead, arrival), None)
 }
 
-fn delay(own: Own) -> (State, Option<Command>) {
+fn delay(own: Own) -> Next {
     (State::Delaying(own), Some(Command::Alone(Alone::Delay)))
 }
 
-fn confirm(own: Own) -> (State, Option<Command>) {
+fn confirm(own: Own) -> Next {
     (State::Confirming(own), Some(Command::Together(Together::Confirm)))
 }
 
-fn guard(own: Own) -> (State, Option<Command>) {
+fn guard(own: Own) -> Next {
     (State::Guarding(own), Some(Command::Alone(Alone::WatchOwn(own))))
 }
 
-fn lose(own: Own) -> (State, Option<Command>) {
+fn lose(own: Own) -> Next {
     (State::Lost(own), Some(Command::Lose))
 }
 
-fn release(own: Own) -> (State, Option<Command>) {
+fn release(own: Own) -> Next {
     (State::Releasing(own), Some(Command::Alone(Alone::Release(own))))
 }
 
-fn leave(own: Own, end: End) -> (State, Option<Command>) {
+fn leave(own: Own, end: End) -> Next {
     (State::Leaving(own, end), Some(Command::Alone(Alone::Delete(own))))
 }
 
-fn ended(end: End) -> (State, Option<Command>) {
+fn ended(end: End) -> Next {
     (State::Ended, Some(Command::End(end)))
 }
 

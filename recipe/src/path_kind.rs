@@ -19,7 +19,7 @@ use crate::permits::Stock;
 /// What a path is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathKind {
-    /// A lock, a read-write lock, one of several locks, or slots that run once. These exclude each other.
+    /// A lock, a read-write lock, one of several locks, or a run that happens once. These exclude each other.
     Lock,
     /// An election.
     Election,

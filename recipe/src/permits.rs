@@ -107,79 +107,56 @@ mod tests {
     use super::*;
     use crate::foreign::{Child, ForeignClient};
 
-    fn permit(children: &[&str], capacity: u32, weight: u32) -> Ruling {
-        let stock = Stock::Permits(capacity);
-        rule(children, stock, stock, Wish::Permit(weight))
-    }
-
-    fn slot(children: &[&str], count: u32, preferred: Option<u32>) -> Ruling {
-        rule(children, Stock::Slots(count), Stock::Slots(count), Wish::Slot(preferred))
-    }
-
     #[test]
-    fn weights_are_granted_whole_or_not_at_all() {
-        let children = ["permit-2-0000000000", "permit-1-0000000003"];
-        assert_eq!(permit(&[], 4, 4), Ruling::Admit(Kind::Permit(4)));
-        assert_eq!(permit(&children, 4, 1), Ruling::Admit(Kind::Permit(1)));
-        assert_eq!(permit(&children, 4, 2), Ruling::Wait);
-        assert_eq!(permit(&children[1..], 4, 3), Ruling::Admit(Kind::Permit(3)));
-    }
-
-    /// A lower capacity leaves the permits that are held.
-    #[test]
-    fn more_may_be_held_than_there_is_by_now() {
-        let children = ["permit-3-0000000000", "permit-3-0000000001"];
-        assert_eq!(permit(&children, 4, 1), Ruling::Wait);
-        assert_eq!(permit(&children[1..], 4, 1), Ruling::Admit(Kind::Permit(1)));
-    }
-
-    #[test]
-    fn sums_do_not_overflow() {
-        let children = ["permit-4294967295-0000000000", "permit-4294967295-0000000001"];
-        assert_eq!(permit(&children, u32::MAX, u32::MAX), Ruling::Wait);
-    }
-
-    #[test]
-    fn what_can_never_fit_is_refused() {
-        for weight in [0, 5] {
-            assert_eq!(permit(&[], 4, weight), Ruling::Refuse(Misfit::TooLarge), "{weight}");
+    fn each_wish_is_ruled() {
+        use Ruling::{Admit, Refuse, Wait};
+        let (permits, slots) = (Stock::Permits, Stock::Slots);
+        let (permit, slot) = (Wish::Permit, Wish::Slot);
+        let two_and_one = ["permit-2-0000000000", "permit-1-0000000003"];
+        let threes = ["permit-3-0000000000", "permit-3-0000000001"];
+        let largest = ["permit-4294967295-0000000000", "permit-4294967295-0000000001"];
+        let above = ["slot-2-0000000000", "slot-3-0000000001"];
+        let first_and_third = ["slot-0-0000000000", "slot-2-0000000001"];
+        let first_two = ["slot-0-0000000000", "slot-1-0000000007"];
+        let misfit = |stock| Refuse(Misfit::Stock(stock));
+        let rows: &[(&[&str], Stock, Stock, Wish, Ruling)] = &[
+            // Weights are granted whole or not at all.
+            (&[], permits(4), permits(4), permit(4), Admit(Kind::Permit(4))),
+            (&two_and_one, permits(4), permits(4), permit(1), Admit(Kind::Permit(1))),
+            (&two_and_one, permits(4), permits(4), permit(2), Wait),
+            (&two_and_one[1..], permits(4), permits(4), permit(3), Admit(Kind::Permit(3))),
+            // A lower capacity leaves the permits that are held, so more may be held than there is by now.
+            (&threes, permits(4), permits(4), permit(1), Wait),
+            (&threes[1..], permits(4), permits(4), permit(1), Admit(Kind::Permit(1))),
+            // Sums do not overflow.
+            (&largest, permits(u32::MAX), permits(u32::MAX), permit(u32::MAX), Wait),
+            // What can never fit is refused.
+            (&[], permits(4), permits(4), permit(0), Refuse(Misfit::TooLarge)),
+            (&[], permits(4), permits(4), permit(5), Refuse(Misfit::TooLarge)),
+            (&[], slots(2), slots(2), slot(Some(2)), Refuse(Misfit::TooLarge)),
+            (&[], slots(0), slots(0), slot(None), Refuse(Misfit::TooLarge)),
+            // A lower number leaves the slots that are held, and they count.
+            (&above, slots(2), slots(2), slot(None), Wait),
+            (&above[1..], slots(2), slots(2), slot(Some(1)), Admit(Kind::Slot(1))),
+            // A slot is the preferred one, or the lowest free one.
+            (&first_and_third, slots(4), slots(4), slot(None), Admit(Kind::Slot(1))),
+            (&first_and_third, slots(4), slots(4), slot(Some(3)), Admit(Kind::Slot(3))),
+            (&first_and_third, slots(4), slots(4), slot(Some(2)), Admit(Kind::Slot(1))),
+            (&first_two, slots(2), slots(2), slot(Some(1)), Wait),
+            // Another stock than the stated one is refused, and so is a wish of the other kind.
+            (&[], permits(4), permits(5), permit(1), misfit(permits(4))),
+            (&[], slots(4), permits(4), permit(1), misfit(slots(4))),
+            (&[], permits(4), slots(4), slot(None), misfit(permits(4))),
+            (&[], permits(4), permits(4), slot(None), misfit(permits(4))),
+            // A pool of both kinds is refused.
+            (&["slot-0-0000000000"], permits(4), permits(4), permit(1), Refuse(Misfit::Mixed)),
+            (&["permit-1-0000000000"], slots(4), slots(4), slot(None), Refuse(Misfit::Mixed)),
+            // Names that are no permits are passed over.
+            (&["lock-0000000042", "notes"], permits(1), permits(1), permit(1), Admit(Kind::Permit(1))),
+        ];
+        for (children, found, stated, wish, ruling) in rows {
+            assert_eq!(rule(children, *found, *stated, *wish), *ruling, "{children:?} {found:?} {wish:?}");
         }
-        assert_eq!(slot(&[], 2, Some(2)), Ruling::Refuse(Misfit::TooLarge));
-        assert_eq!(slot(&[], 0, None), Ruling::Refuse(Misfit::TooLarge));
-    }
-
-    /// A lower number leaves the slots that are held, and they count.
-    #[test]
-    fn slots_above_their_number_count() {
-        let children = ["slot-2-0000000000", "slot-3-0000000001"];
-        assert_eq!(slot(&children, 2, None), Ruling::Wait);
-        assert_eq!(slot(&children[1..], 2, Some(1)), Ruling::Admit(Kind::Slot(1)));
-    }
-
-    #[test]
-    fn a_slot_is_the_preferred_one_or_the_lowest_free_one() {
-        let children = ["slot-0-0000000000", "slot-2-0000000001"];
-        assert_eq!(slot(&children, 4, None), Ruling::Admit(Kind::Slot(1)));
-        assert_eq!(slot(&children, 4, Some(3)), Ruling::Admit(Kind::Slot(3)));
-        assert_eq!(slot(&children, 4, Some(2)), Ruling::Admit(Kind::Slot(1)));
-        assert_eq!(slot(&["slot-0-0000000000", "slot-1-0000000007"], 2, Some(1)), Ruling::Wait);
-    }
-
-    #[test]
-    fn another_stock_is_refused() {
-        let (four, slots) = (Stock::Permits(4), Stock::Slots(4));
-        let refused = |found| Ruling::Refuse(Misfit::Stock(found));
-        assert_eq!(rule::<&str>(&[], four, Stock::Permits(5), Wish::Permit(1)), refused(four));
-        assert_eq!(rule::<&str>(&[], slots, four, Wish::Permit(1)), refused(slots));
-        assert_eq!(rule::<&str>(&[], four, slots, Wish::Slot(None)), refused(four));
-        assert_eq!(rule::<&str>(&[], four, four, Wish::Slot(None)), refused(four));
-    }
-
-    #[test]
-    fn a_mixed_pool_is_refused() {
-        let mixed = Ruling::Refuse(Misfit::Mixed);
-        assert_eq!(permit(&["slot-0-0000000000"], 4, 1), mixed);
-        assert_eq!(slot(&["permit-1-0000000000"], 4, None), mixed);
     }
 
     #[test]
@@ -211,6 +188,5 @@ mod tests {
         for name in ["permit-3-0000000042", "slot-0-0000000042"] {
             assert_eq!(Child::of(name), Child::Suspect(ForeignClient::Unknown));
         }
-        assert_eq!(permit(&["lock-0000000042", "notes"], 1, 1), Ruling::Admit(Kind::Permit(1)));
     }
 }

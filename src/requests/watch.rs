@@ -26,7 +26,8 @@ pub(crate) async fn watch_predecessor(
     own: Own,
 ) -> Reply {
     let Some(path) = lock.contender(predecessor) else { return Event::PredecessorWatched(false).into() };
-    let is_ours = path == lock.path.contender(predecessor);
+    let (name, is_ours) =
+        (lock.path.child(&path).unwrap_or_default(), path == lock.path.contender(predecessor));
     let (data, children) = (client.get_and_watch_data(&path), client.get_and_watch_children(&path));
     let (bytes, stat, data) = match data.await {
         Ok(read) => read,
@@ -43,12 +44,12 @@ pub(crate) async fn watch_predecessor(
             Ok(true) if lock.layout().is_shared() => {}
             // Our node still exists, so somebody created the other node by hand with that number.
             Ok(true) => {
-                return Event::Foreign(Stranger::Client(lookalike(&predecessor.name(), &stat))).into();
+                return Event::Foreign(Stranger::Client(lookalike(name, &stat))).into();
             }
             Err(failure) => return failure.into(),
         }
     }
-    if let Some(foreign) = judge(lock.layout(), &predecessor.name(), Some((&bytes, &stat))) {
+    if let Some(foreign) = judge(lock.layout(), name, Some((&bytes, &stat))) {
         return Event::Foreign(Stranger::Client(foreign)).into();
     }
     if let Some(other) = other_kind(&lock, &bytes) {

@@ -22,6 +22,12 @@ const LAPSED: Present = Present { term: Err(Lapse::Unconfirmed), ..SHORT };
 const DOWN: Present = Present { connection: None, ..PRESENT };
 const OVER: Present = Present { connection: None, term: Err(Lapse::Ended(END)), is_ample: false };
 
+impl Acquisition {
+    fn hears(&mut self, input: Input) -> Vec<Command> {
+        self.handle(input, PRESENT)
+    }
+}
+
 fn acquisition<const N: usize>(takeovers: [Takeover; N]) -> Acquisition {
     Acquisition::new(Patience::Wait, Arrival::New, takeovers)
 }
@@ -129,9 +135,9 @@ fn searching(acquisition: Acquisition) -> Acquisition {
 
 #[test]
 fn nodes_that_were_just_created_under_an_ample_lease_are_granted_without_a_request() {
-    assert_eq!(one().handle(begin(), PRESENT), [all(Joint::Enter(Look::List))]);
-    assert_eq!(entering().handle(entered(&[alone(FIRST)]), PRESENT), [grant(&[FIRST])]);
-    assert_eq!(waiting(Takeover::AtOnce).handle(released(), PRESENT), [grant(&[SECOND])]);
+    assert_eq!(one().hears(begin()), [all(Joint::Enter(Look::List))]);
+    assert_eq!(entering().hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
+    assert_eq!(waiting(Takeover::AtOnce).hears(released()), [grant(&[SECOND])]);
 }
 
 #[test]
@@ -188,16 +194,16 @@ fn a_lease_that_was_confirmed_on_an_earlier_connection_does_not_confirm_the_node
 fn a_look_that_has_waited_for_its_caller_shows_nothing() {
     let mut acquisition = entering();
     let entered = Input::Reply(Heard::Entered(vec![alone(FIRST)]), BEFORE);
-    assert_eq!(acquisition.handle(entered, PRESENT), [single(0, Single::List)]);
+    assert_eq!(acquisition.hears(entered), [single(0, Single::List)]);
     assert_eq!(acquisition.seen(), Some(BEFORE));
     let first = reply_to(0, E::Listed(vec![FIRST.place.name()]));
-    assert_eq!(acquisition.handle(first, PRESENT), [all(Joint::ConfirmNodes(vec![FIRST]))]);
+    assert_eq!(acquisition.hears(first), [all(Joint::ConfirmNodes(vec![FIRST]))]);
 }
 
 #[test]
 fn a_node_is_named_without_a_look_only_on_the_connection_on_which_it_was_seen() {
     let release = |certainty| [all(Joint::Release(vec![FIRST], certainty))];
-    assert_eq!(held().handle(Input::Release, PRESENT), release(SEEN));
+    assert_eq!(held().hears(Input::Release), release(SEEN));
     assert_eq!(held().handle(Input::Release, DOWN), release(Certainty::Unsure));
     let later = Present { connection: Some(NOW + 1), ..PRESENT };
     assert_eq!(held().handle(Input::Release, later), release(Certainty::Unsure));
@@ -209,7 +215,7 @@ fn a_node_is_named_without_a_look_only_on_the_connection_on_which_it_was_seen() 
     assert_eq!(guarded.handle(Input::Release, later), release(Certainty::Seen(NOW + 1)));
 
     let delete = |certainty| [single(0, Single::Delete(SECOND, certainty))];
-    assert_eq!(waiting(Takeover::AtOnce).handle(Input::GiveUp, PRESENT), delete(SEEN));
+    assert_eq!(waiting(Takeover::AtOnce).hears(Input::GiveUp), delete(SEEN));
     assert_eq!(waiting(Takeover::AtOnce).handle(Input::GiveUp, DOWN), delete(Certainty::Unsure));
 }
 
@@ -235,7 +241,7 @@ fn a_holder_whose_node_was_touched_believes_no_sight() {
     let mut lost = after(both_held(), news);
     lost.saw(NOW);
     assert_eq!(lost.seen(), None);
-    let commands = lost.handle(Input::Forfeit, PRESENT);
+    let commands = lost.hears(Input::Forfeit);
     assert!(commands.contains(&single(1, Single::Delete(SECOND, Certainty::Unsure))), "{commands:?}");
 }
 
@@ -255,47 +261,41 @@ fn several_nodes_are_certain_if_each_is() {
 /// If an operator has deleted a waiter's node, the release that the waiter hears of grants its successor, too.
 #[test]
 fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {
-    assert_eq!(
-        waiting(Takeover::Delayed).handle(released(), PRESENT),
-        [all(Joint::ConfirmNodes(vec![SECOND]))]
-    );
+    assert_eq!(waiting(Takeover::Delayed).hears(released()), [all(Joint::ConfirmNodes(vec![SECOND]))]);
 }
 
 #[test]
 fn a_takeover_delay_outlasts_what_was_seen_before() {
     let mut acquisition = waiting(Takeover::Delayed);
     let first = reply_to(0, E::Listed(vec![SECOND.place.name()]));
-    assert_eq!(
-        acquisition.handle(Input::Watch(0, E::PredecessorDeleted), PRESENT),
-        [single(0, Single::List)]
-    );
-    assert_eq!(acquisition.handle(first, PRESENT), [single(0, Single::Delay)]);
-    assert_eq!(acquisition.handle(Input::Delayed(0), PRESENT), [all(Joint::ConfirmNodes(vec![SECOND]))]);
+    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, Single::List)]);
+    assert_eq!(acquisition.hears(first), [single(0, Single::Delay)]);
+    assert_eq!(acquisition.hears(Input::Delayed(0)), [all(Joint::ConfirmNodes(vec![SECOND]))]);
 }
 
 /// A common ancestor of the queues may be gone, and other contenders may have the names of all nodes.
 #[test]
 fn a_node_that_is_touched_makes_all_doubtful() {
     let mut lost = both_guarded();
-    assert_eq!(lost.handle(Input::Watch(1, E::OwnTouched), PRESENT), [Command::Lose]);
+    assert_eq!(lost.hears(Input::Watch(1, E::OwnTouched)), [Command::Lose]);
     assert_eq!(
-        lost.handle(Input::Forfeit, PRESENT),
+        lost.hears(Input::Forfeit),
         [single(0, Single::Delete(FIRST, Certainty::Unsure)), single(1, Single::Recover(SECOND))]
     );
 
     // A member that is first in its queue has not looked again yet.
     let mut first = half();
     let watch = single(0, Single::WatchOwn(FIRST));
-    assert_eq!(first.handle(Input::Watch(0, E::OwnTouched), PRESENT), [watch]);
+    assert_eq!(first.hears(Input::Watch(0, E::OwnTouched)), [watch]);
     assert_eq!(
-        first.handle(Input::Watch(1, E::PredecessorReleased), PRESENT),
+        first.hears(Input::Watch(1, E::PredecessorReleased)),
         [all(Joint::ConfirmNodes(vec![FIRST, SECOND]))]
     );
 
     // A release that finds one node gone: the other one is looked at.
     let mut releasing = after(both_held(), vec![Input::Release]);
     assert_eq!(
-        releasing.handle(reply(Heard::Failed(0, E::Released(false))), PRESENT),
+        releasing.hears(reply(Heard::Failed(0, E::Released(false)))),
         [single(1, Single::Release(SECOND, Certainty::Unsure))]
     );
 }
@@ -308,11 +308,8 @@ fn a_node_that_is_not_found_makes_the_others_doubtful() {
     let watched = reply_to(1, E::OwnWatched(true));
     let mut acquisition = after(searching(two()), vec![found, first, watched]);
     let missing = || reply_to(0, E::Recovered(None));
-    assert_eq!(acquisition.handle(missing(), PRESENT), [single(0, Single::Find(Search::After))]);
-    assert_eq!(
-        acquisition.handle(missing(), PRESENT),
-        [single(1, Single::Release(SECOND, Certainty::Unsure))]
-    );
+    assert_eq!(acquisition.hears(missing()), [single(0, Single::Find(Search::After))]);
+    assert_eq!(acquisition.hears(missing()), [single(1, Single::Release(SECOND, Certainty::Unsure))]);
 }
 
 /// What our own requests remove is no news.
@@ -320,14 +317,14 @@ fn a_node_that_is_not_found_makes_the_others_doubtful() {
 fn our_own_removals_leave_the_rest_certain() {
     let mut leaving = both_held();
     let delete = |member, own| single(member, Single::Delete(own, SEEN));
-    assert_eq!(leaving.handle(Input::Forfeit, PRESENT), [delete(0, FIRST), delete(1, SECOND)]);
-    assert_eq!(leaving.handle(reply_to(0, E::Deleted), PRESENT), []);
+    assert_eq!(leaving.hears(Input::Forfeit), [delete(0, FIRST), delete(1, SECOND)]);
+    assert_eq!(leaving.hears(reply_to(0, E::Deleted)), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
 
     let release = single(0, Single::Release(FIRST, SEEN));
     let mut leaving = half();
-    assert_eq!(leaving.handle(Input::GiveUp, PRESENT), [release, delete(1, SECOND)]);
-    assert_eq!(leaving.handle(reply_to(0, E::Released(true)), PRESENT), []);
+    assert_eq!(leaving.hears(Input::GiveUp), [release, delete(1, SECOND)]);
+    assert_eq!(leaving.hears(reply_to(0, E::Released(true))), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
 }
 
@@ -336,11 +333,11 @@ fn a_create_that_was_lost_with_its_connection_is_in_any_search_on_the_next_one()
     let find = |search| [single(0, Single::Find(search))];
     assert_eq!(entering().handle(Input::Lost(None), DOWN), find(Search::Present));
     // A server has answered, and its answer does not say whether there is a node.
-    assert_eq!(entering().handle(reply(Heard::All(E::Unanswered)), PRESENT), find(Search::After));
+    assert_eq!(entering().hears(reply(Heard::All(E::Unanswered))), find(Search::After));
 
     let again = |search| [Command::One(0, Single::Find(search), tries(1))];
     assert_eq!(searching(one()).handle(Input::Lost(Some(0)), DOWN), again(Search::Present));
-    assert_eq!(searching(one()).handle(reply_to(0, E::Unanswered), PRESENT), again(Search::After));
+    assert_eq!(searching(one()).hears(reply_to(0, E::Unanswered)), again(Search::After));
 }
 
 #[test]
@@ -349,33 +346,30 @@ fn a_create_whose_node_is_not_found_is_expected_late() {
     let missing = || reply_to(0, E::Recovered(None));
     let mut again = searching(one());
     let enter = Command::All(Joint::Enter(Look::Count), tries(1));
-    assert_eq!(again.handle(missing(), PRESENT), [late.clone(), enter]);
+    assert_eq!(again.hears(missing()), [late.clone(), enter]);
     // Once is enough.
-    assert_eq!(again.handle(entered(&[alone(FIRST)]), PRESENT), [grant(&[FIRST])]);
-    again.handle(Input::Release, PRESENT);
+    assert_eq!(again.hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
+    again.hears(Input::Release);
     let done = reply(Heard::All(E::Released(true)));
-    assert_eq!(again.handle(done, PRESENT), [Command::End(0, End::Released)]);
+    assert_eq!(again.hears(done), [Command::End(0, End::Released)]);
 
     let mut in_vain = after(searching(one()), vec![Input::GiveUp]);
-    assert_eq!(in_vain.handle(missing(), PRESENT), [late.clone(), Command::End(0, End::GivenUp)]);
+    assert_eq!(in_vain.hears(missing()), [late.clone(), Command::End(0, End::GivenUp)]);
 
     // Another search has found it, so nothing comes any more.
     let mut found = after(searching(two()), vec![missing(), reply_to(1, E::Recovered(Some(SECOND)))]);
-    found.handle(reply_to(0, E::Recovered(Some(FIRST))), PRESENT);
-    assert_eq!(found.handle(Input::SessionOver(END), PRESENT), [Command::End(0, End::SessionOver(END))]);
+    found.hears(reply_to(0, E::Recovered(Some(FIRST))));
+    assert_eq!(found.hears(Input::SessionOver(END)), [Command::End(0, End::SessionOver(END))]);
     // No other search has.
     let mut missed = after(searching(two()), vec![missing()]);
-    assert_eq!(
-        missed.handle(Input::SessionOver(END), PRESENT),
-        [late, Command::End(0, End::SessionOver(END))]
-    );
+    assert_eq!(missed.hears(Input::SessionOver(END)), [late, Command::End(0, End::SessionOver(END))]);
 }
 
 /// A node that was found gone after a release is no create that comes late.
 #[test]
 fn a_removal_that_was_done_leaves_nothing_to_expect() {
     let mut unknown = after(held(), vec![Input::Release, Input::Lost(None)]);
-    assert_eq!(unknown.handle(reply_to(0, E::Recovered(None)), PRESENT), [Command::End(0, End::Released)]);
+    assert_eq!(unknown.hears(reply_to(0, E::Recovered(None))), [Command::End(0, End::Released)]);
 }
 
 #[test]
@@ -385,15 +379,15 @@ fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
     let removing = after(held(), vec![Input::Release, Input::Lost(None)]);
     let leaving = after(waiting(Takeover::AtOnce), vec![Input::GiveUp, Input::Lost(Some(0))]);
     for acquisition in [searching(one()), removing, leaving] {
-        assert_eq!(acquisition.clone().handle(refused(), PRESENT), given_up);
+        assert_eq!(acquisition.clone().hears(refused()), given_up);
         // Somebody else has given it up before.
         let over = [Command::End(0, End::SessionOver(END))];
         assert_eq!(acquisition.clone().handle(refused(), OVER), over);
     }
     // The others of the acquisition end with it.
     let mut several = searching(two());
-    several.handle(reply_to(1, E::Recovered(Some(SECOND))), PRESENT);
-    assert_eq!(several.handle(refused(), PRESENT), given_up);
+    several.hears(reply_to(1, E::Recovered(Some(SECOND))));
+    assert_eq!(several.hears(refused()), given_up);
     assert!(several.is_ended());
 }
 
@@ -445,27 +439,27 @@ fn requests_count_their_tries_for_all_and_for_each_member() {
     let lost = || Input::Lost(None);
     let mut creating = after(entering(), vec![reply(Heard::All(E::NoDirectory))]);
     for failed in 1..4 {
-        assert_eq!(creating.handle(lost(), PRESENT), [Command::All(Joint::CreateDirectories, tries(failed))]);
+        assert_eq!(creating.hears(lost()), [Command::All(Joint::CreateDirectories, tries(failed))]);
     }
     let ready = reply(Heard::All(E::DirectoryReady));
-    assert_eq!(creating.handle(ready, PRESENT), [all(Joint::Enter(Look::List))]);
+    assert_eq!(creating.hears(ready), [all(Joint::Enter(Look::List))]);
 
     // A search that finds nothing has been answered, and a request was lost all the same.
     let mut member = after(searching(two()), vec![Input::Lost(Some(1)), Input::Lost(Some(1))]);
     let find = |search, failed| [Command::One(1, Single::Find(search), tries(failed))];
-    assert_eq!(member.handle(Input::Lost(Some(1)), PRESENT), find(Search::Present, 3));
-    member.handle(reply_to(0, E::Recovered(None)), PRESENT);
+    assert_eq!(member.hears(Input::Lost(Some(1))), find(Search::Present, 3));
+    member.hears(reply_to(0, E::Recovered(None)));
     let enter = Command::All(Joint::Enter(Look::Count), tries(1));
     let late = |member| Command::ExpectLate(member);
-    assert_eq!(member.handle(reply_to(1, E::Recovered(None)), PRESENT), [late(0), late(1), enter]);
+    assert_eq!(member.hears(reply_to(1, E::Recovered(None))), [late(0), late(1), enter]);
     assert_eq!(
-        member.handle(entered(&[alone(FIRST), (SECOND, Sight::Nothing)]), PRESENT),
+        member.hears(entered(&[alone(FIRST), (SECOND, Sight::Nothing)])),
         [single(1, Single::List), single(0, Single::WatchOwn(FIRST))]
     );
 
     let mut found = after(searching(one()), vec![Input::Lost(Some(0))]);
     assert_eq!(
-        found.handle(reply_to(0, E::Recovered(Some(FIRST))), PRESENT),
+        found.hears(reply_to(0, E::Recovered(Some(FIRST)))),
         [Command::One(0, Single::List, tries(1))]
     );
     let mut again = after(searching(one()), vec![reply_to(0, E::Recovered(None))]);
@@ -474,26 +468,26 @@ fn requests_count_their_tries_for_all_and_for_each_member() {
     // The caller's going is no answer, but a release begins anew.
     let mut leaving = after_at(LAPSED, confirming(LAPSED), vec![lost(), lost()]);
     let release = |tries| [Command::All(Joint::Release(vec![FIRST], SEEN), tries)];
-    assert_eq!(leaving.clone().handle(Input::GiveUp, PRESENT), release(tries(2)));
-    leaving.handle(Input::LeaseConfirmed, PRESENT);
-    assert_eq!(leaving.handle(Input::Release, PRESENT), release(tries(0)));
+    assert_eq!(leaving.clone().hears(Input::GiveUp), release(tries(2)));
+    leaving.hears(Input::LeaseConfirmed);
+    assert_eq!(leaving.hears(Input::Release), release(tries(0)));
 }
 
 #[test]
 fn an_admitted_contender_asks_for_confirmation_unless_it_was_just_seen() {
-    let begin = |connection| Acquisition::of_admitted(FIRST, connection).handle(begin(), PRESENT);
+    let begin = |connection| Acquisition::of_admitted(FIRST, connection).hears(begin());
     assert_eq!(begin(Some(NOW)), [grant(&[FIRST])]);
     for connection in [Some(BEFORE), None] {
         assert_eq!(begin(connection), [all(Joint::ConfirmNodes(vec![FIRST]))]);
     }
     let mut unwanted = Acquisition::of_admitted(FIRST, Some(NOW));
-    assert_eq!(unwanted.handle(Input::GiveUp, PRESENT), [all(Joint::Release(vec![FIRST], SEEN))]);
+    assert_eq!(unwanted.hears(Input::GiveUp), [all(Joint::Release(vec![FIRST], SEEN))]);
 }
 
 #[test]
 fn an_entry_that_is_not_sent_any_more_ends_the_acquisition() {
     let mut acquisition = after(entering(), vec![Input::GiveUp]);
-    assert_eq!(acquisition.handle(Input::Withheld, PRESENT), [Command::End(0, End::GivenUp)]);
+    assert_eq!(acquisition.hears(Input::Withheld), [Command::End(0, End::GivenUp)]);
     assert!(acquisition.is_ended());
-    assert_eq!(acquisition.handle(entered(&[alone(FIRST)]), PRESENT), []);
+    assert_eq!(acquisition.hears(entered(&[alone(FIRST)])), []);
 }

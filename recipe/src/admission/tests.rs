@@ -73,11 +73,12 @@ fn doubtful() -> Vec<Event> {
     vec![looked(1), Event::Unanswered, settled(Standing::Held)]
 }
 
-fn check(admission: &Admission, rows: Vec<(Event, Vec<Command>)>) {
-    for (event, commands) in rows {
-        let mut admission = admission.clone();
-        let before = alloc::format!("{admission:?}, {event:?}");
-        assert_eq!(admission.handle(event), commands, "{before}");
+impl Admission {
+    fn check<const N: usize>(&self, rows: [(Event, Vec<Command>); N]) {
+        for (event, commands) in rows {
+            let mut admission = self.clone();
+            assert_eq!(admission.handle(event.clone()), commands, "{self:?}, {event:?}");
+        }
     }
 }
 
@@ -90,23 +91,20 @@ fn assert_ended(admission: &Admission, event: Event) {
 
 #[test]
 fn looking() {
-    check(
-        &waiting(&[]),
-        vec![
-            (Event::Looked(Standing::Held, None), vec![Command::Create]),
-            (looked(1), vec![attempt()]),
-            (looked(2), vec![Command::Watch(seen(2))]),
-            (Event::Looked(Standing::Touched, None), vec![Command::Forfeit, tell(Outcome::Displaced)]),
-            (Event::Looked(Standing::Gone, None), vec![Command::Spend, tell(Outcome::Displaced)]),
-            (Event::Unanswered, vec![Command::Look]),
-            (Event::Refused(refusal()), vec![tell(Outcome::Refused(refusal())), Command::Depart]),
-            (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
-            (Event::GiveUp, vec![Command::Depart]),
-            // No replies to a look.
-            (Event::Delayed, vec![]),
-            (Event::Admitted(permit()), vec![]),
-        ],
-    );
+    waiting(&[]).check([
+        (Event::Looked(Standing::Held, None), vec![Command::Create]),
+        (looked(1), vec![attempt()]),
+        (looked(2), vec![Command::Watch(seen(2))]),
+        (Event::Looked(Standing::Touched, None), vec![Command::Forfeit, tell(Outcome::Displaced)]),
+        (Event::Looked(Standing::Gone, None), vec![Command::Spend, tell(Outcome::Displaced)]),
+        (Event::Unanswered, vec![Command::Look]),
+        (Event::Refused(refusal()), vec![tell(Outcome::Refused(refusal())), Command::Depart]),
+        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
+        (Event::GiveUp, vec![Command::Depart]),
+        // No replies to a look.
+        (Event::Delayed, vec![]),
+        (Event::Admitted(permit()), vec![]),
+    ]);
 }
 
 #[test]
@@ -117,16 +115,13 @@ fn what_does_not_fit_is_refused() {
     let foreign = Seen { stock: None, ..seen(0) };
     let mut mixed = seen(0);
     mixed.children.push("slot-0-0000000000".to_string());
-    check(
-        &waiting(&[]),
-        vec![
-            (looked(foreign, stated(STOCK)), vec![tell(Outcome::Foreign), Command::Depart]),
-            (looked(seen(0), stated(three)), vec![unfit(Misfit::Stock(STOCK), three), Command::Depart]),
-            // What was seen may be older than what is stated.
-            (looked(seen(0), Stated { stock: three, changed: true }), vec![Command::Look]),
-            (looked(mixed, stated(STOCK)), vec![unfit(Misfit::Mixed, STOCK), Command::Depart]),
-        ],
-    );
+    waiting(&[]).check([
+        (looked(foreign, stated(STOCK)), vec![tell(Outcome::Foreign), Command::Depart]),
+        (looked(seen(0), stated(three)), vec![unfit(Misfit::Stock(STOCK), three), Command::Depart]),
+        // What was seen may be older than what is stated.
+        (looked(seen(0), Stated { stock: three, changed: true }), vec![Command::Look]),
+        (looked(mixed, stated(STOCK)), vec![unfit(Misfit::Mixed, STOCK), Command::Depart]),
+    ]);
     let at_its_end = Seen { version: -1, ..seen(0) };
     let mut admission = waiting(&[]);
     let told = admission.handle(looked(at_its_end, stated(STOCK)));
@@ -138,54 +133,42 @@ fn what_does_not_fit_is_refused() {
 
 #[test]
 fn waiting_for_room() {
-    check(&waiting(&[Event::Looked(Standing::Held, None)]), vec![(Event::Created, vec![Command::Look])]);
-    check(
-        &waiting(&[looked(2)]),
-        vec![
-            (watched(2), vec![Command::Wait]),
-            (watched(1), vec![attempt()]),
-            (Event::Watched(None), vec![Command::Look]),
-            (Event::Unanswered, vec![Command::Look]),
-        ],
-    );
-    check(
-        &waiting(&[looked(2), watched(2)]),
-        vec![
-            (Event::Changed, vec![Command::Look]),
-            (Event::Touched, vec![Command::Forfeit, tell(Outcome::Displaced)]),
-            (Event::GiveUp, vec![Command::Depart]),
-        ],
-    );
+    waiting(&[Event::Looked(Standing::Held, None)]).check([(Event::Created, vec![Command::Look])]);
+    waiting(&[looked(2)]).check([
+        (watched(2), vec![Command::Wait]),
+        (watched(1), vec![attempt()]),
+        (Event::Watched(None), vec![Command::Look]),
+        (Event::Unanswered, vec![Command::Look]),
+    ]);
+    waiting(&[looked(2), watched(2)]).check([
+        (Event::Changed, vec![Command::Look]),
+        (Event::Touched, vec![Command::Forfeit, tell(Outcome::Displaced)]),
+        (Event::GiveUp, vec![Command::Depart]),
+    ]);
 }
 
 #[test]
 fn attempting() {
     let admission = waiting(&[looked(1)]);
     assert!(admission.may_pass());
-    check(
-        &admission,
-        vec![
-            (Event::Admitted(permit()), vec![Command::Spend, tell(Outcome::Admitted(permit(), Some(3)))]),
-            (Event::PoolChanged, vec![Command::Look]),
-            (Event::NotHeld, vec![Command::Forfeit, tell(Outcome::Displaced)]),
-            (Event::Unanswered, vec![Command::Settle]),
-            (Event::Refused(refusal()), vec![tell(Outcome::Refused(refusal())), Command::Depart]),
-            (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
-            // It goes on without its caller.
-            (Event::GiveUp, vec![]),
-        ],
-    );
+    admission.check([
+        (Event::Admitted(permit()), vec![Command::Spend, tell(Outcome::Admitted(permit(), Some(3)))]),
+        (Event::PoolChanged, vec![Command::Look]),
+        (Event::NotHeld, vec![Command::Forfeit, tell(Outcome::Displaced)]),
+        (Event::Unanswered, vec![Command::Settle]),
+        (Event::Refused(refusal()), vec![tell(Outcome::Refused(refusal())), Command::Depart]),
+        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
+        // It goes on without its caller.
+        (Event::GiveUp, vec![]),
+    ]);
     assert_ended(&admission, Event::Admitted(permit()));
-    check(
-        &waiting(&[looked(1), Event::GiveUp]),
-        vec![
-            (Event::Admitted(permit()), vec![Command::Spend, Command::GiveBack(permit(), Some(3))]),
-            (Event::PoolChanged, vec![Command::Depart]),
-            (Event::Unanswered, vec![Command::Settle]),
-            (Event::Refused(refusal()), vec![Command::Depart]),
-            (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart]),
-        ],
-    );
+    waiting(&[looked(1), Event::GiveUp]).check([
+        (Event::Admitted(permit()), vec![Command::Spend, Command::GiveBack(permit(), Some(3))]),
+        (Event::PoolChanged, vec![Command::Depart]),
+        (Event::Unanswered, vec![Command::Settle]),
+        (Event::Refused(refusal()), vec![Command::Depart]),
+        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart]),
+    ]);
 }
 
 #[test]
@@ -193,25 +176,19 @@ fn settling() {
     let admission = waiting(&[looked(1), Event::Unanswered]);
     assert!(admission.may_pass());
     let unclear = || Event::Settled(Settlement::Unclear(refusal()));
-    check(
-        &admission,
-        vec![
-            (
-                Event::Settled(Settlement::Admitted(permit())),
-                vec![Command::Spend, tell(Outcome::Admitted(permit(), None))],
-            ),
-            (settled(Standing::Held), vec![Command::Look]),
-            (
-                settled(Standing::Touched),
-                vec![Command::ExpectLate, Command::Forfeit, tell(Outcome::Displaced)],
-            ),
-            (settled(Standing::Gone), vec![Command::ExpectLate, Command::Spend, tell(Outcome::Displaced)]),
-            (unclear(), vec![Command::EndSession(refusal()), Command::Depart, tell(Outcome::Displaced)]),
-            (Event::Unanswered, vec![Command::Settle]),
-            (Event::Refused(refusal()), vec![Command::Settle]),
-            (Event::GiveUp, vec![]),
-        ],
-    );
+    admission.check([
+        (
+            Event::Settled(Settlement::Admitted(permit())),
+            vec![Command::Spend, tell(Outcome::Admitted(permit(), None))],
+        ),
+        (settled(Standing::Held), vec![Command::Look]),
+        (settled(Standing::Touched), vec![Command::ExpectLate, Command::Forfeit, tell(Outcome::Displaced)]),
+        (settled(Standing::Gone), vec![Command::ExpectLate, Command::Spend, tell(Outcome::Displaced)]),
+        (unclear(), vec![Command::EndSession(refusal()), Command::Depart, tell(Outcome::Displaced)]),
+        (Event::Unanswered, vec![Command::Settle]),
+        (Event::Refused(refusal()), vec![Command::Settle]),
+        (Event::GiveUp, vec![]),
+    ]);
     for event in [
         settled(Standing::Touched),
         settled(Standing::Gone),
@@ -233,21 +210,18 @@ fn an_attempt_in_doubt_is_settled_when_the_turnstile_is_lost() {
     ];
     for lost in lost {
         let admission = waiting(&[doubtful(), lost].concat());
-        check(
-            &admission,
-            vec![
-                (settled(Standing::Held), displaced.clone()),
-                (settled(Standing::Touched), displaced.clone()),
-                (Event::Unanswered, vec![Command::Settle]),
-                (
-                    Event::Settled(Settlement::Admitted(permit())),
-                    vec![Command::Spend, tell(Outcome::Admitted(permit(), None))],
-                ),
-            ],
-        );
+        admission.check([
+            (settled(Standing::Held), displaced.clone()),
+            (settled(Standing::Touched), displaced.clone()),
+            (Event::Unanswered, vec![Command::Settle]),
+            (
+                Event::Settled(Settlement::Admitted(permit())),
+                vec![Command::Spend, tell(Outcome::Admitted(permit(), None))],
+            ),
+        ]);
         let mut admission = admission;
         admission.handle(Event::Unanswered);
-        check(&admission, vec![(settled(Standing::Held), displaced.clone())]);
+        admission.check([(settled(Standing::Held), displaced.clone())]);
     }
 }
 
@@ -256,86 +230,69 @@ fn an_attempt_in_doubt_is_looked_after_when_the_caller_has_gone() {
     let gone = [doubtful(), vec![Event::GiveUp]].concat();
     let mut admission = waiting(&doubtful());
     assert_eq!(admission.handle(Event::GiveUp), [Command::Depart, Command::Settle]);
-    check(
-        &waiting(&gone),
-        vec![
-            (settled(Standing::Held), vec![Command::Settle]),
-            (Event::Unanswered, vec![Command::Settle]),
-            (Event::Refused(refusal()), vec![Command::Settle]),
-            (settled(Standing::Gone), vec![Command::ExpectLate]),
-            (settled(Standing::Touched), vec![Command::ExpectLate]),
-            (
-                Event::Settled(Settlement::Admitted(permit())),
-                vec![Command::Spend, Command::GiveBack(permit(), None)],
-            ),
-        ],
-    );
+    waiting(&gone).check([
+        (settled(Standing::Held), vec![Command::Settle]),
+        (Event::Unanswered, vec![Command::Settle]),
+        (Event::Refused(refusal()), vec![Command::Settle]),
+        (settled(Standing::Gone), vec![Command::ExpectLate]),
+        (settled(Standing::Touched), vec![Command::ExpectLate]),
+        (
+            Event::Settled(Settlement::Admitted(permit())),
+            vec![Command::Spend, Command::GiveBack(permit(), None)],
+        ),
+    ]);
     // One that is told fails in the same way.
-    check(
-        &waiting(&doubtful()),
-        vec![
-            (
-                Event::Refused(refusal()),
-                vec![tell(Outcome::Refused(refusal())), Command::Depart, Command::Settle],
-            ),
-            (
-                Event::Looked(Standing::Touched, None),
-                vec![Command::ExpectLate, Command::Forfeit, tell(Outcome::Displaced)],
-            ),
-        ],
-    );
+    waiting(&doubtful()).check([
+        (
+            Event::Refused(refusal()),
+            vec![tell(Outcome::Refused(refusal())), Command::Depart, Command::Settle],
+        ),
+        (
+            Event::Looked(Standing::Touched, None),
+            vec![Command::ExpectLate, Command::Forfeit, tell(Outcome::Displaced)],
+        ),
+    ]);
 }
 
 #[test]
 fn one_that_tries_does_not_wait() {
     let tries = |takeover, events: &[Event]| after(takeover, Patience::Try, events);
-    check(
-        &tries(Takeover::AtOnce, &[]),
-        vec![(looked(1), vec![attempt()]), (looked(2), vec![Command::Leave])],
-    );
+    tries(Takeover::AtOnce, &[]).check([(looked(1), vec![attempt()]), (looked(2), vec![Command::Leave])]);
     let leaving = tries(Takeover::AtOnce, &[looked(2)]);
-    check(
-        &leaving,
-        vec![
-            (Event::Left, vec![tell(Outcome::Busy)]),
-            (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
-            (Event::GiveUp, vec![]),
-        ],
-    );
+    leaving.check([
+        (Event::Left, vec![tell(Outcome::Busy)]),
+        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
+        (Event::GiveUp, vec![]),
+    ]);
     assert_ended(&leaving, Event::Left);
     assert_ended(&leaving, Event::GiveUp);
     // A delay is a wait, too.
-    check(&tries(Takeover::Delayed, &[Event::Unanswered]), vec![(looked(1), vec![Command::Leave])]);
-    check(
-        &tries(Takeover::AtOnce, &doubtful()),
-        vec![(looked(2), vec![tell(Outcome::Busy), Command::Depart, Command::Settle])],
-    );
+    tries(Takeover::Delayed, &[Event::Unanswered]).check([(looked(1), vec![Command::Leave])]);
+    tries(Takeover::AtOnce, &doubtful())
+        .check([(looked(2), vec![tell(Outcome::Busy), Command::Depart, Command::Settle])]);
 }
 
 #[test]
 fn the_takeover_delay_comes_between_the_look_and_the_attempt() {
     let delayed = |events: &[Event]| after(Takeover::Delayed, Patience::Wait, events);
-    check(&delayed(&[]), vec![(looked(1), vec![attempt()])]);
+    delayed(&[]).check([(looked(1), vec![attempt()])]);
     for reason in [
         vec![looked(2), Event::Watched(None)],
         vec![Event::Unanswered],
         vec![looked(1), Event::PoolChanged],
         doubtful(),
     ] {
-        check(&delayed(&reason), vec![(looked(1), vec![Command::Delay])]);
+        delayed(&reason).check([(looked(1), vec![Command::Delay])]);
     }
     let mut queued = Admission::new(Wish::Permit(1), Patience::Wait, Takeover::Delayed, Arrival::Queued);
     queued.handle(Event::Begin);
-    check(&queued, vec![(looked(1), vec![Command::Delay])]);
+    queued.check([(looked(1), vec![Command::Delay])]);
     queued.handle(looked(1));
-    check(
-        &queued,
-        vec![
-            (Event::Delayed, vec![attempt()]),
-            (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
-            (Event::GiveUp, vec![Command::Depart]),
-        ],
-    );
+    queued.check([
+        (Event::Delayed, vec![attempt()]),
+        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
+        (Event::GiveUp, vec![Command::Depart]),
+    ]);
 }
 
 #[test]

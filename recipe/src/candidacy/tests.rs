@@ -34,11 +34,12 @@ fn after(events: &[Told]) -> Candidacy<char> {
     candidacy
 }
 
-fn check(candidacy: &Candidacy<char>, rows: Vec<(Told, Vec<Sent>)>) {
-    for (event, commands) in rows {
-        let mut candidacy = candidacy.clone();
-        let before = alloc::format!("{candidacy:?}, {event:?}");
-        assert_eq!(candidacy.handle(event), commands, "{before}");
+impl Candidacy<char> {
+    fn check<const N: usize>(&self, rows: [(Told, Vec<Sent>); N]) {
+        for (event, commands) in rows {
+            let mut candidacy = self.clone();
+            assert_eq!(candidacy.handle(event.clone()), commands, "{self:?}, {event:?}");
+        }
     }
 }
 
@@ -52,107 +53,84 @@ fn waiting() -> Vec<Told> {
 
 #[test]
 fn the_first_announcement() {
-    check(
-        &after(&[]),
-        vec![
-            (Event::Announced, told(1, Command::Settle)),
-            (Event::Refused(()), vec![Command::Tell(1, Err(())), Command::Settle]),
-            (Event::Contested, vec![announce('a', true)]),
-            (Event::Unanswered, vec![announce('a', false)]),
-            (Event::Over, vec![]),
-            // No reply to it.
-            (Event::Settled, vec![]),
-            (Event::Changed, vec![]),
-        ],
-    );
-    check(
-        &after(&[Event::Contested]),
-        vec![
-            (Event::Announced, told(1, Command::Settle)),
-            (Event::Contested, vec![announce('a', false)]),
-            (Event::Unanswered, vec![announce('a', true)]),
-        ],
-    );
+    after(&[]).check([
+        (Event::Announced, told(1, Command::Settle)),
+        (Event::Refused(()), vec![Command::Tell(1, Err(())), Command::Settle]),
+        (Event::Contested, vec![announce('a', true)]),
+        (Event::Unanswered, vec![announce('a', false)]),
+        (Event::Over, vec![]),
+        // No reply to it.
+        (Event::Settled, vec![]),
+        (Event::Changed, vec![]),
+    ]);
+    after(&[Event::Contested]).check([
+        (Event::Announced, told(1, Command::Settle)),
+        (Event::Contested, vec![announce('a', false)]),
+        (Event::Unanswered, vec![announce('a', true)]),
+    ]);
 }
 
 #[test]
 fn settling() {
-    check(
-        &after(&[Event::Announced]),
-        vec![
-            (Event::Settled, vec![Command::Look(Footing::Unwatched)]),
-            (proclaimed(2, 'b'), vec![announce('b', true)]),
-            (Event::Over, vec![]),
-        ],
-    );
+    after(&[Event::Announced]).check([
+        (Event::Settled, vec![Command::Look(Footing::Unwatched)]),
+        (proclaimed(2, 'b'), vec![announce('b', true)]),
+        (Event::Over, vec![]),
+    ]);
     // It settles on.
-    check(
-        &after(&[Event::Announced, proclaimed(2, 'b')]),
-        vec![(Event::Announced, told(2, Command::Settle))],
-    );
+    after(&[Event::Announced, proclaimed(2, 'b')]).check([(Event::Announced, told(2, Command::Settle))]);
 }
 
 #[test]
 fn a_look_compares_with_what_was_announced() {
-    check(
-        &after(&looking()),
-        vec![
-            (seen(OURS, 'a'), vec![Command::Wait]),
-            (seen(OURS, 'b'), vec![Command::Pause]),
-            (seen(7, 'a'), vec![Command::Pause]),
-            (Event::Looked(None), vec![Command::Pause]),
-            (Event::Hidden, vec![Command::Wait]),
-            (Event::Unanswered, vec![Command::Look(Footing::Unwatched)]),
-        ],
-    );
+    after(&looking()).check([
+        (seen(OURS, 'a'), vec![Command::Wait]),
+        (seen(OURS, 'b'), vec![Command::Pause]),
+        (seen(7, 'a'), vec![Command::Pause]),
+        (Event::Looked(None), vec![Command::Pause]),
+        (Event::Hidden, vec![Command::Wait]),
+        (Event::Unanswered, vec![Command::Look(Footing::Unwatched)]),
+    ]);
 }
 
 /// The wait is over because its watch was lost, and the leader proclaims before the candidacy hears of that.
 #[test]
 fn a_doubt_behind_a_proclamation_is_not_forgotten() {
     let late = [waiting(), vec![proclaimed(2, 'b'), Event::Doubted]].concat();
-    check(&after(&late), vec![(Event::Announced, told(2, Command::Look(Footing::Unwatched)))]);
+    after(&late).check([(Event::Announced, told(2, Command::Look(Footing::Unwatched)))]);
 }
 
 #[test]
 fn waiting_for_news() {
     // A session that may not read it waits as well.
     for waiting in [waiting(), [looking(), vec![Event::Hidden]].concat()] {
-        check(
-            &after(&waiting),
-            vec![
-                (Event::Changed, vec![Command::Look(Footing::Watched)]),
-                (Event::Doubted, vec![Command::Look(Footing::Unwatched)]),
-                (proclaimed(2, 'b'), vec![announce('b', true)]),
-                // It is no newer than the last one.
-                (proclaimed(1, 'a'), vec![]),
-                (Event::Over, vec![]),
-            ],
-        );
-        check(
-            &after(&[waiting, vec![proclaimed(2, 'b')]].concat()),
-            vec![(Event::Announced, told(2, Command::Look(Footing::Watched)))],
-        );
+        after(&waiting).check([
+            (Event::Changed, vec![Command::Look(Footing::Watched)]),
+            (Event::Doubted, vec![Command::Look(Footing::Unwatched)]),
+            (proclaimed(2, 'b'), vec![announce('b', true)]),
+            // It is no newer than the last one.
+            (proclaimed(1, 'a'), vec![]),
+            (Event::Over, vec![]),
+        ]);
+        after(&[waiting, vec![proclaimed(2, 'b')]].concat())
+            .check([(Event::Announced, told(2, Command::Look(Footing::Watched)))]);
     }
 }
 
 #[test]
 fn an_announcement_that_is_gone_is_made_again() {
     let pausing = [looking(), vec![Event::Looked(None)]].concat();
-    check(&after(&pausing), vec![(Event::Paused, vec![announce('a', false)]), (Event::Over, vec![])]);
+    after(&pausing).check([(Event::Paused, vec![announce('a', false)]), (Event::Over, vec![])]);
     let announcing = [pausing.clone(), vec![Event::Paused]].concat();
     let look = Command::Look(Footing::Watched);
-    check(
-        &after(&announcing),
-        vec![
-            (Event::Announced, told(1, look.clone())),
-            (Event::Refused(()), vec![Command::Tell(1, Err(())), look]),
-            (Event::Contested, vec![announce('a', true)]),
-        ],
-    );
+    after(&announcing).check([
+        (Event::Announced, told(1, look.clone())),
+        (Event::Refused(()), vec![Command::Tell(1, Err(())), look]),
+        (Event::Contested, vec![announce('a', true)]),
+    ]);
     // What was proclaimed meanwhile takes its place.
     let newer = [pausing, vec![proclaimed(2, 'b')]].concat();
-    check(&after(&newer), vec![(Event::Paused, vec![announce('b', true)])]);
+    after(&newer).check([(Event::Paused, vec![announce('b', true)])]);
 }
 
 #[test]
@@ -167,7 +145,7 @@ fn a_proclamation_waits_for_the_reply_to_what_is_out() {
         (looking(), Event::Looked(None), vec![Command::Pause]),
     ] {
         let events = [events, vec![proclaimed(2, 'b'), proclaimed(3, 'c')]].concat();
-        check(&after(&events), vec![(reply, commands)]);
+        after(&events).check([(reply, commands)]);
     }
 }
 

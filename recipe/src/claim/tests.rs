@@ -25,22 +25,26 @@ fn tell(outcome: Outcome<char, ()>) -> Vec<Sent> {
     vec![Command::Tell(outcome)]
 }
 
-/// A claim under the present guard, after these events, and what it remembers of one guard before.
-fn after(retry: bool, events: &[Told]) -> (Claim<char>, Begins) {
+/// A claim under the present guard, after some events, and what it remembers of one guard before.
+#[derive(Clone, Debug)]
+struct After(Claim<char>, Begins);
+
+fn after(retry: bool, events: &[Told]) -> After {
     let mut begins = Begins { unstarted: vec![LOST], before: None };
     let mut claim = Claim::new(OURS, retry);
     assert_eq!(claim.handle::<()>(&mut begins, Event::Begin), [Command::Look]);
     for event in events {
         claim.handle(&mut begins, event.clone());
     }
-    (claim, begins)
+    After(claim, begins)
 }
 
-fn check((claim, begins): &(Claim<char>, Begins), rows: Vec<(Told, Vec<Sent>)>) {
-    for (event, commands) in rows {
-        let (mut claim, mut begins) = (claim.clone(), begins.clone());
-        let before = alloc::format!("{claim:?}, {event:?}");
-        assert_eq!(claim.handle(&mut begins, event), commands, "{before}");
+impl After {
+    fn check<const N: usize>(&self, rows: [(Told, Vec<Sent>); N]) {
+        for (event, commands) in rows {
+            let Self(mut claim, mut begins) = self.clone();
+            assert_eq!(claim.handle(&mut begins, event.clone()), commands, "{self:?}, {event:?}");
+        }
     }
 }
 
@@ -53,20 +57,14 @@ fn writing() -> Vec<Told> {
 fn a_run_without_a_record_begins_unless_it_may_be_forgotten() {
     for retry in [false, true] {
         let forgotten = Page { may_be_forgotten: true, ..page(None) };
-        check(
-            &after(retry, &[]),
-            vec![
-                (looked(None), vec![Command::Prepare('p')]),
-                (
-                    Event::Looked(Some(forgotten)),
-                    vec![Command::Tell(Outcome::Forgotten('p')), Command::Verify],
-                ),
-                (Event::Looked(None), vec![Command::Create]),
-            ],
-        );
+        after(retry, &[]).check([
+            (looked(None), vec![Command::Prepare('p')]),
+            (Event::Looked(Some(forgotten)), vec![Command::Tell(Outcome::Forgotten('p')), Command::Verify]),
+            (Event::Looked(None), vec![Command::Create]),
+        ]);
     }
-    check(&after(false, &[Event::Looked(None)]), vec![(Event::Created, vec![Command::Look])]);
-    check(&after(false, &[looked(None)]), vec![(Event::Prepared('q'), vec![Command::Write(1, None, 'q')])]);
+    after(false, &[Event::Looked(None)]).check([(Event::Created, vec![Command::Look])]);
+    after(false, &[looked(None)]).check([(Event::Prepared('q'), vec![Command::Write(1, None, 'q')])]);
 }
 
 /// That records of its name were dropped matters only without a record.
@@ -88,7 +86,7 @@ fn a_record_decides() {
         (Progress::Begun, OURS, true, tell(Outcome::Runs(2, 4))),
     ] {
         let seen = Page { may_be_forgotten: true, ..page(Some(record(progress, token))) };
-        check(&after(retry, &[]), vec![(Event::Looked(Some(seen)), commands)]);
+        after(retry, &[]).check([(Event::Looked(Some(seen)), commands)]);
     }
 }
 
@@ -96,48 +94,38 @@ fn a_record_decides() {
 fn an_attempt_is_counted_once() {
     for (token, attempt) in [(7, 3), (LOST, 2)] {
         let begun = record(Progress::Begun, token);
-        check(
-            &after(true, &[looked(Some(begun.clone()))]),
-            vec![(Event::Prepared('q'), vec![Command::Write(attempt, Some(begun), 'q')])],
-        );
+        after(true, &[looked(Some(begun.clone()))])
+            .check([(Event::Prepared('q'), vec![Command::Write(attempt, Some(begun), 'q')])]);
     }
 }
 
 #[test]
 fn writing_the_begin() {
-    check(
-        &after(false, &writing()),
-        vec![
-            (Event::Written, tell(Outcome::Runs(1, 0))),
-            (Event::Contested, vec![Command::Look]),
-            (Event::Unanswered, vec![Command::Verify]),
-            (Event::Failed(()), vec![Command::Tell(Outcome::Failed(())), Command::Verify]),
-            (Event::Lost, tell(Outcome::Displaced)),
-            // It may have been written.
-            (Event::GiveUp, vec![Command::Verify]),
-        ],
-    );
+    after(false, &writing()).check([
+        (Event::Written, tell(Outcome::Runs(1, 0))),
+        (Event::Contested, vec![Command::Look]),
+        (Event::Unanswered, vec![Command::Verify]),
+        (Event::Failed(()), vec![Command::Tell(Outcome::Failed(())), Command::Verify]),
+        (Event::Lost, tell(Outcome::Displaced)),
+        // It may have been written.
+        (Event::GiveUp, vec![Command::Verify]),
+    ]);
     let unknown = [writing(), vec![Event::Unanswered]].concat();
-    check(
-        &after(false, &unknown),
-        vec![(Event::Verified, vec![Command::Look]), (Event::Lost, tell(Outcome::Displaced))],
-    );
+    after(false, &unknown)
+        .check([(Event::Verified, vec![Command::Look]), (Event::Lost, tell(Outcome::Displaced))]);
 }
 
 #[test]
 fn requests_before_the_begin() {
     for events in [vec![], vec![Event::Looked(None)], vec![looked(None)]] {
-        check(
-            &after(false, &events),
-            vec![
-                (Event::Unanswered, vec![Command::Verify]),
-                (Event::Lost, tell(Outcome::Displaced)),
-                (Event::Failed(()), vec![Command::Tell(Outcome::Failed(())), Command::Verify]),
-                // An earlier guard has sent one.
-                (Event::GiveUp, vec![Command::Verify]),
-                (Event::Written, vec![]),
-            ],
-        );
+        after(false, &events).check([
+            (Event::Unanswered, vec![Command::Verify]),
+            (Event::Lost, tell(Outcome::Displaced)),
+            (Event::Failed(()), vec![Command::Tell(Outcome::Failed(())), Command::Verify]),
+            // An earlier guard has sent one.
+            (Event::GiveUp, vec![Command::Verify]),
+            (Event::Written, vec![]),
+        ]);
     }
     let (mut first, mut none) = (Claim::<char>::new(OURS, false), Begins::default());
     first.handle::<()>(&mut none, Event::Begin);
@@ -150,12 +138,12 @@ fn a_run_that_is_done_releases_the_lock_first() {
     let done = record(Progress::Ended(RunEnd::Succeeded), 7);
     let releasing = after(false, &[looked(Some(done.clone()))]);
     let told = || tell(Outcome::Done(page(Some(done.clone()))));
-    check(&releasing, vec![(Event::Released, told()), (Event::Lost, told()), (Event::GiveUp, vec![])]);
+    releasing.check([(Event::Released, told()), (Event::Lost, told()), (Event::GiveUp, vec![])]);
 }
 
 #[test]
 fn looks_end() {
-    let (mut claim, mut begins) = after(false, &[]);
+    let After(mut claim, mut begins) = after(false, &[]);
     for _ in 1..TRIES {
         assert_eq!(claim.handle::<()>(&mut begins, Event::Unanswered), [Command::Verify]);
         assert_eq!(claim.handle::<()>(&mut begins, Event::Verified), [Command::Look]);
@@ -170,37 +158,32 @@ fn looks_end() {
 #[test]
 fn a_begin_that_nobody_takes_is_taken_back() {
     let gone = [writing(), vec![Event::GiveUp]].concat();
-    check(
-        &after(false, &gone),
-        vec![(Event::Verified, vec![Command::Look]), (Event::Lost, vec![]), (Event::GiveUp, vec![])],
-    );
+    after(false, &gone).check([
+        (Event::Verified, vec![Command::Look]),
+        (Event::Lost, vec![]),
+        (Event::GiveUp, vec![]),
+    ]);
     let looking = [gone, vec![Event::Verified]].concat();
     let ours = |token| record(Progress::Begun, token);
-    check(
-        &after(false, &looking),
-        vec![
-            (looked(Some(ours(OURS))), vec![Command::Restore(ours(OURS), None)]),
-            (looked(Some(ours(LOST))), vec![Command::Restore(ours(LOST), None)]),
-            (looked(Some(ours(7))), vec![]),
-            (looked(Some(record(Progress::Ended(RunEnd::Failed), OURS))), vec![]),
-            (looked(None), vec![]),
-            (Event::Looked(None), vec![]),
-            (Event::Failed(()), vec![]),
-            (Event::Lost, vec![]),
-            (Event::Unanswered, vec![Command::Verify]),
-        ],
-    );
+    after(false, &looking).check([
+        (looked(Some(ours(OURS))), vec![Command::Restore(ours(OURS), None)]),
+        (looked(Some(ours(LOST))), vec![Command::Restore(ours(LOST), None)]),
+        (looked(Some(ours(7))), vec![]),
+        (looked(Some(record(Progress::Ended(RunEnd::Failed), OURS))), vec![]),
+        (looked(None), vec![]),
+        (Event::Looked(None), vec![]),
+        (Event::Failed(()), vec![]),
+        (Event::Lost, vec![]),
+        (Event::Unanswered, vec![Command::Verify]),
+    ]);
     let restoring = after(false, &[looking, vec![looked(Some(ours(OURS)))]].concat());
-    check(
-        &restoring,
-        vec![
-            (Event::Written, vec![]),
-            (Event::Contested, vec![]),
-            (Event::Lost, vec![]),
-            (Event::Unanswered, vec![Command::Verify]),
-        ],
-    );
-    let (mut claim, mut begins) = restoring;
+    restoring.check([
+        (Event::Written, vec![]),
+        (Event::Contested, vec![]),
+        (Event::Lost, vec![]),
+        (Event::Unanswered, vec![Command::Verify]),
+    ]);
+    let After(mut claim, mut begins) = restoring;
     claim.handle::<()>(&mut begins, Event::Written);
     assert!(claim.is_ended());
 }

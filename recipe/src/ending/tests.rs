@@ -1,7 +1,6 @@
 //! Every transition of the end of a run, and the command that follows from it.
 
 use alloc::vec;
-use alloc::vec::Vec;
 
 use super::*;
 
@@ -35,29 +34,27 @@ fn after(events: &[Told]) -> Ending {
     ending
 }
 
-fn check(ending: &Ending, rows: Vec<(Told, Option<Command<char>>)>) {
-    for (event, command) in rows {
-        let before = alloc::format!("{ending:?}, {event:?}");
-        let mut ending = ending.clone();
-        let ends = matches!(command, Some(Command::Tell(_)));
-        assert_eq!(ending.handle(event), command, "{before}");
-        assert_eq!(ending.is_ended(), ends, "{before}");
+impl Ending {
+    fn check<const N: usize>(&self, rows: [(Told, Option<Command<char>>); N]) {
+        for (event, command) in rows {
+            let mut ending = self.clone();
+            let ends = matches!(command, Some(Command::Tell(_)));
+            let found = (ending.handle(event.clone()), ending.is_ended());
+            assert_eq!(found, (command, ends), "{self:?}, {event:?}");
+        }
     }
 }
 
 #[test]
 fn writing_the_end() {
-    check(
-        &after(&[]),
-        vec![
-            (Event::Written, tell(Outcome::Written)),
-            (Event::Rejected, VERIFY),
-            (Event::Unanswered, VERIFY),
-            (Event::Failed('f'), tell(Outcome::Failed('f'))),
-            (Event::Verified, None),
-            (Event::Begin, None),
-        ],
-    );
+    after(&[]).check([
+        (Event::Written, tell(Outcome::Written)),
+        (Event::Rejected, VERIFY),
+        (Event::Unanswered, VERIFY),
+        (Event::Failed('f'), tell(Outcome::Failed('f'))),
+        (Event::Verified, None),
+        (Event::Begin, None),
+    ]);
     let mut failed = Ending::new(RunEnd::Failed, OURS, 0);
     assert_eq!(failed.handle::<char>(Event::Begin), Some(Command::Write(RunEnd::Failed, 0)));
 }
@@ -71,19 +68,19 @@ fn only_a_write_without_an_answer_may_have_ended_the_run_unseen() {
     {
         let unseen = tell(failed);
         for verifying in [after(std::slice::from_ref(&first)), looked_in_vain(first.clone())] {
-            let rows = vec![
+            let rows = [
                 (Event::Verified, Some(Command::Look)),
                 (Event::Failed('f'), unseen.clone()),
                 (Event::Written, None),
             ];
-            check(&verifying, rows);
+            verifying.check(rows);
         }
-        check(&verified(first), vec![(Event::Unanswered, VERIFY), (Event::Failed('f'), unseen)]);
+        verified(first).check([(Event::Unanswered, VERIFY), (Event::Failed('f'), unseen)]);
     }
     // A look settles it.
     let begun = looked(Progress::Begun, OURS, VERSION);
     let settled = after(&[Event::Unanswered, Event::Verified, begun]);
-    check(&settled, vec![(Event::Failed('f'), tell(Outcome::Failed('f'))), (Event::Unanswered, VERIFY)]);
+    settled.check([(Event::Failed('f'), tell(Outcome::Failed('f'))), (Event::Unanswered, VERIFY)]);
 }
 
 #[test]
@@ -92,19 +89,16 @@ fn a_record_decides() {
     // What has taken the place of the begin may have taken that of the end.
     for (first, another) in [(Event::Unanswered, Outcome::Unconfirmed), (Event::Rejected, Outcome::Changed)] {
         let another = tell(another);
-        check(
-            &after(&[first, Event::Verified]),
-            vec![
-                (looked(ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(Outcome::Written)),
-                (looked(Progress::Begun, OURS, VERSION), WRITE),
-                (looked(ended(RunEnd::Succeeded), ANOTHER, VERSION + 1), another.clone()),
-                (looked(ended(RunEnd::Failed), OURS, VERSION + 1), another.clone()),
-                // Somebody has written the same again, or has made the node anew.
-                (looked(Progress::Begun, OURS, VERSION + 1), another.clone()),
-                (looked(Progress::Begun, ANOTHER, VERSION), another.clone()),
-                (Event::Looked(None), another),
-            ],
-        );
+        after(&[first, Event::Verified]).check([
+            (looked(ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(Outcome::Written)),
+            (looked(Progress::Begun, OURS, VERSION), WRITE),
+            (looked(ended(RunEnd::Succeeded), ANOTHER, VERSION + 1), another.clone()),
+            (looked(ended(RunEnd::Failed), OURS, VERSION + 1), another.clone()),
+            // Somebody has written the same again, or has made the node anew.
+            (looked(Progress::Begun, OURS, VERSION + 1), another.clone()),
+            (looked(Progress::Begun, ANOTHER, VERSION), another.clone()),
+            (Event::Looked(None), another),
+        ]);
     }
 }
 
@@ -115,12 +109,9 @@ fn tries_end() {
     for event in [Told::Unanswered, Event::Verified] {
         assert!(!matches!(writing.handle(event), None | Some(Command::Tell(_))));
     }
-    check(
-        &writing,
-        vec![
-            (unwritten[2].clone(), tell(Outcome::Unconfirmed)),
-            (Event::Unanswered, tell(Outcome::Unconfirmed)),
-            (looked(Progress::Ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(Outcome::Written)),
-        ],
-    );
+    writing.check([
+        (unwritten[2].clone(), tell(Outcome::Unconfirmed)),
+        (Event::Unanswered, tell(Outcome::Unconfirmed)),
+        (looked(Progress::Ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(Outcome::Written)),
+    ]);
 }

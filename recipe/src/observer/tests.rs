@@ -32,114 +32,97 @@ fn after(events: &[Observation<char>]) -> Observer<char> {
     observer
 }
 
-fn check(observer: &Observer<char>, rows: Vec<Row>) {
-    for (event, state, instructions) in rows {
-        let mut observer = observer.clone();
-        let before = format!("{observer:?}, {event:?}");
-        assert_eq!(observer.handle(event), instructions, "{before}");
-        assert_eq!(observer.state, state, "{before}");
+impl Observer<char> {
+    fn check<const N: usize>(&self, rows: [Row; N]) {
+        for (event, state, instructions) in rows {
+            let mut observer = self.clone();
+            let found = (observer.handle(event.clone()), observer.state);
+            assert_eq!(found, (instructions, state), "{self:?}, {event:?}");
+        }
     }
 }
 
 #[test]
 fn away() {
-    check(
-        &after(&[E::Disconnected]),
-        vec![
-            (E::Connected, looking(None, false), vec![Look(Unwatched)]),
-            (seen(SECOND, 'b'), State::Away, vec![]),
-            (E::Changed(Some(25)), State::Away, vec![]),
-            (E::Doubted, State::Away, vec![]),
-            (E::Refused, State::Away, vec![]),
-            (E::Unanswered, State::Away, vec![]),
-            (E::Disconnected, State::Away, vec![]),
-        ],
-    );
+    after(&[E::Disconnected]).check([
+        (E::Connected, looking(None, false), vec![Look(Unwatched)]),
+        (seen(SECOND, 'b'), State::Away, vec![]),
+        (E::Changed(Some(25)), State::Away, vec![]),
+        (E::Doubted, State::Away, vec![]),
+        (E::Refused, State::Away, vec![]),
+        (E::Unanswered, State::Away, vec![]),
+        (E::Disconnected, State::Away, vec![]),
+    ]);
 }
 
 #[test]
 fn watching() {
-    check(
-        &after(&[]),
-        vec![
-            (E::Connected, State::Watching, vec![]),
-            (seen(SECOND, 'b'), State::Watching, vec![]),
-            (E::Changed(Some(25)), looking(Some(25), false), vec![Look(Watched)]),
-            (E::Changed(None), looking(None, false), vec![Look(Watched)]),
-            (E::Doubted, looking(None, false), vec![Look(Unwatched)]),
-            (E::Refused, State::Watching, vec![]),
-            (E::Unanswered, State::Watching, vec![]),
-            (E::Disconnected, State::Away, vec![]),
-        ],
-    );
+    after(&[]).check([
+        (E::Connected, State::Watching, vec![]),
+        (seen(SECOND, 'b'), State::Watching, vec![]),
+        (E::Changed(Some(25)), looking(Some(25), false), vec![Look(Watched)]),
+        (E::Changed(None), looking(None, false), vec![Look(Watched)]),
+        (E::Doubted, looking(None, false), vec![Look(Unwatched)]),
+        (E::Refused, State::Watching, vec![]),
+        (E::Unanswered, State::Watching, vec![]),
+        (E::Disconnected, State::Away, vec![]),
+    ]);
 }
 
 #[test]
 fn looking_for_the_cause_of_a_change() {
-    check(
-        &after(&[E::Changed(Some(25))]),
-        vec![
-            (E::Connected, looking(Some(25), false), vec![]),
-            (seen(SECOND, 'b'), State::Watching, vec![Tell(Some('b'))]),
-            (E::Seen(None), State::Watching, vec![Tell(None)]),
-            (hidden('b'), State::Watching, vec![Tell(Some('b'))]),
-            (hidden('a'), State::Watching, vec![]),
-            // The same leader, who has announced the same again.
-            (seen(Stamp { token: 10, zxid: 25 }, 'a'), State::Watching, vec![]),
-            (seen(Stamp { token: 10, zxid: 25 }, 'A'), State::Watching, vec![Tell(Some('A'))]),
-            // From the past: an earlier leader, and an earlier announcement of this one.
-            (seen(Stamp { token: 9, zxid: 26 }, 'z'), State::Watching, vec![Tell(None)]),
-            (seen(Stamp { token: 10, zxid: 10 }, 'z'), State::Watching, vec![Tell(None)]),
-            // One transaction deletes the announcement and creates the next one.
-            (E::Changed(Some(25)), looking(Some(25), false), vec![]),
-            (E::Changed(Some(26)), looking(Some(25), true), vec![]),
-            (E::Changed(None), looking(Some(25), true), vec![]),
-            (E::Doubted, looking(Some(25), false), vec![]),
-            (E::Refused, State::Refused, vec![]),
-            (E::Unanswered, looking(None, false), vec![Look(Unwatched)]),
-            (E::Disconnected, State::Away, vec![]),
-        ],
-    );
+    after(&[E::Changed(Some(25))]).check([
+        (E::Connected, looking(Some(25), false), vec![]),
+        (seen(SECOND, 'b'), State::Watching, vec![Tell(Some('b'))]),
+        (E::Seen(None), State::Watching, vec![Tell(None)]),
+        (hidden('b'), State::Watching, vec![Tell(Some('b'))]),
+        (hidden('a'), State::Watching, vec![]),
+        // The same leader, who has announced the same again.
+        (seen(Stamp { token: 10, zxid: 25 }, 'a'), State::Watching, vec![]),
+        (seen(Stamp { token: 10, zxid: 25 }, 'A'), State::Watching, vec![Tell(Some('A'))]),
+        // From the past: an earlier leader, and an earlier announcement of this one.
+        (seen(Stamp { token: 9, zxid: 26 }, 'z'), State::Watching, vec![Tell(None)]),
+        (seen(Stamp { token: 10, zxid: 10 }, 'z'), State::Watching, vec![Tell(None)]),
+        // One transaction deletes the announcement and creates the next one.
+        (E::Changed(Some(25)), looking(Some(25), false), vec![]),
+        (E::Changed(Some(26)), looking(Some(25), true), vec![]),
+        (E::Changed(None), looking(Some(25), true), vec![]),
+        (E::Doubted, looking(Some(25), false), vec![]),
+        (E::Refused, State::Refused, vec![]),
+        (E::Unanswered, looking(None, false), vec![Look(Unwatched)]),
+        (E::Disconnected, State::Away, vec![]),
+    ]);
 }
 
 #[test]
 fn looking_for_a_cause_that_the_server_did_not_name() {
-    check(
-        &after(&[E::Changed(None)]),
-        vec![
-            (E::Changed(None), looking(None, true), vec![]),
-            (E::Changed(Some(25)), looking(None, true), vec![]),
-        ],
-    );
+    after(&[E::Changed(None)]).check([
+        (E::Changed(None), looking(None, true), vec![]),
+        (E::Changed(Some(25)), looking(None, true), vec![]),
+    ]);
 }
 
 #[test]
 fn looking_while_something_changes_again() {
-    check(
-        &after(&[E::Changed(Some(25)), E::Changed(Some(26))]),
-        vec![
-            (seen(SECOND, 'b'), looking(None, false), vec![Tell(Some('b')), Look(Watched)]),
-            (seen(FIRST, 'a'), looking(None, false), vec![Look(Watched)]),
-            (E::Changed(Some(25)), looking(Some(25), true), vec![]),
-            (E::Unanswered, looking(None, false), vec![Look(Unwatched)]),
-            // What may be read may have been made meanwhile.
-            (E::Refused, looking(None, false), vec![Look(Watched)]),
-        ],
-    );
+    after(&[E::Changed(Some(25)), E::Changed(Some(26))]).check([
+        (seen(SECOND, 'b'), looking(None, false), vec![Tell(Some('b')), Look(Watched)]),
+        (seen(FIRST, 'a'), looking(None, false), vec![Look(Watched)]),
+        (E::Changed(Some(25)), looking(Some(25), true), vec![]),
+        (E::Unanswered, looking(None, false), vec![Look(Unwatched)]),
+        // What may be read may have been made meanwhile.
+        (E::Refused, looking(None, false), vec![Look(Watched)]),
+    ]);
 }
 
 #[test]
 fn refused() {
-    check(
-        &after(&[E::Changed(None), E::Refused]),
-        vec![
-            (E::Connected, State::Refused, vec![]),
-            (seen(SECOND, 'b'), State::Refused, vec![]),
-            (E::Changed(Some(25)), looking(Some(25), false), vec![Look(Watched)]),
-            (E::Doubted, looking(None, false), vec![Look(Unwatched)]),
-            (E::Disconnected, State::Away, vec![]),
-        ],
-    );
+    after(&[E::Changed(None), E::Refused]).check([
+        (E::Connected, State::Refused, vec![]),
+        (seen(SECOND, 'b'), State::Refused, vec![]),
+        (E::Changed(Some(25)), looking(Some(25), false), vec![Look(Watched)]),
+        (E::Doubted, looking(None, false), vec![Look(Unwatched)]),
+        (E::Disconnected, State::Away, vec![]),
+    ]);
 }
 
 #[test]

@@ -201,7 +201,6 @@ impl Run<'_> {
     }
 
     pub(crate) fn proclaim(&mut self, party: Party) {
-        self.world.faults.proclamations -= 1;
         (self.witness)(Witness::Proclaimed);
         let candidate = self.candidate(party);
         // The performer takes it in by itself, if it waits, or with the next reply.
@@ -304,9 +303,7 @@ impl Run<'_> {
                 let candidate = self.candidate(party);
                 let value = if tells_the_newest { candidate.proclaimed } else { number as u8 };
                 let told = (candidate.token(), value);
-                if outcome.is_ok() && !self.world.announced.contains(&told) {
-                    self.world.breach(HONEST);
-                }
+                self.forbid(HONEST, outcome.is_ok() && !self.world.announced.contains(&told));
                 return;
             }
         };
@@ -431,9 +428,7 @@ impl Run<'_> {
             (Request::Recover, answer) => {
                 let own = self.candidate(party).own;
                 let is_there = |found: &Answer<Data>| matches!(found, Answer::Got(Some(node)) if Some(node.czxid) == own.map(|own| own.czxid));
-                if !is_there(&answer) {
-                    (self.witness)(Witness::ReleaseFoundDone);
-                }
+                self.note(Witness::ReleaseFoundDone, !is_there(&answer));
                 self.inform(party, Event::Recovered(own.filter(|_| is_there(&answer))));
             }
             (Request::Read, Answer::Got(found)) => {
@@ -475,7 +470,6 @@ impl Run<'_> {
     }
 
     pub(crate) fn break_connection(&mut self, party: Party) {
-        self.world.faults.breaks -= 1;
         self.world.ensemble.cut(party);
         let candidate = self.candidate(party);
         (candidate.dirty, candidate.withheld) = (false, false);

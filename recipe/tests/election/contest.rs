@@ -3,9 +3,8 @@
 use stateright::Property;
 
 use super::candidate::Candidate;
-use super::office::{Announcement, World};
-use super::run::{Run, Step};
-use super::setup::{Setup, Witness};
+use super::office::Announcement;
+use super::setup::Setup;
 use crate::world::exploration::{self, Rule};
 
 /// Nobody announces itself while another one's guard is valid.
@@ -20,57 +19,29 @@ pub(crate) const HONEST: Rule = "a leader is told of no announcement that was no
 pub(crate) const STUCK: Rule = "nobody is stuck";
 pub(crate) const SHOWN: Rule = "a leader is announced in the end";
 
-type Contest = exploration::Contest<Setup>;
+pub(crate) type Contest = exploration::Contest<Setup>;
 
-impl exploration::Setup for Setup {
-    type World = World;
-    type Step = Step;
-    type Witness = Witness;
-
-    fn first(&self) -> World {
-        World::new(self)
-    }
-
-    fn steps(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(steps);
-    }
-
-    fn is_voluntary(world: &World, step: Step) -> bool {
-        step.is_voluntary(world)
-    }
-
-    fn take(run: &mut Run<'_>, step: Step) {
-        run.take(step);
-        run.world.settle();
-    }
-
-    fn broken(world: &World) -> Option<Rule> {
-        world.broken
-    }
-
-    fn properties(&self) -> Vec<Property<Contest>> {
-        vec![
-            Contest::always(TRUE, |contest, world| {
-                let truth = world.announcement().and_then(Announcement::read).map(|(_, told)| told);
-                world.onlooker.as_ref().is_none_or(|it| it.told == Some(truth)) || contest.goes_on(world)
-            }),
-            Contest::always(CLEAN, |contest, world| {
-                let maker = world.announcement().and_then(|found| found.maker);
-                maker.is_none_or(|maker| world.node(maker).is_some()) || contest.goes_on(world)
-            }),
-            Contest::always(SHOWN, |contest, world| {
-                let mut leaders =
-                    world.candidates.iter().enumerate().filter(|(_, candidate)| candidate.leads());
-                let shown = leaders.all(|(party, leader)| {
-                    let wanted = (Some(party), leader.proclaimed, 0);
-                    world.announcement().is_some_and(|it| (it.maker, it.told.1, it.version) == wanted)
-                });
-                shown || contest.goes_on(world)
-            }),
-            Contest::always(STUCK, |contest, world| {
-                world.candidates.iter().all(Candidate::is_at_rest) || contest.goes_on(world)
-            }),
-            Contest::sometimes("a leader is announced", |_, world| !world.announced.is_empty()),
-        ]
-    }
+pub(crate) fn properties() -> Vec<Property<Contest>> {
+    vec![
+        Contest::always(TRUE, |contest, world| {
+            let truth = world.announcement().and_then(Announcement::read).map(|(_, told)| told);
+            world.onlooker.as_ref().is_none_or(|it| it.told == Some(truth)) || contest.goes_on(world)
+        }),
+        Contest::always(CLEAN, |contest, world| {
+            let maker = world.announcement().and_then(|found| found.maker);
+            maker.is_none_or(|maker| world.node(maker).is_some()) || contest.goes_on(world)
+        }),
+        Contest::always(SHOWN, |contest, world| {
+            let mut leaders = world.candidates.iter().enumerate().filter(|(_, candidate)| candidate.leads());
+            let shown = leaders.all(|(party, leader)| {
+                let wanted = (Some(party), leader.proclaimed, 0);
+                world.announcement().is_some_and(|it| (it.maker, it.told.1, it.version) == wanted)
+            });
+            shown || contest.goes_on(world)
+        }),
+        Contest::always(STUCK, |contest, world| {
+            world.candidates.iter().all(Candidate::is_at_rest) || contest.goes_on(world)
+        }),
+        Contest::sometimes("a leader is announced", |_, world| !world.announced.is_empty()),
+    ]
 }

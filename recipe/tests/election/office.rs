@@ -4,9 +4,8 @@ use zklock_recipe::Stamp;
 
 use super::candidate::Candidate;
 use super::onlooker::Onlooker;
-use super::setup::{Faults, Party, Setup};
+use super::setup::{Fault, Party, Setup};
 use crate::world::ensemble::Ensemble;
-use crate::world::exploration::Rule;
 use crate::world::tree::{Node, Numbered, Path, Tree};
 
 /// The directories.
@@ -59,8 +58,6 @@ pub(crate) struct World {
     pub(crate) onlooker: Option<Onlooker>,
     /// What leaders have announced.
     pub(crate) announced: Vec<Told>,
-    pub(crate) faults: Faults,
-    pub(crate) broken: Option<Rule>,
 }
 
 impl World {
@@ -70,15 +67,13 @@ impl World {
         let tree =
             Tree::new([Some(Data::Nothing), None], [Numbered::Children(LOCK), Numbered::Node(ANNOUNCEMENT)]);
         // A rewind goes back from one leader's announcement to the one before.
-        let keeps = if setup.faults.rewinds > 0 { 2 } else { 0 };
+        let keeps = if setup.faults.contains(&Fault::Rewind) { 2 } else { 0 };
         let ensemble = Ensemble::new(tree, onlooker + 1, &following).showing(&[ANNOUNCEMENT], keeps);
         let mut world = Self {
             ensemble,
             candidates: vec![Candidate::default(); setup.candidates],
             onlooker: None,
             announced: Vec::new(),
-            faults: setup.faults,
-            broken: None,
         };
         if setup.observed {
             world.onlooker = Some(Onlooker::new(onlooker, setup.mutant, &mut world.ensemble));
@@ -108,9 +103,5 @@ impl World {
     pub(crate) fn is_held(&self, party: Party) -> bool {
         let node = self.node(party).and_then(|path| self.tree().get(path));
         node.is_some_and(|node| node.version == 0)
-    }
-
-    pub(crate) fn breach(&mut self, rule: Rule) {
-        self.broken = self.broken.or(Some(rule));
     }
 }

@@ -61,9 +61,7 @@ impl Run<'_> {
 
     /// It hears the message at this place: the first one, or the first event if that is behind answers.
     pub(crate) fn listen(&mut self, place: usize) {
-        if place > 0 {
-            (self.witness)(Witness::EventOvertookTheAnswer);
-        }
+        self.note(Witness::EventOvertookTheAnswer, place > 0);
         let takes_anything = self.setup.mutant == Some(Mutant::TakesAnythingForAnAnnouncement);
         let named = self.setup.named;
         let event = match self.link().down.remove(place) {
@@ -94,15 +92,11 @@ impl Run<'_> {
         }
         let answered = matches!(event, Observation::Seen(_));
         let instructions = self.onlooker().machine.handle(event);
-        if changed && looking && instructions.is_empty() {
-            (self.witness)(Witness::Coalesced);
-        }
+        self.note(Witness::Coalesced, changed && looking && instructions.is_empty());
         for instruction in instructions {
             match instruction {
                 Instruction::Look(footing) => {
-                    if answered {
-                        (self.witness)(Witness::LookedAgain);
-                    }
+                    self.note(Witness::LookedAgain, answered);
                     self.look(footing);
                 }
                 Instruction::Tell(told) => self.tell(told),
@@ -127,12 +121,8 @@ impl Run<'_> {
         let onlooker = self.onlooker();
         let highest = onlooker.highest;
         onlooker.highest = highest.max(token);
-        if token < highest {
-            self.world.breach(FORWARD);
-        }
-        if !self.world.announced.contains(&(token, value)) {
-            self.world.breach(GENUINE);
-        }
+        self.forbid(FORWARD, token < highest);
+        self.forbid(GENUINE, !self.world.announced.contains(&(token, value)));
     }
 
     /// As if the machine had been told nothing yet.
@@ -144,7 +134,6 @@ impl Run<'_> {
 
     /// Its connection or its session ends. Its requests and its watch go with it.
     pub(crate) fn cut(&mut self) {
-        self.world.faults.outages -= 1;
         let session = self.onlooker().session;
         self.world.ensemble.cut(session);
         self.observe(Observation::Disconnected);
@@ -154,7 +143,6 @@ impl Run<'_> {
     pub(crate) fn reconnect(&mut self, behind: bool) {
         if behind {
             (self.witness)(Witness::ServerBehindWasAsked);
-            self.world.faults.rewinds -= 1;
             self.world.ensemble.rewind();
         } else {
             while self.world.ensemble.is_behind() {

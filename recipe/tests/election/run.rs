@@ -1,15 +1,16 @@
 //! The steps: which are possible, and what each does.
 
-use zklock_recipe::candidacy::Event;
+use stateright::Property;
 
+use zklock_recipe::candidacy::Event;
 use zklock_recipe::transaction::Operation;
 
 use super::candidate::{Candidate, Keeper, Request, Stage};
-use super::contest::{OWN, SOUND};
+use super::contest::{Contest, OWN, SOUND, properties};
 use super::office::{ANNOUNCEMENT, Announcement, Data, Told, World};
-use super::setup::{Mutant, Party, Setup, Witness};
+use super::setup::{Fault, Mutant, Party, Setup, Witness};
 use crate::world::ensemble::{Answer, Ask, Ensemble, Word};
-use crate::world::exploration::{self, possible};
+use crate::world::exploration::{self, State, possible};
 use crate::world::tree::{Name, Named, Path};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,48 +55,32 @@ pub(crate) enum Step {
     ForgeAnnouncement,
 }
 
-impl Step {
-    /// Whether the world goes on by itself without it.
-    pub(crate) fn is_voluntary(self, world: &World) -> bool {
-        match self {
-            // A guard that is lost is dropped in the end.
-            Self::Leave(party) => {
-                world.candidates[party].leads() || world.candidates[party].stage == Stage::Queued
-            }
-            Self::Expire(party) => world.ensemble.links[party].connected,
-            Self::ReconnectOnlooker { behind } => behind,
-            Self::Enqueue(_)
-            | Self::Proclaim(_)
-            | Self::Refuse(_)
-            | Self::Withhold(_)
-            | Self::Break(_)
-            | Self::ApplyStray(_)
-            | Self::Lapse(_)
-            | Self::CutOnlooker
-            | Self::Evict(_)
-            | Self::Touch(_)
-            | Self::DeleteAnnouncement
-            | Self::WriteAnnouncement
-            | Self::ForgeAnnouncement => true,
-            _ => false,
-        }
-    }
-}
+/// One step under way.
+pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
-impl World {
-    pub(crate) fn steps(&self, steps: &mut Vec<Step>) {
-        let faults = self.faults;
-        for (party, candidate) in self.candidates.iter().enumerate().filter(|(_, it)| !it.expired) {
-            let link = &self.ensemble.links[party];
-            let (exists, comes) = (self.node(party).is_some(), candidate.stage != Stage::Idle);
+impl exploration::Setup for Setup {
+    type World = World;
+    type Step = Step;
+    type Fault = Fault;
+    type Mutant = Mutant;
+    type Witness = Witness;
+
+    fn first(&self) -> State<Self> {
+        State::<Self>::new(World::new(self), &self.faults)
+    }
+
+    fn steps(&self, world: &State<Self>, steps: &mut Vec<Step>) {
+        for (party, candidate) in world.candidates.iter().enumerate().filter(|(_, it)| !it.expired) {
+            let link = &world.ensemble.links[party];
+            let (exists, comes) = (world.node(party).is_some(), candidate.stage != Stage::Idle);
             let unheeded = candidate.heeded < candidate.proclaimed;
-            let stale = candidate.withheld || !self.ensemble.watches(party);
+            let stale = candidate.withheld || !world.ensemble.watches(party);
             let (settles, waits) =
                 (candidate.keeper == Keeper::Settling, candidate.keeper == Keeper::Waiting);
-            let serves = self.ensemble.can_serve(party);
+            let serves = world.ensemble.can_serve(party);
             let refusable = || match candidate.asked[answered(candidate, &link.down)] {
                 Request::Announce { .. } => true,
-                Request::Look(_) => self.announcement().is_some(),
+                Request::Look(_) => world.announcement().is_some(),
                 _ => false,
             };
             steps.extend(match candidate.stage {
@@ -103,54 +88,99 @@ impl World {
                 Stage::Queued | Stage::Holding | Stage::Lost => Some(Step::Leave(party)),
                 Stage::Gone => None,
             });
-            let first = self.is_first(party) && !candidate.lapsed && link.connected;
+            let first = world.is_first(party) && !candidate.lapsed && link.connected;
             let holds = candidate.stage == Stage::Holding;
             steps.extend(possible([
                 (candidate.stage == Stage::Queued && first, Step::Grant(party)),
-                (candidate.leads() && faults.proclamations > 0, Step::Proclaim(party)),
-                (holds && !self.is_held(party) && link.connected, Step::Told(party)),
+                (candidate.leads(), Step::Proclaim(party)),
+                (holds && !world.is_held(party) && link.connected, Step::Told(party)),
                 (settles, Step::Settled(party)),
                 ((settles || waits) && unheeded, Step::Heed(party)),
                 (candidate.keeper == Keeper::Pausing, Step::Paused(party)),
                 (waits && candidate.dirty, Step::Changed(party)),
                 (waits && stale && !candidate.deaf, Step::Doubt(party)),
-                (candidate.dirty && faults.silences > 0, Step::Withhold(party)),
+                (candidate.dirty, Step::Withhold(party)),
                 (serves, Step::Serve(party)),
-                (serves && faults.refusals > 0 && refusable(), Step::Refuse(party)),
+                (serves && refusable(), Step::Refuse(party)),
                 (!link.down.is_empty(), Step::Hear(party)),
-                (faults.breaks > 0 && link.connected && comes, Step::Break(party)),
+                (link.connected && comes, Step::Break(party)),
                 (!link.connected, Step::Reconnect(party)),
                 (!link.strays.is_empty(), Step::ApplyStray(party)),
-                (faults.lapses > 0 && !candidate.lapsed && comes, Step::Lapse(party)),
+                (!candidate.lapsed && comes, Step::Lapse(party)),
                 (candidate.lapsed, Step::Expire(party)),
-                (faults.evictions > 0 && exists, Step::Evict(party)),
-                (faults.touches > 0 && exists && holds, Step::Touch(party)),
+                (exists, Step::Evict(party)),
+                (exists && holds, Step::Touch(party)),
             ]));
         }
-        if let Some(onlooker) = &self.onlooker {
-            let link = &self.ensemble.links[onlooker.session];
+        if let Some(onlooker) = &world.onlooker {
+            let link = &world.ensemble.links[onlooker.session];
             let event = link.down.iter().position(|word| matches!(word, Word::Event(..)));
-            let behind = faults.rewinds > 0 && self.ensemble.can_rewind();
+            let behind = world.ensemble.can_rewind();
             steps.extend(possible([
-                (self.ensemble.is_behind(), Step::Replicate),
-                (self.ensemble.can_serve(onlooker.session), Step::Answer),
+                (world.ensemble.is_behind(), Step::Replicate),
+                (world.ensemble.can_serve(onlooker.session), Step::Answer),
                 (!link.down.is_empty(), Step::Listen(0)),
                 (event.is_some_and(|place| place > 0), Step::Listen(event.unwrap_or(0))),
-                (faults.outages > 0 && link.connected, Step::CutOnlooker),
+                (link.connected, Step::CutOnlooker),
                 (!link.connected, Step::ReconnectOnlooker { behind: false }),
                 (!link.connected && behind, Step::ReconnectOnlooker { behind: true }),
             ]));
         }
-        let announced = self.announcement().is_some();
+        let announced = world.announcement().is_some();
         steps.extend(possible([
-            (announced && faults.deletions > 0, Step::DeleteAnnouncement),
-            (announced && faults.writes > 0, Step::WriteAnnouncement),
-            (!announced && faults.forgeries > 0, Step::ForgeAnnouncement),
+            (announced, Step::DeleteAnnouncement),
+            (announced, Step::WriteAnnouncement),
+            (!announced, Step::ForgeAnnouncement),
         ]));
     }
 
+    fn fault(_: &State<Self>, step: Step) -> Option<Fault> {
+        Some(match step {
+            Step::Break(_) => Fault::Break,
+            Step::CutOnlooker => Fault::Outage,
+            Step::ReconnectOnlooker { behind: true } => Fault::Rewind,
+            Step::Lapse(_) => Fault::Lapse,
+            Step::Proclaim(_) => Fault::Proclamation,
+            Step::Evict(_) => Fault::Eviction,
+            Step::Touch(_) => Fault::Touch,
+            Step::DeleteAnnouncement => Fault::Deletion,
+            Step::WriteAnnouncement => Fault::Write,
+            Step::ForgeAnnouncement => Fault::Forgery,
+            Step::Refuse(_) => Fault::Refusal,
+            Step::Withhold(_) => Fault::Silence,
+            _ => return None,
+        })
+    }
+
+    fn is_voluntary(world: &State<Self>, step: Step) -> bool {
+        match step {
+            // A guard that is lost is dropped in the end.
+            Step::Leave(party) => {
+                world.candidates[party].leads() || world.candidates[party].stage == Stage::Queued
+            }
+            Step::Expire(party) => world.ensemble.links[party].connected,
+            Step::Enqueue(_) | Step::ApplyStray(_) => true,
+            _ => false,
+        }
+    }
+
+    fn take(run: &mut Run<'_>, step: Step) {
+        run.take(step);
+        run.world.settle();
+    }
+
+    fn mutated(self, mutant: Mutant) -> Self {
+        Self { mutant: Some(mutant), ..self }
+    }
+
+    fn properties(&self) -> Vec<Property<Contest>> {
+        properties()
+    }
+}
+
+impl World {
     /// What makes no difference goes.
-    pub(crate) fn settle(&mut self) {
+    fn settle(&mut self) {
         for (party, candidate) in self.candidates.iter_mut().enumerate() {
             let down = &mut self.ensemble.links[party].down;
             // How often its watch has fired makes no difference.
@@ -166,11 +196,8 @@ fn answered(candidate: &Candidate, down: &[Word<Data>]) -> usize {
     answers.min(candidate.asked.len() - 1)
 }
 
-/// One step under way.
-pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
-
 impl Run<'_> {
-    pub(crate) fn take(&mut self, step: Step) {
+    fn take(&mut self, step: Step) {
         match step {
             Step::Enqueue(party) => self.enqueue(party),
             Step::Grant(party) => self.grant(party),
@@ -184,7 +211,6 @@ impl Run<'_> {
                 self.hear_at_once(party);
             }
             Step::Refuse(party) => {
-                self.world.faults.refusals -= 1;
                 self.serve_watch(party);
                 if matches!(self.world.ensemble.links[party].up[0], Ask::Commit(_)) {
                     (self.witness)(Witness::Refused);
@@ -204,7 +230,6 @@ impl Run<'_> {
                 self.keep_up(party, Event::Changed);
             }
             Step::Withhold(party) => {
-                self.world.faults.silences -= 1;
                 (self.witness)(Witness::Withheld);
                 let candidate = &mut self.world.candidates[party];
                 (candidate.dirty, candidate.withheld) = (false, true);
@@ -225,7 +250,6 @@ impl Run<'_> {
                 });
             }
             Step::Lapse(party) => {
-                self.world.faults.lapses -= 1;
                 self.world.candidates[party].lapsed = true;
                 self.lose(party);
             }
@@ -240,7 +264,6 @@ impl Run<'_> {
             Step::CutOnlooker => self.cut(),
             Step::ReconnectOnlooker { behind } => self.reconnect(behind),
             Step::Evict(party) => {
-                self.world.faults.evictions -= 1;
                 self.world.ensemble.delete(self.world.node(party));
                 if self.world.candidates[party].stage == Stage::Queued {
                     self.displace(party);
@@ -248,22 +271,18 @@ impl Run<'_> {
             }
             Step::Touch(party) => {
                 (self.witness)(Witness::Touched);
-                self.world.faults.touches -= 1;
                 if let Some(node) = self.world.node(party) {
                     self.world.ensemble.write(node, Data::Nothing);
                 }
             }
             Step::DeleteAnnouncement => {
-                self.world.faults.deletions -= 1;
                 self.world.ensemble.delete([Path::Directory(ANNOUNCEMENT)]);
             }
             Step::WriteAnnouncement => {
-                self.world.faults.writes -= 1;
                 let token = self.world.announcement().map_or(0, |found| found.told.0);
                 self.world.ensemble.write(Path::Directory(ANNOUNCEMENT), operators(token));
             }
             Step::ForgeAnnouncement => {
-                self.world.faults.forgeries -= 1;
                 let name = Name::At(Path::Directory(ANNOUNCEMENT));
                 let create = Operation::Create(Named { name, data: operators(0) });
                 self.world.ensemble.commit(Party::MAX, &[create]);
@@ -316,30 +335,21 @@ impl Run<'_> {
             let Some(taken) = taken else { return };
             let ours = taken.maker == Some(party);
             (self.witness)(if ours { Witness::Retracted } else { Witness::RetractedAnothers });
-            if !ours && taken.zxid == read {
-                self.world.breach(OWN);
-            }
+            self.forbid(OWN, !ours && taken.zxid == read);
         } else if node.is_some() && self.world.node(party).is_none() {
             let maker = taken.and_then(|taken| taken.maker);
-            if maker.is_some_and(|maker| maker != party && self.world.node(maker).is_some()) {
-                self.world.breach(OWN);
-            }
+            self.forbid(OWN, maker.is_some_and(|maker| maker != party && self.world.node(maker).is_some()));
             let together = taken.is_some();
             (self.witness)(if together { Witness::ResignedWithAnnouncement } else { Witness::ResignedBare });
         }
     }
 
     fn see_announcement(&mut self, party: Party, before: Option<Announcement>, told: Told) {
-        if before.is_some_and(|before| before.maker != Some(party)) {
-            (self.witness)(Witness::LeftoverReplaced);
-        }
-        if !self.world.is_first(party) {
-            self.world.breach(SOUND);
-        }
+        self.note(Witness::LeftoverReplaced, before.is_some_and(|before| before.maker != Some(party)));
+        self.forbid(SOUND, !self.world.is_first(party));
         let others = self.world.candidates.iter().enumerate().filter(|(other, _)| *other != party);
-        if self.setup.faults.evictions == 0 && others.into_iter().any(|(_, other)| other.leads()) {
-            self.world.breach(SOUND);
-        }
+        let evicts = self.setup.faults.contains(&Fault::Eviction);
+        self.forbid(SOUND, !evicts && others.into_iter().any(|(_, other)| other.leads()));
         (self.witness)(Witness::Announced);
         if self.world.announced.contains(&told) {
             (self.witness)(Witness::AnnouncedAgain);

@@ -13,37 +13,38 @@ pub(crate) struct Setup {
     pub(crate) prompt: bool,
     /// Whether events name their transactions, as from ZooKeeper 3.9 on.
     pub(crate) named: bool,
-    pub(crate) faults: Faults,
+    /// What may go wrong, each as often as it is named.
+    pub(crate) faults: Vec<Fault>,
     pub(crate) mutant: Option<Mutant>,
 }
 
-/// How often each may still happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Faults {
-    /// Connections of candidates that break.
-    pub(crate) breaks: u8,
-    /// Connections or sessions of the observer that end.
-    pub(crate) outages: u8,
-    /// New connections of the observer to a server that is further behind, whose reads are answered before it has caught up.
-    pub(crate) rewinds: u8,
-    /// Leases that lapse. Their sessions may expire from then on.
-    pub(crate) lapses: u8,
-    /// Values that a leader proclaims after the first one.
-    pub(crate) proclamations: u8,
-    /// Candidates that an operator deletes from the queue.
-    pub(crate) evictions: u8,
-    /// Nodes of holders that an operator writes to.
-    pub(crate) touches: u8,
-    /// Announcements that an operator deletes.
-    pub(crate) deletions: u8,
-    /// Announcements that an operator writes to.
-    pub(crate) writes: u8,
-    /// Announcements that an operator makes.
-    pub(crate) forgeries: u8,
-    /// Announcements and looks that a server refuses, as an ACL says at that moment.
-    pub(crate) refusals: u8,
-    /// Changes that a server withholds from a candidate, because the session may not read the announcement at that moment.
-    pub(crate) silences: u8,
+/// What may go wrong once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fault {
+    /// The connection of a candidate breaks.
+    Break,
+    /// A connection or a session of the observer ends.
+    Outage,
+    /// The new connection of the observer leads to a server that is further behind, whose reads are answered before it has caught up.
+    Rewind,
+    /// A lease lapses. Its session may expire from then on.
+    Lapse,
+    /// A leader proclaims another value after the first one.
+    Proclamation,
+    /// An operator deletes a candidate from the queue.
+    Eviction,
+    /// An operator writes to the node of a holder.
+    Touch,
+    /// An operator deletes an announcement.
+    Deletion,
+    /// An operator writes to an announcement.
+    Write,
+    /// An operator makes an announcement.
+    Forgery,
+    /// A server refuses an announcement or a look, as an ACL says at that moment.
+    Refusal,
+    /// A server withholds a change from a candidate, because the session may not read the announcement at that moment.
+    Silence,
 }
 
 /// A rule that a candidate or the observer breaks.

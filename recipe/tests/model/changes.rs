@@ -3,7 +3,6 @@
 use zklock_recipe::transaction::{Operation, Problem};
 use zklock_recipe::{Own, Takeover};
 
-use super::findings::Witness;
 use super::follower::Down;
 use super::mutant::Mutant;
 use super::nodes::Data;
@@ -12,7 +11,7 @@ use super::run::Run;
 use crate::world::ensemble::{Kind, Watch};
 use crate::world::tree::{Change, Committed, Name, Named, Path, Transaction, deletion};
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     /// The leader carries a transaction out, and tells the follower what that changes.
     pub(crate) fn commit(
         &mut self,

@@ -144,7 +144,7 @@ impl Seated {
 }
 
 /// The caller.
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     pub(crate) fn give_up(&mut self, party: Party) {
         let contender = &mut self.world.contenders[party];
         contender.caller = Caller::Gone;

@@ -7,177 +7,140 @@ use stateright::Property;
 use zklock_recipe::{Kind, Own};
 
 use super::contender::{Caller, Contender, Seated, Target};
-use super::findings::{Breach, Witness};
 use super::foreigner::Stay;
 use super::nodes::{Make, Party};
 use super::queues::World;
 use super::setup::{Fault, Setup};
 use super::step::Step;
-use crate::world::exploration::{self, Run};
+use crate::world::exploration::{self, Rule, State, next, take};
 use crate::world::tree::Path;
 
-pub(crate) const ONE_HOLDER: &str = "at most one guard is valid";
-pub(crate) const NO_ORPHAN: &str = "no node is left without an owner";
-pub(crate) const ONE_KIND: &str = "no guard is valid while a contender of another client holds the lock";
-pub(crate) const UNASKED: &str =
+pub(crate) const ONE_HOLDER: Rule = "at most one guard is valid";
+pub(crate) const NO_ORPHAN: Rule = "no node is left without an owner";
+pub(crate) const ONE_KIND: Rule = "no guard is valid while a contender of another client holds the lock";
+pub(crate) const UNASKED: Rule =
     "a writer's release grants readers without a request, and no reader lists twice";
-pub(crate) const DELAYED: &str = "nobody in front of whom a guard has vanished is granted without a delay";
-pub(crate) const IN_VAIN: &str = "nobody waits whom nobody blocks";
-pub(crate) const FIRST_IS_TOLD: &str = "a member that is first and without its node is told";
-pub(crate) const NOT_ANOTHERS: &str = "nobody removes another's node";
-pub(crate) const SEEN: &str = "nobody is granted who should have looked, and would have found a node gone";
-pub(crate) const CAUSED: &str = "every end has its cause";
-pub(crate) const STUCK: &str = "nobody is stuck";
-pub(crate) const TOLD: &str = "a settled holder without a node is told";
-pub(crate) const GRANTED: &str = "every waiter whose session lives is granted in the end";
+pub(crate) const DELAYED: Rule = "nobody in front of whom a guard has vanished is granted without a delay";
+pub(crate) const IN_VAIN: Rule = "nobody waits whom nobody blocks";
+pub(crate) const FIRST_IS_TOLD: Rule = "a member that is first and without its node is told";
+pub(crate) const NOT_ANOTHERS: Rule = "nobody removes another's node";
+pub(crate) const SEEN: Rule = "nobody is granted who should have looked, and would have found a node gone";
+pub(crate) const CAUSED: Rule = "every end has its cause";
+pub(crate) const AWAITED: Rule = "every grant has a caller";
+pub(crate) const TOKENS: Rule = "tokens increase past those that a guard excludes";
+pub(crate) const BY_ITSELF: Rule = "released means by its own transaction";
+pub(crate) const FIRST_RELEASES: Rule = "only the first releases";
+pub(crate) const KEPT: Rule = "no write is superseded";
+pub(crate) const IN_TURN: Rule = "those who wait undisturbed are granted in turn";
+pub(crate) const STUCK: Rule = "nobody is stuck";
+pub(crate) const TOLD: Rule = "a settled holder without a node is told";
+pub(crate) const GRANTED: Rule = "every waiter whose session lives is granted in the end";
 
-type Contest = exploration::Contest<Setup>;
+pub(crate) type Contest = exploration::Contest<Setup>;
 
-impl exploration::Setup for Setup {
-    type World = World;
-    type Step = Step;
-    type Witness = Witness;
-
-    fn first(&self) -> World {
-        let setup = Self { giving_up: true, ..self.clone() };
-        replay(&setup, &setup.opening)
+/// What an operator does is not foreseen.
+pub(crate) fn tolerates(setup: &Setup, rule: Rule) -> bool {
+    match rule {
+        AWAITED | KEPT | SEEN | UNASKED | DELAYED => false,
+        NOT_ANOTHERS => setup.is_meddled_with() && !setup.may(&[Fault::Uprooting]),
+        _ => setup.is_meddled_with(),
     }
+}
 
-    fn steps(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(self, steps);
-    }
-
-    fn is_voluntary(world: &World, step: Step) -> bool {
-        step.is_voluntary(world)
-    }
-
-    fn take(run: &mut Run<'_, Self>, step: Step) {
-        run.world.take(step, run.setup, &run.witness);
-    }
-
-    fn properties(&self) -> Vec<Property<Contest>> {
-        let mut properties = vec![
-            Contest::always(NO_ORPHAN, |_, world| {
-                let mut ours = world.leader.tree.nodes().filter(|(_, node)| node.data.make == Make::Ours);
-                ours.all(|(_, node)| {
-                    let creator = &world.contenders[node.data.creator];
-                    let session = &world.sessions[creator.session];
-                    let is_late = session.late.iter().any(|(party, _)| *party == node.data.creator);
-                    !creator.acquisition.is_ended() || session.over || is_late
+pub(crate) fn properties(setup: &Setup) -> Vec<Property<Contest>> {
+    let mut properties = vec![
+        Contest::always(NO_ORPHAN, |_, world| {
+            let mut ours = world.leader.tree.nodes().filter(|(_, node)| node.data.make == Make::Ours);
+            ours.all(|(_, node)| {
+                let creator = &world.contenders[node.data.creator];
+                let session = &world.sessions[creator.session];
+                let is_late = session.late.iter().any(|(party, _)| *party == node.data.creator);
+                !creator.acquisition.is_ended() || session.over || is_late
+            })
+        }),
+        Contest::always(ONE_KIND, |_, world| {
+            valid_guards(world) == 0 || world.foreigners.iter().all(|it| it.stay != Stay::Holding)
+        }),
+        Contest::always("a contender has one watch of a kind in each queue", |_, world| {
+            let servers = iter::once(&world.leader).chain(world.follower.iter().map(|it| &it.server));
+            let watches = servers.flat_map(|server| {
+                server.watches.iter().map(|watch| {
+                    let Path::Child(queue, place) = watch.path else { unreachable!("{watch:?}") };
+                    let node = server.tree.node(queue, place);
+                    let own = node.is_some_and(|node| node.data.creator == watch.session);
+                    (queue, watch.session, watch.kind, own)
                 })
-            }),
-            Contest::always(ONE_KIND, |_, world| {
-                valid_guards(world) == 0 || world.foreigners.iter().all(|it| it.stay != Stay::Holding)
-            }),
-            Contest::always("a contender has one watch of a kind in each queue", |_, world| {
-                let servers = iter::once(&world.leader).chain(world.follower.iter().map(|it| &it.server));
-                let watches = servers.flat_map(|server| {
-                    server.watches.iter().map(|watch| {
-                        let Path::Child(queue, place) = watch.path else { unreachable!("{watch:?}") };
-                        let node = server.tree.node(queue, place);
-                        let own = node.is_some_and(|node| node.data.creator == watch.session);
-                        (queue, watch.session, watch.kind, own)
-                    })
-                });
-                let mut watches = watches.collect::<Vec<_>>();
-                let all = watches.len();
-                watches.sort();
-                watches.dedup();
-                watches.len() == all
-            }),
-            Contest::always(STUCK, |contest, world| {
-                if contest.setup.clock.is_some_and(|clock| clock.end == world.leader_time()) {
-                    return true;
-                }
-                let is_over = |contender: &Contender| {
-                    contender.caller == Caller::Idle || contender.acquisition.is_ended()
-                };
-                world.leader.tree.nodes().next().is_none() && world.contenders.iter().all(is_over)
-                    || !world.is_quiet(&contest.setup)
-            }),
-            Contest::always("every grant has a caller", |_, world| {
-                world.breach != Some(Breach::GrantToNobody)
-            }),
-            Contest::always("no write is superseded", |_, world| {
-                world.breach != Some(Breach::SupersededWrite)
-            }),
-            Contest::always(SEEN, |_, world| world.breach != Some(Breach::Blind)),
-            Contest::always(UNASKED, |_, world| world.breach != Some(Breach::ReaderAsks)),
-            Contest::always(DELAYED, |_, world| world.breach != Some(Breach::Undelayed)),
-            Contest::sometimes("a guard is held", |_, world| valid_guards(world) > 0),
-            Contest::sometimes("it is all over", |_, world| {
-                world.contenders.iter().all(|contender| contender.acquisition.is_ended())
-            }),
-        ];
-        // Whoever may give up is granted or gives up, so this would say nothing; and time ends.
-        if !self.giving_up && self.clock.is_none() {
-            properties.push(Property::eventually(GRANTED, |_: &Contest, world: &World| {
-                let done = |contender: &Contender| {
-                    contender.acquisition.is_ended() || world.sessions[contender.session].over
-                };
-                world.contenders.iter().all(done) && world.foreigners.iter().all(|it| it.stay == Stay::Gone)
-            }));
-        }
-        // What an operator does is not foreseen, but by a long delay.
-        let meddled = self.may(&[Fault::Deletion, Fault::Eviction, Fault::Uprooting]);
-        if !meddled || self.clock.is_some() {
-            properties.push(Contest::always(ONE_HOLDER, |_, world| !two_hold(world)));
-        }
-        if meddled || self.may(&[Fault::Write]) {
-            properties.push(Contest::always(TOLD, |contest, world| {
-                let settled = |contender: &Contender| contender.settled && contender.holds();
-                have_their_nodes(contest, world, settled, |_| true)
-            }));
-        }
-        // With a clock, time ends while somebody waits for a delay.
-        if self.is_of_a_family() && self.clock.is_none() {
-            properties.extend([
-                Contest::always(IN_VAIN, |contest, world| {
-                    let waiting = |(party, contender): (Party, &Contender)| {
-                        contender.caller == Caller::Waiting && is_free(world, party)
-                    };
-                    !world.contenders.iter().enumerate().any(waiting) || !is_calm(contest, world)
-                }),
-                Contest::always(FIRST_IS_TOLD, |contest, world| {
-                    let waits = |contender: &Contender| contender.caller == Caller::Waiting;
-                    let is_first = |seated: &Seated| !matches!(seated.watch, Some((Target::Predecessor, _)));
-                    have_their_nodes(contest, world, waits, is_first)
-                }),
-            ]);
-        }
-        if !meddled || self.may(&[Fault::Uprooting]) {
-            properties.push(Contest::always(NOT_ANOTHERS, |_, world| {
-                world.breach != Some(Breach::RemovalOfAnothersNode)
-            }));
-        }
-        if meddled {
-            return properties;
-        }
+            });
+            let mut watches = watches.collect::<Vec<_>>();
+            let all = watches.len();
+            watches.sort();
+            watches.dedup();
+            watches.len() == all
+        }),
+        Contest::always(STUCK, |contest, world| {
+            if contest.setup.clock.is_some_and(|clock| clock.end == world.leader_time()) {
+                return true;
+            }
+            let is_over =
+                |contender: &Contender| contender.caller == Caller::Idle || contender.acquisition.is_ended();
+            world.leader.tree.nodes().next().is_none() && world.contenders.iter().all(is_over)
+                || contest.goes_on(world)
+        }),
+        Contest::sometimes("a guard is held", |_, world| valid_guards(world) > 0),
+        Contest::sometimes("it is all over", |_, world| {
+            world.contenders.iter().all(|contender| contender.acquisition.is_ended())
+        }),
+    ];
+    // Whoever may give up is granted or gives up, so this would say nothing; and time ends.
+    if !setup.giving_up && setup.clock.is_none() {
+        properties.push(Property::eventually(GRANTED, |_: &Contest, world: &State<Setup>| {
+            let done = |contender: &Contender| {
+                contender.acquisition.is_ended() || world.sessions[contender.session].over
+            };
+            world.contenders.iter().all(done) && world.foreigners.iter().all(|it| it.stay == Stay::Gone)
+        }));
+    }
+    // What an operator does is not foreseen, but by a long delay.
+    let meddled = setup.is_meddled_with();
+    if !meddled || setup.clock.is_some() {
+        properties.push(Contest::always(ONE_HOLDER, |_, world| !two_hold(world)));
+    }
+    if meddled || setup.may(&[Fault::Write]) {
+        properties.push(Contest::always(TOLD, |contest, world| {
+            let settled = |contender: &Contender| contender.settled && contender.holds();
+            have_their_nodes(contest, world, settled, |_| true)
+        }));
+    }
+    // With a clock, time ends while somebody waits for a delay.
+    if setup.is_of_a_family() && setup.clock.is_none() {
         properties.extend([
-            Contest::always("nobody who blocks it is before a valid guard's node", |_, world| {
+            Contest::always(IN_VAIN, |contest, world| {
+                let waiting = |(party, contender): (Party, &Contender)| {
+                    contender.caller == Caller::Waiting && is_free(world, party)
+                };
+                !world.contenders.iter().enumerate().any(waiting) || !is_calm(contest, world)
+            }),
+            Contest::always(FIRST_IS_TOLD, |contest, world| {
+                let waits = |contender: &Contender| contender.caller == Caller::Waiting;
+                let is_first = |seated: &Seated| !matches!(seated.watch, Some((Target::Predecessor, _)));
+                have_their_nodes(contest, world, waits, is_first)
+            }),
+        ]);
+    }
+    if !meddled {
+        properties.push(Contest::always(
+            "nobody who blocks it is before a valid guard's node",
+            |_, world| {
                 let mut parties = world.contenders.iter().enumerate();
                 parties.all(|(party, contender)| {
                     let knows =
                         |(queue, own): (usize, Option<Own>)| own == world.leader.tree.node_of(queue, party);
                     !contender.holds() || is_free(world, party) && contender.places().all(knows)
                 })
-            }),
-            Contest::always("those who wait undisturbed are granted in turn", |_, world| {
-                world.breach != Some(Breach::OutOfTurn)
-            }),
-            Contest::always("tokens increase past those that a guard excludes", |_, world| {
-                world.breach != Some(Breach::TokenNotHigher)
-            }),
-            Contest::always("released means by its own transaction", |_, world| {
-                world.breach != Some(Breach::ReleasedWithoutRemoval)
-            }),
-            Contest::always("only the first releases", |_, world| {
-                world.breach != Some(Breach::ReleaseBehindOthers)
-            }),
-            Contest::always(CAUSED, |_, world| world.breach != Some(Breach::Uncaused)),
-        ]);
-        properties
+            },
+        ));
     }
+    properties
 }
 
 pub(crate) fn valid_guards(world: &World) -> usize {
@@ -197,16 +160,14 @@ fn two_hold(world: &World) -> bool {
 }
 
 /// Nothing is under way, and only callers can do something.
-fn is_calm(contest: &Contest, world: &World) -> bool {
-    let mut steps = Vec::new();
-    world.steps(&contest.setup, &mut steps);
-    steps.iter().all(|step| step.is_voluntary(world) || matches!(step, Step::LetGo(_)))
+fn is_calm(contest: &Contest, world: &State<Setup>) -> bool {
+    !contest.goes_on_without(world, |step| matches!(step, Step::LetGo(_)))
 }
 
 /// Whether the nodes of these contenders' members are there, once nothing is under way.
 fn have_their_nodes(
     contest: &Contest,
-    world: &World,
+    world: &State<Setup>,
     whose: impl Fn(&Contender) -> bool,
     which: impl Fn(&Seated) -> bool,
 ) -> bool {
@@ -226,19 +187,18 @@ fn is_free(world: &World, party: Party) -> bool {
 }
 
 /// Takes these steps, each of which must be possible, with everything that arrives by itself between them.
-pub(crate) fn replay(setup: &Setup, steps: &[Step]) -> World {
-    let mut world = World::new(setup);
-    let settle = |world: &mut World| {
+pub(crate) fn replay(setup: &Setup, steps: &[Step]) -> State<Setup> {
+    let mut world = State::<Setup>::new(World::new(setup), &setup.faults);
+    let settle = |world: &mut State<Setup>| {
         while let Some(arrival) = world.arrival() {
-            world.take(arrival, setup, &|_| ());
+            take(setup, world, arrival, &|_| ());
         }
     };
     for step in steps {
         settle(&mut world);
-        let mut possible = Vec::new();
-        world.steps(setup, &mut possible);
+        let possible = next(setup, &world);
         assert!(possible.contains(step), "{step:?} is not among {possible:?}");
-        world.take(*step, setup, &|_| ());
+        take(setup, &mut world, *step, &|_| ());
     }
     settle(&mut world);
     world

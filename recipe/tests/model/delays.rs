@@ -11,18 +11,19 @@
 use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Event, Input as Heard, Kind, Place};
 
-use super::findings::{Breach, Witness};
+use super::contest::DELAYED;
+use super::findings::Witness;
 use super::nodes::{Party, exclude_each_other};
 use super::run::Run;
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     /// A contender has been granted.
     pub(crate) fn see_grant(&mut self, party: Party) {
         if !self.setup.notes_delays() {
             return;
         }
         let owes = self.world.contenders[party].seats.iter().any(|seated| !seated.owes.is_empty());
-        self.world.forbid(Breach::Undelayed, owes);
+        self.forbid(DELAYED, owes);
         for directory in self.world.leader.tree.directories.iter_mut().flatten() {
             let nodes = directory.children.iter_mut().map(|(_, node)| &mut node.data);
             nodes.filter(|node| node.creator == party).for_each(|node| node.held = true);

@@ -6,7 +6,8 @@ use zklock_recipe::acquisition::{Certainty, Command, Input, Joint, Search, Singl
 use zklock_recipe::{End, Event, Input as Heard, Kind, Own, Patience, SessionEnd, Sight};
 
 use super::contender::{Caller, Contender, Pending, Seated, Target};
-use super::findings::{Breach, Witness};
+use super::contest::{AWAITED, BY_ITSELF, CAUSED, IN_TURN, KEPT, SEEN, TOKENS, UNASKED};
+use super::findings::Witness;
 use super::foreigner::Stay;
 use super::nodes::{Party, exclude_each_other};
 use super::requests::{Address, Message, Request, Sent, Shown, Trust};
@@ -14,7 +15,7 @@ use super::run::Run;
 use super::session::{Assurance, Number, at};
 use super::setup::{Actor, Clock, Fault, Flaw};
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     pub(crate) fn handle(&mut self, party: Party, input: Input) {
         self.see_wait(party, &input);
         self.see_news(party, &input);
@@ -176,7 +177,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         }
         let grants = commands.iter().any(|command| matches!(command, Command::Grant(..)));
         let is_blind = self.world.contenders[party].blind && !matches!(cause, Input::NodesConfirmed(_));
-        self.world.forbid(Breach::Blind, grants && is_blind);
+        self.forbid(SEEN, grants && is_blind);
         self.see_readers(party, cause, commands);
     }
 
@@ -210,7 +211,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Event::PredecessorDeleted | Event::PredecessorWatched(_) => commands.iter().any(lists),
             _ => false,
         };
-        self.world.forbid(Breach::ReaderAsks, breach);
+        self.forbid(UNASKED, breach);
     }
 
     fn request(&mut self, address: Address, request: Request) {
@@ -290,13 +291,13 @@ impl<W: Fn(Witness)> Run<'_, W> {
                 Request::Create(..) | Request::Look(..) | Request::Recover(_) | Request::Release(..)
             );
         }
-        self.world.forbid(Breach::SupersededWrite, writes);
+        self.forbid(KEPT, writes);
     }
 
     fn grant(&mut self, party: Party, owns: &[Own]) {
         self.supersede(Address { party, seat: None });
         let is_awaited = self.world.contenders[party].caller == Caller::Waiting;
-        self.world.forbid(Breach::GrantToNobody, !is_awaited);
+        self.forbid(AWAITED, !is_awaited);
         for (own, Seated { seat, .. }) in owns.iter().zip(self.world.contenders[party].seats.clone()) {
             let writes = seat.kind == Kind::Exclusive;
             let tokens = &mut self.world.tokens[seat.queue];
@@ -305,7 +306,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             if writes {
                 tokens.exclusive = tokens.exclusive.max(own.czxid);
             }
-            self.world.forbid(Breach::TokenNotHigher, own.czxid <= highest);
+            self.forbid(TOKENS, own.czxid <= highest);
             let waits = |(other, contender): (Party, &Contender)| {
                 other != party
                     && contender.caller == Caller::Waiting
@@ -314,12 +315,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
                     })
             };
             let waits = self.world.contenders.iter().enumerate().any(waits);
-            self.world.forbid(Breach::OutOfTurn, waits && !self.setup.may(&[Fault::Deletion]));
+            self.forbid(IN_TURN, waits && !self.setup.may(&[Fault::Deletion]));
         }
         let beside = |(other, contender): (Party, &Contender)| other != party && contender.holds();
-        if self.world.contenders.iter().enumerate().any(beside) {
-            (self.witness)(Witness::GrantBesideAnother);
-        }
+        self.note(Witness::GrantBesideAnother, self.world.contenders.iter().enumerate().any(beside));
         self.see_grant(party);
         let contender = &mut self.world.contenders[party];
         contender.caller = Caller::Holding { valid: true };
@@ -331,7 +330,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     fn lose(&mut self, party: Party) {
         (self.witness)(Witness::HolderTold);
         let held = matches!(self.world.contenders[party].caller, Caller::Holding { .. });
-        self.world.forbid(Breach::Uncaused, !self.setup.touches_nodes() || !held);
+        self.forbid(CAUSED, !self.setup.touches_nodes() || !held);
         self.world.contenders[party].caller = Caller::Holding { valid: false };
     }
 
@@ -358,8 +357,8 @@ impl<W: Fn(Witness)> Run<'_, W> {
             End::Refused(_) | End::Exhausted(_) => false,
         };
         debug_assert!(seat < contender.seats.len());
-        let rule = if end == End::Released { Breach::ReleasedWithoutRemoval } else { Breach::Uncaused };
-        self.world.forbid(rule, !is_due);
+        let rule = if end == End::Released { BY_ITSELF } else { CAUSED };
+        self.forbid(rule, !is_due);
         // Its owner drops it.
         let contender = &mut self.world.contenders[party];
         let seats = contender.seats.iter().map(|seated| seated.seat).collect();
@@ -432,9 +431,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Message::WatchLost => {
                 let Some((target, place)) = contender.seats[seat].watch.take() else { return };
                 let queue = contender.seats[seat].seat.queue;
-                if target == Target::Predecessor && self.world.leader.tree.node(queue, place).is_none() {
-                    (self.witness)(Witness::PredecessorVanishedWhileDisconnected);
-                }
+                self.note(
+                    Witness::PredecessorVanishedWhileDisconnected,
+                    target == Target::Predecessor && self.world.leader.tree.node(queue, place).is_none(),
+                );
                 Input::Watch(seat, Event::WatchLost)
             }
             Message::Changed(place, shown) => {

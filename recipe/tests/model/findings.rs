@@ -1,20 +1,4 @@
-//! What a step can show: that a rule is broken, or that it had occasion to be.
-
-/// What no step may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Breach {
-    GrantToNobody,
-    TokenNotHigher,
-    ReleasedWithoutRemoval,
-    ReleaseBehindOthers,
-    RemovalOfAnothersNode,
-    SupersededWrite,
-    Uncaused,
-    OutOfTurn,
-    ReaderAsks,
-    Undelayed,
-    Blind,
-}
+//! What a step can show: that a rule had occasion to be broken.
 
 /// What has happened in some state of a model: so that a rule which holds also had occasion to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

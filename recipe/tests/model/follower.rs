@@ -5,7 +5,6 @@
 
 use zklock_recipe::transaction::Operation;
 
-use super::findings::Witness;
 use super::nodes::{Data, Server};
 use super::requests::{Address, Message, Sent};
 use super::run::Run;
@@ -96,7 +95,7 @@ impl Follower {
     }
 }
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     /// Tells the follower, if there is one, of what the leader has changed.
     pub(crate) fn replicate(&mut self, down: Down) {
         self.world.follower.iter_mut().for_each(|follower| follower.down.push(down.clone()));

@@ -64,7 +64,7 @@ impl World {
     }
 }
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     pub(crate) fn foreigner_enters(&mut self, index: usize) {
         let (party, make) = (self.world.foreign(index), self.world.foreigners[index].make);
         let name = Name::Next(QUEUE, Kind::Exclusive);
@@ -75,9 +75,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
     }
 
     pub(crate) fn foreigner_holds(&mut self, index: usize) {
-        if self.world.tokens[QUEUE].any > 0 {
-            (self.witness)(Witness::ForeignerHeldNext);
-        }
+        self.note(Witness::ForeignerHeldNext, self.world.tokens[QUEUE].any > 0);
         self.world.foreigners[index].stay = Stay::Holding;
     }
 

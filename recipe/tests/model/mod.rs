@@ -30,178 +30,19 @@ mod setup;
 mod several;
 mod step;
 
-use crate::world::exploration::{explore, refute};
-use contest::{GRANTED, NO_ORPHAN, ONE_HOLDER, ONE_KIND, STUCK};
+use crate::world::exploration::explored;
 use findings::Witness::*;
 use nodes::Make;
-use setup::{Clock, Fault::*, Flaw, Setup, mixed, of, timed, tries, waiters, waits};
-
-#[test]
-fn three_waiters_look_in_either_way() {
-    let setup = Setup { giving_up: false, ..waiters(3) };
-    explore(setup, 47_741, &[GrantByRelease, GrantByListing, GrantByCount]);
-}
-
-#[test]
-fn three_waiters_give_up_at_any_time() {
-    let occurrences = [GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
-    explore(waiters(3).counting(), 106_884, &occurrences);
-}
-
-#[test]
-fn one_waits_and_two_try() {
-    let setup = of(vec![waits(0), tries(1), tries(2)]).counting();
-    explore(setup, 94_624, &[GrantByListing, GrantByCount, Busy]);
-}
-
-#[test]
-fn connections_break_and_the_directory_is_reaped() {
-    explore(
-        waiters(2).reaped().with(&[Break, Break]),
-        117_036,
-        &[
-            DirectoryCreated,
-            DirectoryReset,
-            RecoveryFindsNode,
-            RecoveryFindsNone,
-            RemovalFoundDone,
-            RemovalFoundUndone,
-            PredecessorVanishedWhileDisconnected,
-            StrayCreate,
-        ],
-    );
-}
-
-#[test]
-fn three_waiters_and_a_broken_connection() {
-    explore(
-        waiters(3).patient().with(&[Break]),
-        214_432,
-        &[
-            GrantByRelease,
-            RecoveryFindsNode,
-            RemovalFoundDone,
-            PredecessorVanishedWhileDisconnected,
-            GoneBetweenItsWatches,
-            NodesAsked,
-        ],
-    );
-}
-
-#[test]
-fn sessions_end_in_every_way() {
-    let setup = waiters(2).with(&[Break, Lapse, Expiry, Closing]);
-    explore(setup, 169_169, &[GuardLost, GrantAfterLapse, GiveUpOnceGranted, RemovalFoundUndone]);
-}
-
-#[test]
-fn three_waiters_and_an_expired_session() {
-    let setup = waiters(3).patient().with(&[Lapse, Expiry]);
-    explore(setup, 227_701, &[GuardLost, GrantAfterLapse, GrantByListing]);
-}
-
-/// Two acquisitions share a session: its connection, and its nodes when one of them looks for its own.
-#[test]
-fn two_contenders_share_a_session() {
-    let setup = of(vec![waits(0), waits(0), waits(1)]).patient().reaped().with(&[Break]);
-    let occurrences = [SearchShared, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset];
-    explore(setup, 310_534, &occurrences);
-}
+use setup::{Clock, Fault::*, Setup, mixed, of, timed, tries, waiters, waits};
 
 /// Two acquisitions of a session look for their nodes at once, and one of them has created its own after the other's search.
 fn searching() -> Setup {
     of(vec![waits(0), waits(0)]).counting().with(&[Break, Doubt])
 }
 
-#[test]
-fn searches_are_shared() {
-    explore(searching(), 18_146, &[SearchShared, RecoveryFindsNode, RecoveryFindsNone]);
-    refute(searching().weakened(Flaw::SearchesOutliveConnections), NO_ORPHAN);
-    let written = waiters(1).with(&[Break, Write]);
-    refute(written.weakened(Flaw::WrittenNodesArePassedOver), NO_ORPHAN);
-}
-
-#[test]
-fn holders_watch_their_own_nodes() {
-    let setup = waiters(2).settling().with(&[Break, Lapse]);
-    explore(setup, 142_962, &[RemovalFoundDone, GuardLost, GrantByRelease]);
-}
-
-/// Two may believe that they hold a lock which an operator takes away from one of them; what is promised is that
-/// this one is told, that nobody is stuck and that nothing is left behind. Among them is a waiter whose node was
-/// deleted, and who is granted all the same when its predecessor releases.
-#[test]
-fn an_operator_deletes_nodes() {
-    let setup = waiters(2).settling().with(&[Break, Deletion]);
-    explore(setup, 161_388, &[HolderTold, ToldByMissingNode]);
-}
-
-/// A write to a node costs its holder the lock, and grants nobody else: neither in place of a waiter that it hits, nor
-/// before the holder's node is gone.
-#[test]
-fn anybody_writes_to_nodes() {
-    let setup = waiters(2).settling().with(&[Break, Write]);
-    explore(setup, 99_362, &[HolderTold, DeletedAfterAWrite, GrantByRelease]);
-}
-
-#[test]
-fn anybody_writes_to_the_nodes_of_three() {
-    let setup = waiters(3).patient().settling().with(&[Write]);
-    explore(setup, 216_667, &[HolderTold, DeletedAfterAWrite, GrantByRelease]);
-}
-
-/// As [`an_operator_deletes_nodes`], by ending a session whose lease is valid and whose client is connected.
-#[test]
-fn an_operator_ends_sessions() {
-    let setup = waiters(2).patient().following(&[0]).settling().with(&[Break, Eviction]);
-    explore(setup, 484_674, &[GuardLost, ServedAfterItsEnd, AnswerFromThePast]);
-}
-
 /// What an operator ends goes unnoticed for as long as the lease lasts, if the holder's server hears of nothing.
 fn evicted(end: u8) -> Setup {
     timed(end).delayed().with(&[Eviction, Stall, Beat])
-}
-
-#[test]
-fn a_delay_must_not_be_shorter() {
-    refute(evicted(6).weakened(Flaw::DelayIsTooShort), ONE_HOLDER);
-}
-
-/// The delay may take any time, and whatever can happen happens meanwhile.
-#[test]
-fn waiters_delay_their_takeover() {
-    let setup = waiters(2).delayed().with(&[Break, Lapse, Expiry]);
-    explore(setup, 137_154, &[TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed]);
-}
-
-#[test]
-fn three_waiters_delay_their_takeover() {
-    let setup = waiters(3).patient().delayed().with(&[Lapse, Expiry]);
-    explore(setup, 242_464, &[TakeoverDelayed, GuardLost, GrantByRelease]);
-}
-
-#[test]
-fn another_client_contends() {
-    let setup = mixed(Make::Foreign).with(&[Lapse, Expiry]);
-    explore(setup, 63_499, &[ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease]);
-}
-
-#[test]
-fn another_client_contends_under_names_like_ours() {
-    let setup = mixed(Make::Lookalike).counting().with(&[Break]);
-    explore(setup, 38_963, &[ForeignerMet, ForeignerHeldNext, GrantByRelease, RecoveryFindsNode]);
-}
-
-#[test]
-fn another_client_contends_while_a_follower_is_behind() {
-    let setup = mixed(Make::Foreign).counting().following(&[0]).with(&[Lapse]);
-    explore(setup, 70_229, &[ForeignerMet, ForeignerHeldNext, GuardLost, AnswerFromThePast]);
-}
-
-/// The two clients rely on the lease's end alone when a session expires.
-#[test]
-fn the_lease_must_end_before_another_client_holds_the_lock() {
-    refute(mixed(Make::Foreign).with(&[Expiry]).weakened(Flaw::LeaseIsTooLong), ONE_KIND);
 }
 
 /// A caller keeps the future of its acquisition and does not poll it. A second acquisition of its session is the one with
@@ -210,93 +51,92 @@ fn neglectful() -> Setup {
     of(vec![waits(0), waits(0), waits(1)]).patient().with(&[Neglect])
 }
 
-#[test]
-fn callers_stop_polling() {
-    let occurrences = [Evicted, PolledAgain, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
-    explore(neglectful().with(&[Return]), 36_635, &occurrences);
-}
-
-#[test]
-fn callers_stop_polling_while_sessions_end() {
-    let setup = waiters(2).patient().with(&[Neglect, Return, Break, Lapse, Expiry]);
-    explore(setup, 113_239, &[Evicted, PolledAgain, GiveUpOnceGranted, RecoveryFindsNode, GuardLost]);
-}
-
-#[test]
-fn a_caller_that_does_not_poll_must_lose_its_place() {
-    let setup = neglectful().weakened(Flaw::NobodyIsEvicted);
-    refute(setup.clone().with(&[Return]), STUCK);
-    // Those who poll again, later or never, would leave no end in which somebody is not granted.
-    refute(setup, GRANTED);
-}
-
-/// The first contender's session is at a follower, which has everything some time later.
-#[test]
-fn a_contender_is_at_a_follower() {
-    let occurrences = [AnswerFromThePast, GrantByRelease, GrantByListing, GrantByCount];
-    explore(waiters(2).following(&[0]), 4_308, &occurrences);
-}
-
-#[test]
-fn three_contenders_and_a_follower() {
-    let setup = waiters(3).patient().following(&[0, 1]);
-    explore(setup, 26_187, &[AnswerFromThePast, GrantByRelease]);
-}
-
-#[test]
-fn contenders_move_between_servers() {
-    explore(
-        waiters(2).patient().following(&[0]).with(&[Break]),
-        20_049,
-        &[AnswerFromThePast, MovedToFollower, MovedToLeader, RecoveryFindsNode, RecoveryFindsNone],
-    );
-}
-
-/// A follower serves a session that the leader has ended.
-#[test]
-fn a_session_ends_unnoticed() {
-    let setup = waiters(2).patient().following(&[0]).with(&[Lapse, Expiry]);
-    explore(setup, 7_040, &[AnswerFromThePast, ServedAfterItsEnd, GuardLost]);
-}
-
-/// With the production lease, and a leader that expires sessions by what it has heard of them.
-#[test]
-fn leases_are_kept_by_the_clock() {
-    explore(timed(5).with(&[Beat]), 32_561, &[GuardLost, LeaseExtended]);
-}
-
 /// The leader grants less than the follower at which the session began.
 fn clipped(end: u8) -> Setup {
     Setup { clock: Some(Clock { end, timeout: 5, lower: 3, drift_ppm: 0 }), ..timed(end) }
 }
 
-#[test]
-fn leases_are_kept_where_servers_have_different_limits() {
-    let setup = clipped(5).with(&[Break]);
-    explore(setup.clone(), 61_527, &[GuardLost, MovedToLeader, MovedToFollower]);
-    refute(setup.weakened(Flaw::LimitsAreIgnored), ONE_HOLDER);
-}
-
-#[test]
-fn leases_are_kept_though_a_request_to_resume_arrives_late() {
-    let setup = clipped(4).with(&[Break, Half]);
-    explore(setup.clone(), 90_404, &[GuardLost, ResumedLate, MovedToFollower]);
-    refute(setup.weakened(Flaw::HalvesAreForgotten), ONE_HOLDER);
-}
-
-#[test]
-fn leases_are_kept_though_the_leaders_clock_is_fast() {
+/// The leader's clock gets ahead of the clients'.
+fn gaining() -> Setup {
     let clock = Clock { end: 6, timeout: 6, lower: 6, drift_ppm: 166_667 };
-    let setup = Setup { clock: Some(clock), ..timed(6) }.with(&[Gain]);
-    explore(setup.clone(), 19_768, &[GuardLost]);
-    refute(setup.weakened(Flaw::DriftIsIgnored), ONE_HOLDER);
+    Setup { clock: Some(clock), ..timed(6) }.with(&[Gain])
 }
 
-#[test]
-fn leases_are_kept_though_sessions_are_resumed_as_they_expire() {
-    let setup = timed(5).with(&[Break, Race]);
-    explore(setup.clone(), 74_974, &[GuardLost, MovedToLeader]);
-    refute(setup.weakened(Flaw::DoubtIsIgnored), ONE_HOLDER);
+explored! {
+    three_waiters_look_in_either_way: Setup { giving_up: false, ..waiters(3) }, 47_741,
+        [GrantByRelease, GrantByListing, GrantByCount];
+    three_waiters_give_up_at_any_time: waiters(3).counting(), 106_884,
+        [GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
+    one_waits_and_two_try: of(vec![waits(0), tries(1), tries(2)]).counting(), 94_624,
+        [GrantByListing, GrantByCount, Busy];
+    connections_break_and_the_directory_is_reaped: waiters(2).reaped().with(&[Break, Break]), 117_036,
+        [DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone,
+         RemovalFoundUndone, PredecessorVanishedWhileDisconnected, StrayCreate];
+    three_waiters_and_a_broken_connection: waiters(3).patient().with(&[Break]), 214_432,
+        [GrantByRelease, RecoveryFindsNode, RemovalFoundDone, PredecessorVanishedWhileDisconnected,
+         GoneBetweenItsWatches, NodesAsked];
+    sessions_end_in_every_way: waiters(2).with(&[Break, Lapse, Expiry, Closing]), 169_169,
+        [GuardLost, GrantAfterLapse, GiveUpOnceGranted, RemovalFoundUndone];
+    three_waiters_and_an_expired_session: waiters(3).patient().with(&[Lapse, Expiry]), 227_701,
+        [GuardLost, GrantAfterLapse, GrantByListing];
+    /// Two acquisitions share a session: its connection, and its nodes when one of them looks for its own.
+    two_contenders_share_a_session:
+        of(vec![waits(0), waits(0), waits(1)]).patient().reaped().with(&[Break]), 310_534,
+        [SearchShared, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset];
+    searches_are_shared: searching(), 18_146, [SearchShared, RecoveryFindsNode, RecoveryFindsNone];
+    holders_watch_their_own_nodes: waiters(2).settling().with(&[Break, Lapse]), 142_962,
+        [RemovalFoundDone, GuardLost, GrantByRelease];
+    /// Two may believe that they hold a lock which an operator takes away from one of them; what is promised is that
+    /// this one is told, that nobody is stuck and that nothing is left behind. Among them is a waiter whose node was
+    /// deleted, and who is granted all the same when its predecessor releases.
+    an_operator_deletes_nodes: waiters(2).settling().with(&[Break, Deletion]), 161_388,
+        [HolderTold, ToldByMissingNode];
+    /// A write to a node costs its holder the lock, and grants nobody else: neither in place of a waiter that it hits, nor
+    /// before the holder's node is gone.
+    anybody_writes_to_nodes: waiters(2).settling().with(&[Break, Write]), 99_362,
+        [HolderTold, DeletedAfterAWrite, GrantByRelease];
+    anybody_writes_to_the_nodes_of_three: waiters(3).patient().settling().with(&[Write]), 216_667,
+        [HolderTold, DeletedAfterAWrite, GrantByRelease];
+    /// As [`an_operator_deletes_nodes`], by ending a session whose lease is valid and whose client is connected.
+    an_operator_ends_sessions:
+        waiters(2).patient().following(&[0]).settling().with(&[Break, Eviction]), 484_674,
+        [GuardLost, ServedAfterItsEnd, AnswerFromThePast];
+    /// The delay may take any time, and whatever can happen happens meanwhile.
+    waiters_delay_their_takeover: waiters(2).delayed().with(&[Break, Lapse, Expiry]), 137_154,
+        [TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed];
+    three_waiters_delay_their_takeover: waiters(3).patient().delayed().with(&[Lapse, Expiry]), 242_464,
+        [TakeoverDelayed, GuardLost, GrantByRelease];
+    another_client_contends: mixed(Make::Foreign).with(&[Lapse, Expiry]), 63_499,
+        [ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease];
+    another_client_contends_under_names_like_ours: mixed(Make::Lookalike).counting().with(&[Break]), 38_963,
+        [ForeignerMet, ForeignerHeldNext, GrantByRelease, RecoveryFindsNode];
+    another_client_contends_while_a_follower_is_behind:
+        mixed(Make::Foreign).counting().following(&[0]).with(&[Lapse]), 70_229,
+        [ForeignerMet, ForeignerHeldNext, GuardLost, AnswerFromThePast];
+    callers_stop_polling: neglectful().with(&[Return]), 36_635,
+        [Evicted, PolledAgain, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
+    callers_stop_polling_while_sessions_end:
+        waiters(2).patient().with(&[Neglect, Return, Break, Lapse, Expiry]), 113_239,
+        [Evicted, PolledAgain, GiveUpOnceGranted, RecoveryFindsNode, GuardLost];
+    /// The first contender's session is at a follower, which has everything some time later.
+    a_contender_is_at_a_follower: waiters(2).following(&[0]), 4_308,
+        [AnswerFromThePast, GrantByRelease, GrantByListing, GrantByCount];
+    three_contenders_and_a_follower: waiters(3).patient().following(&[0, 1]), 26_187,
+        [AnswerFromThePast, GrantByRelease];
+    contenders_move_between_servers: waiters(2).patient().following(&[0]).with(&[Break]), 20_049,
+        [AnswerFromThePast, MovedToFollower, MovedToLeader, RecoveryFindsNode, RecoveryFindsNone];
+    /// A follower serves a session that the leader has ended.
+    a_session_ends_unnoticed: waiters(2).patient().following(&[0]).with(&[Lapse, Expiry]), 7_040,
+        [AnswerFromThePast, ServedAfterItsEnd, GuardLost];
+    /// With the production lease, and a leader that expires sessions by what it has heard of them.
+    leases_are_kept_by_the_clock: timed(5).with(&[Beat]), 32_561, [GuardLost, LeaseExtended];
+    leases_are_kept_where_servers_have_different_limits: clipped(5).with(&[Break]), 61_527,
+        [GuardLost, MovedToLeader, MovedToFollower];
+    leases_are_kept_though_a_request_to_resume_arrives_late: clipped(4).with(&[Break, Half]), 90_404,
+        [GuardLost, ResumedLate, MovedToFollower];
+    leases_are_kept_though_the_leaders_clock_is_fast: gaining(), 19_768, [GuardLost];
+    leases_are_kept_though_sessions_are_resumed_as_they_expire: timed(5).with(&[Break, Race]), 74_974,
+        [GuardLost, MovedToLeader];
 }
 
 /// Models of millions of states.
@@ -304,108 +144,40 @@ fn leases_are_kept_though_sessions_are_resumed_as_they_expire() {
 mod at_large {
     use super::*;
 
-    #[test]
-    fn three_waiters_under_every_fault_of_their_sessions() {
-        explore(
-            waiters(3).counting().with(&[Break, Lapse, Expiry]),
-            14_401_915,
-            &[
-                GuardLost,
-                GrantAfterLapse,
-                GrantByListing,
-                GrantByRelease,
-                RecoveryFindsNode,
-                RemovalFoundDone,
-            ],
-        );
-    }
-
-    #[test]
-    fn three_waiters_that_delay_give_up_and_expire() {
-        explore(
-            waiters(3).counting().delayed().with(&[Lapse, Expiry]),
-            1_365_899,
-            &[TakeoverDelayed, GiveUpWhileDelayed, GiveUpWhileWaiting, GuardLost, GrantAfterLapse],
-        );
-    }
-
-    #[test]
-    fn three_wait_and_one_tries() {
-        let setup = of(vec![waits(0), tries(1), waits(2), waits(3)]).patient();
-        explore(setup, 1_126_939, &[GrantByRelease, GrantByListing, GrantByCount, Busy]);
-    }
-
-    #[test]
-    fn four_waiters_give_up_at_any_time() {
-        let occurrences = [GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
-        explore(waiters(4).counting(), 13_856_861, &occurrences);
-    }
-
-    #[test]
-    fn three_waiters_give_up_while_anybody_writes_to_their_nodes() {
-        let setup = waiters(3).counting().with(&[Write]);
-        explore(setup, 446_180, &[DeletedAfterAWrite, GrantByRelease, GiveUpWhileWaiting]);
-    }
-
-    #[test]
-    fn leases_are_kept_though_streams_stand_still() {
-        let setup = timed(5).with(&[Beat, Stall, Stall]);
-        explore(setup, 9_639_441, &[GuardLost, LeaseExtended, ServedAfterItsEnd]);
-    }
-
-    #[test]
-    fn a_delay_of_a_session_timeout_outlasts_what_an_operator_ends() {
-        explore(evicted(6), 3_755_225, &[ServedAfterItsEnd, TakeoverDelayed, GuardLost]);
-    }
-
-    #[test]
-    fn leases_are_kept_though_connections_break() {
-        let setup = timed(5).with(&[Beat, Break, Stall]);
-        explore(setup, 17_575_600, &[GuardLost, LeaseExtended, MovedToLeader, MovedToFollower]);
-    }
-
-    #[test]
-    fn three_contenders_two_at_a_follower_under_every_fault_of_their_sessions() {
-        explore(
-            waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]),
-            23_872_315,
-            &[AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost],
-        );
-    }
-
-    #[test]
-    fn leases_are_kept_under_every_fault_of_limits_and_late_requests() {
-        let setup = clipped(5).with(&[Break, Half, Race]);
-        explore(setup, 183_025, &[GuardLost, ResumedLate, MovedToLeader, MovedToFollower]);
-    }
-
-    #[test]
-    fn anybody_writes_to_nodes_while_connections_break() {
-        let setup = waiters(3).patient().settling().with(&[Break, Write]);
-        explore(setup, 3_201_074, &[HolderTold, DeletedAfterAWrite, GrantByRelease, RecoveryFindsNode]);
-    }
-
-    #[test]
-    fn another_client_contends_under_every_fault_of_sessions() {
-        explore(
-            mixed(Make::Foreign).counting().with(&[Break, Lapse, Expiry]),
-            316_097,
-            &[ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease, RecoveryFindsNode],
-        );
-    }
-
-    #[test]
-    fn a_write_alone_must_not_confirm() {
-        let setup = timed(5).with(&[Beat, Stall, Stall]);
-        refute(setup.weakened(Flaw::WritesConfirmAlone), ONE_HOLDER);
-    }
-
-    #[test]
-    fn three_waiters_whose_directory_is_reaped_and_whose_connections_break() {
-        explore(
-            waiters(3).counting().reaped().with(&[Break]),
-            1_942_410,
-            &[DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, StrayCreate],
-        );
+    explored! {
+        three_waiters_under_every_fault_of_their_sessions:
+            waiters(3).counting().with(&[Break, Lapse, Expiry]), 14_401_915,
+            [GuardLost, GrantAfterLapse, GrantByListing, GrantByRelease, RecoveryFindsNode, RemovalFoundDone];
+        three_waiters_that_delay_give_up_and_expire:
+            waiters(3).counting().delayed().with(&[Lapse, Expiry]), 1_365_899,
+            [TakeoverDelayed, GiveUpWhileDelayed, GiveUpWhileWaiting, GuardLost, GrantAfterLapse];
+        three_wait_and_one_tries: of(vec![waits(0), tries(1), waits(2), waits(3)]).patient(), 1_126_939,
+            [GrantByRelease, GrantByListing, GrantByCount, Busy];
+        four_waiters_give_up_at_any_time: waiters(4).counting(), 13_856_861,
+            [GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
+        three_waiters_give_up_while_anybody_writes_to_their_nodes:
+            waiters(3).counting().with(&[Write]), 446_180,
+            [DeletedAfterAWrite, GrantByRelease, GiveUpWhileWaiting];
+        leases_are_kept_though_streams_stand_still: timed(5).with(&[Beat, Stall, Stall]), 9_639_441,
+            [GuardLost, LeaseExtended, ServedAfterItsEnd];
+        a_delay_of_a_session_timeout_outlasts_what_an_operator_ends: evicted(6), 3_755_225,
+            [ServedAfterItsEnd, TakeoverDelayed, GuardLost];
+        leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 17_575_600,
+            [GuardLost, LeaseExtended, MovedToLeader, MovedToFollower];
+        three_contenders_two_at_a_follower_under_every_fault_of_their_sessions:
+            waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]), 23_872_315,
+            [AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost];
+        leases_are_kept_under_every_fault_of_limits_and_late_requests:
+            clipped(5).with(&[Break, Half, Race]), 183_025,
+            [GuardLost, ResumedLate, MovedToLeader, MovedToFollower];
+        anybody_writes_to_nodes_while_connections_break:
+            waiters(3).patient().settling().with(&[Break, Write]), 3_201_074,
+            [HolderTold, DeletedAfterAWrite, GrantByRelease, RecoveryFindsNode];
+        another_client_contends_under_every_fault_of_sessions:
+            mixed(Make::Foreign).counting().with(&[Break, Lapse, Expiry]), 316_097,
+            [ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease, RecoveryFindsNode];
+        three_waiters_whose_directory_is_reaped_and_whose_connections_break:
+            waiters(3).counting().reaped().with(&[Break]), 1_942_410,
+            [DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, StrayCreate];
     }
 }

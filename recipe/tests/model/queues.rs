@@ -3,12 +3,11 @@
 use std::hash::{Hash, Hasher};
 
 use super::contender::{Contender, Pending};
-use super::findings::Breach;
 use super::follower::Follower;
 use super::foreigner::Foreigner;
 use super::nodes::{Data, Party, Server};
 use super::session::{Number, Session};
-use super::setup::{Actor, Fault, Setup};
+use super::setup::{Actor, Setup};
 use crate::world::tree::{Node, Path, Tree};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,32 +23,15 @@ pub(crate) struct World {
     pub(crate) sessions: Vec<Session>,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) foreigners: Vec<Foreigner>,
-    /// What may still go wrong.
-    pub(crate) faults: Vec<Fault>,
     /// The highest tokens granted so far, in each queue.
     pub(crate) tokens: Vec<Tokens>,
-    /// The first rule that a step has broken.
-    pub(crate) breach: Option<Breach>,
 }
 
 /// The numbers of connections are compared only with that of the present one. So it is enough which of them are equal to it.
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self {
-            leader,
-            follower,
-            now,
-            ahead,
-            pinged,
-            sessions,
-            contenders,
-            foreigners,
-            faults,
-            tokens,
-            breach,
-        } = self;
-        (leader, follower, now, ahead, pinged, sessions, contenders, foreigners, faults, tokens, breach)
-            .hash(state);
+        let Self { leader, follower, now, ahead, pinged, sessions, contenders, foreigners, tokens } = self;
+        (leader, follower, now, ahead, pinged, sessions, contenders, foreigners, tokens).hash(state);
         for session in sessions {
             let is_present = |number: Number| session.connection() == Some(number.0);
             session.down.iter().for_each(|(.., number)| is_present(*number).hash(state));
@@ -82,10 +64,8 @@ impl World {
             sessions: (0..sessions).map(|session| Session::new(setup, session)).collect(),
             contenders: setup.contenders.iter().map(contender).collect(),
             foreigners: setup.foreigners.iter().copied().map(Foreigner::new).collect(),
-            faults: setup.faults.clone(),
             tokens: vec![Tokens::default(); setup.queues()],
             leader,
-            breach: None,
         }
     }
 
@@ -101,13 +81,6 @@ impl World {
         match &mut self.follower {
             Some(follower) if self.sessions[session].follows => &mut follower.server,
             _ => &mut self.leader,
-        }
-    }
-
-    /// Notes that a step breaks this rule, if that is so.
-    pub(crate) fn forbid(&mut self, breach: Breach, happens: bool) {
-        if happens {
-            self.breach.get_or_insert(breach);
         }
     }
 

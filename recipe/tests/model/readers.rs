@@ -7,7 +7,7 @@ use super::findings::Witness::*;
 use super::mutant::Mutant;
 use super::setup::{Actor, Clock, Fault::*, Flaw, Setup, of, reads, tries, waits};
 use super::step::Step;
-use crate::world::exploration::{explore, refute};
+use crate::world::exploration::{explored, refute, refute_each};
 
 /// One writer and two readers. Each may come first.
 fn one_writer() -> Setup {
@@ -24,51 +24,22 @@ fn listing(setup: Setup) -> Setup {
     Setup { looks: vec![Look::List], ..setup.patient() }
 }
 
-#[test]
-fn readers_hold_the_lock_beside_each_other() {
-    let setup = Setup { giving_up: false, ..one_writer() };
-    explore(setup, 51_882, &[ReaderGrantedByRelease, GrantBesideAnother, GrantByListing, GrantByCount]);
-}
-
-#[test]
-fn readers_and_a_writer_give_up_at_any_time() {
-    let occurrences = [ReaderGrantedByRelease, GrantBesideAnother, GiveUpWhileEntering, GiveUpWhileWaiting];
-    explore(one_writer().counting(), 110_886, &occurrences);
-}
-
-#[test]
-fn writers_give_up_before_a_reader() {
-    let occurrences = [ReaderGrantedByRelease, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
-    explore(two_writers().counting(), 116_590, &occurrences);
-}
-
-#[test]
-fn a_reader_and_a_writer_try() {
-    let reader = Actor { patience: tries(1).patience, ..reads(1) };
-    let setup = of(vec![waits(0), reader, tries(2)]).patient();
-    explore(setup, 16_372, &[Busy, GrantByListing, GrantByCount]);
-}
-
-#[test]
-fn the_connection_of_a_reader_or_a_writer_breaks() {
-    explore(
-        one_writer().patient().with(&[Break]),
-        240_289,
-        &[
-            ReaderGrantedByRelease,
-            GrantBesideAnother,
-            RecoveryFindsNode,
-            RemovalFoundDone,
-            PredecessorVanishedWhileDisconnected,
-            GoneBetweenItsWatches,
-        ],
-    );
-}
-
-#[test]
-fn readers_delay_their_takeover() {
-    let setup = of(vec![waits(0), reads(1)]).patient().delayed().with(&[Lapse, Expiry]);
-    explore(setup, 3_404, &[TakeoverDelayed, ReaderGrantedByRelease, GuardLost]);
+explored! {
+    readers_hold_the_lock_beside_each_other: Setup { giving_up: false, ..one_writer() }, 51_882,
+        [ReaderGrantedByRelease, GrantBesideAnother, GrantByListing, GrantByCount];
+    readers_and_a_writer_give_up_at_any_time: one_writer().counting(), 110_886,
+        [ReaderGrantedByRelease, GrantBesideAnother, GiveUpWhileEntering, GiveUpWhileWaiting];
+    writers_give_up_before_a_reader: two_writers().counting(), 116_590,
+        [ReaderGrantedByRelease, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
+    a_reader_and_a_writer_try:
+        of(vec![waits(0), Actor { patience: tries(1).patience, ..reads(1) }, tries(2)]).patient(), 16_372,
+        [Busy, GrantByListing, GrantByCount];
+    the_connection_of_a_reader_or_a_writer_breaks: one_writer().patient().with(&[Break]), 240_289,
+        [ReaderGrantedByRelease, GrantBesideAnother, RecoveryFindsNode, RemovalFoundDone,
+         PredecessorVanishedWhileDisconnected, GoneBetweenItsWatches];
+    readers_delay_their_takeover:
+        of(vec![waits(0), reads(1)]).patient().delayed().with(&[Lapse, Expiry]), 3_404,
+        [TakeoverDelayed, ReaderGrantedByRelease, GuardLost];
 }
 
 /// A reader, a writer, a reader and a writer have come in this order. Any of them may give up or vanish.
@@ -78,24 +49,15 @@ fn in_turns() -> Setup {
     Setup { opening, ..setup.counting().delayed().with(&[Closing]) }
 }
 
-#[test]
-fn readers_vanish_and_writers_give_up_in_turns() {
-    let occurrences = [GuardVanished, TakeoverDelayed, GiveUpWhileWaiting, GrantBesideAnother];
-    explore(in_turns(), 23_832, &occurrences);
-    refute(in_turns().mutated(Mutant::ForgetsEarlyReaders), DELAYED);
-}
-
-#[test]
-fn a_reader_is_at_a_follower() {
-    let setup = one_writer().patient().following(&[1]);
-    explore(setup, 46_991, &[AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother]);
-}
-
-/// A write to a reader's node grants nobody, and neither does one to the writer's before its node is gone.
-#[test]
-fn anybody_writes_to_the_nodes_of_a_reader_and_a_writer() {
-    let setup = of(vec![waits(0), reads(1)]).settling().with(&[Break, Write]);
-    explore(setup, 98_534, &[HolderTold, DeletedAfterAWrite, ReaderGrantedByRelease]);
+explored! {
+    readers_vanish_and_writers_give_up_in_turns: in_turns(), 23_832,
+        [GuardVanished, TakeoverDelayed, GiveUpWhileWaiting, GrantBesideAnother];
+    a_reader_is_at_a_follower: one_writer().patient().following(&[1]), 46_991,
+        [AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother];
+    /// A write to a reader's node grants nobody, and neither does one to the writer's before its node is gone.
+    anybody_writes_to_the_nodes_of_a_reader_and_a_writer:
+        of(vec![waits(0), reads(1)]).settling().with(&[Break, Write]), 98_534,
+        [HolderTold, DeletedAfterAWrite, ReaderGrantedByRelease];
 }
 
 /// A holder's session is ended by an operator, while its server hears of nothing: its guard is valid until the lease ends.
@@ -143,11 +105,10 @@ fn a_reader_vanishes_before_a_writer(end: u8) -> Setup {
     Setup { opening: opening.concat(), clock: Some(clock), ..setup }
 }
 
-/// The next writer has seen the first reader in front of it, and nobody has seen it go. So it waits for the delay.
-#[test]
-fn a_reader_vanishes_that_was_in_front_of_a_writer_that_gave_up() {
-    let setup = a_reader_vanishes_before_a_writer(8);
-    explore(setup, 47_869, &[TakeoverDelayed, GuardLost, ServedAfterItsEnd]);
+explored! {
+    /// The next writer has seen the first reader in front of it, and nobody has seen it go. So it waits for the delay.
+    a_reader_vanishes_that_was_in_front_of_a_writer_that_gave_up:
+        a_reader_vanishes_before_a_writer(8), 47_869, [TakeoverDelayed, GuardLost, ServedAfterItsEnd];
 }
 
 #[cfg(not(debug_assertions))]
@@ -158,57 +119,37 @@ mod at_large {
         listing(of(vec![waits(0), waits(1), reads(2), reads(3)]))
     }
 
-    #[test]
-    fn two_writers_and_two_readers_close_a_session() {
-        let occurrences = [ReaderGrantedByRelease, GrantBesideAnother, GrantByRelease];
-        explore(two_of_each().with(&[Closing]), 2_207_750, &occurrences);
-    }
-
-    /// They have come in turns, and may give up.
-    #[test]
-    fn two_writers_and_two_readers_under_every_fault_of_their_sessions() {
-        let opening = [0, 2, 1, 3].map(|party| Step::Begin(party, Look::List)).to_vec();
-        let setup = two_of_each().with(&[Break, Lapse, Expiry]);
-        explore(
-            Setup { opening, giving_up: true, ..setup },
-            621_770,
-            &[ReaderGrantedByRelease, RemovalFoundDone, GuardLost, GrantAfterLapse],
-        );
-    }
-
-    #[test]
-    fn anybody_writes_to_the_nodes_of_two_writers_and_two_readers() {
-        let occurrences = [ReaderGrantedByRelease, DeletedAfterAWrite];
-        explore(two_of_each().with(&[Write]), 3_466_877, &occurrences);
-    }
-
-    #[test]
-    fn one_of_two_readers_behind_two_writers_is_at_a_follower() {
-        let occurrences = [AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother];
-        explore(two_of_each().following(&[2]), 2_252_115, &occurrences);
-    }
-
-    #[test]
-    fn readers_and_a_writer_lose_their_sessions() {
-        let setup = one_writer().patient().with(&[Lapse, Expiry]);
-        explore(setup, 226_283, &[ReaderGrantedByRelease, GrantBesideAnother, GuardLost, GrantAfterLapse]);
-    }
-
-    #[test]
-    fn two_writers_and_a_reader_delay_their_takeover() {
-        let setup = two_writers().patient().delayed().with(&[Lapse, Expiry]);
-        explore(setup, 306_741, &[ReaderGrantedByRelease, TakeoverDelayed, GuardLost]);
+    explored! {
+        two_writers_and_two_readers_close_a_session: two_of_each().with(&[Closing]), 2_207_750,
+            [ReaderGrantedByRelease, GrantBesideAnother, GrantByRelease];
+        /// They have come in turns, and may give up.
+        two_writers_and_two_readers_under_every_fault_of_their_sessions: Setup {
+            opening: [0, 2, 1, 3].map(|party| Step::Begin(party, Look::List)).to_vec(),
+            giving_up: true,
+            ..two_of_each().with(&[Break, Lapse, Expiry])
+        }, 621_770,
+            [ReaderGrantedByRelease, RemovalFoundDone, GuardLost, GrantAfterLapse];
+        anybody_writes_to_the_nodes_of_two_writers_and_two_readers: two_of_each().with(&[Write]), 3_466_877,
+            [ReaderGrantedByRelease, DeletedAfterAWrite];
+        one_of_two_readers_behind_two_writers_is_at_a_follower: two_of_each().following(&[2]), 2_252_115,
+            [AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother];
+        readers_and_a_writer_lose_their_sessions: one_writer().patient().with(&[Lapse, Expiry]), 226_283,
+            [ReaderGrantedByRelease, GrantBesideAnother, GuardLost, GrantAfterLapse];
+        two_writers_and_a_reader_delay_their_takeover:
+            two_writers().patient().delayed().with(&[Lapse, Expiry]), 306_741,
+            [ReaderGrantedByRelease, TakeoverDelayed, GuardLost];
     }
 }
 
 #[test]
 fn every_mutant_is_caught() {
-    super::broken::refute_each([
+    refute_each([
         (Mutant::TakesReadersForHolders, one_writer().patient(), ONE_HOLDER),
         (Mutant::ReaderTrustsDeletions, two_writers().patient().with(&[Closing]), ONE_HOLDER),
         (Mutant::ReaderPassesWritersOver, one_writer().patient(), ONE_HOLDER),
         (Mutant::ReaderWaitsForReaders, listing(one_writer()), IN_VAIN),
         (Mutant::ReaderLooksOn, listing(two_writers()), UNASKED),
+        (Mutant::ForgetsEarlyReaders, in_turns(), DELAYED),
         (Mutant::ForgetsEarlyReaders, a_reader_vanishes_before_a_writer(6), ONE_HOLDER),
         (Mutant::ReaderJoinsAtOnce, a_writer_vanishes(2), ONE_HOLDER),
     ]);

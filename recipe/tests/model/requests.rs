@@ -9,7 +9,8 @@ use zklock_recipe::{
 };
 
 use super::contender::Target;
-use super::findings::{Breach, Witness};
+use super::contest::{FIRST_RELEASES, NOT_ANOTHERS};
+use super::findings::Witness;
 use super::follower::{Down, Up};
 use super::mutant::Mutant;
 use super::nodes::{Data, Make, Party};
@@ -155,7 +156,7 @@ pub(crate) enum Shown {
     Released,
 }
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     pub(crate) fn apply(&mut self, session: usize) {
         let sent = self.world.sessions[session].up.remove(0);
         self.reach(session, sent);
@@ -350,9 +351,10 @@ impl<W: Fn(Witness)> Run<'_, W> {
             let answer = (address, Message::Reply(Event::NoDirectory));
             return self.answer_write(session, awaited.then_some(answer));
         };
-        if created.iter().any(|own| own.place.sequence == Sequence(0) && own.czxid > 1) {
-            (self.witness)(Witness::DirectoryReset);
-        }
+        self.note(
+            Witness::DirectoryReset,
+            created.iter().any(|own| own.place.sequence == Sequence(0) && own.czxid > 1),
+        );
         owns.extend(created);
         if awaited && owns.len() < all.len() {
             let rest = Sent { address, request: Request::Create(look, owns), awaited };
@@ -460,16 +462,14 @@ impl<W: Fn(Witness)> Run<'_, W> {
         let is_behind = releases && paths.iter().any(blocked);
         let creators = paths.iter().map(|path| tree.get(*path).map(|node| node.data.creator));
         let creators = creators.collect::<Vec<_>>();
-        self.world.forbid(Breach::ReleaseBehindOthers, is_behind);
+        self.forbid(FIRST_RELEASES, is_behind);
         let operations = match releases {
             true => nodes::release(0..paths.len()),
             false => removal(false, false).into_iter().map(|operation| operation.map(|_| 0)).collect(),
         };
         let named = operations.iter().map(|operation| operation.clone().map(|node| Named::of(paths[node])));
         if let Err((failed, _)) = self.commit(session, named.collect()) {
-            if releases {
-                (self.witness)(Witness::ReleaseFindsNone);
-            }
+            self.note(Witness::ReleaseFindsNone, releases);
             return Some(*operations[failed].node());
         }
         // What nobody has told it yet, it cannot know.
@@ -478,7 +478,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             if creator == Some(address.party) {
                 self.world.contenders[address.party].seats[seat].removed = true;
             } else {
-                self.world.forbid(Breach::RemovalOfAnothersNode, !excused);
+                self.forbid(NOT_ANOTHERS, !excused);
             }
         }
         None

@@ -6,34 +6,18 @@ use zklock_recipe::acquisition::Input;
 use super::contender::Caller;
 use super::findings::Witness;
 use super::follower::Down;
-use super::queues::World;
 use super::requests::Request;
 use super::session::Assurance;
 use super::setup::Setup;
 use super::step::Step;
+use crate::world::exploration;
 use crate::world::tree::Path;
 
-impl World {
-    /// Takes one step.
-    pub(crate) fn take(&mut self, step: Step, setup: &Setup, witness: &impl Fn(Witness)) {
-        let mut run = Run { world: self, setup, witness };
-        run.take(step);
-    }
-}
-
 /// One step under way.
-pub(crate) struct Run<'a, W> {
-    pub(crate) world: &'a mut World,
-    pub(crate) setup: &'a Setup,
-    pub(crate) witness: &'a W,
-}
+pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
-impl<W: Fn(Witness)> Run<'_, W> {
-    fn take(&mut self, step: Step) {
-        if let Some(fault) = step.fault(self.world) {
-            let first = self.world.faults.iter().position(|it| *it == fault).expect("it may happen");
-            self.world.faults.remove(first);
-        }
+impl Run<'_> {
+    pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Begin(party, look) => {
                 self.world.contenders[party].caller = Caller::Waiting;
@@ -57,9 +41,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
             Step::Doubt(session) => self.doubt(session),
             Step::ApplyStray(session) => {
                 let stray = self.world.sessions[session].strays.remove(0);
-                if matches!(stray.request, Request::Create(..)) {
-                    (self.witness)(Witness::StrayCreate);
-                }
+                self.note(Witness::StrayCreate, matches!(stray.request, Request::Create(..)));
                 self.serve(session, stray);
             }
             Step::Deliver(party) => self.deliver(party),

@@ -153,7 +153,7 @@ impl Session {
     }
 }
 
-impl<W: Fn(Witness)> Run<'_, W> {
+impl Run<'_> {
     pub(crate) fn break_connection(&mut self, session: usize, kept: usize) {
         self.world.sessions[session].down.truncate(kept);
         self.disconnect(session);
@@ -222,9 +222,7 @@ impl<W: Fn(Witness)> Run<'_, W> {
         if let Some(follower) = &mut self.world.follower {
             follower.moved(index);
         }
-        if self.world.sessions[index].follows {
-            (self.witness)(Witness::MovedToLeader);
-        }
+        self.note(Witness::MovedToLeader, self.world.sessions[index].follows);
         self.world.sessions[index].follows = false;
         self.attempt(index, true);
         self.touch(index, true);

@@ -178,13 +178,14 @@ impl Setup {
         Self { flaw: Some(flaw), ..self }
     }
 
-    pub(crate) fn mutated(self, mutant: Mutant) -> Self {
-        Self { mutant: Some(mutant), ..self }
-    }
-
     /// Whether one of these may happen.
     pub(crate) fn may(&self, faults: &[Fault]) -> bool {
         self.faults.iter().any(|fault| faults.contains(fault))
+    }
+
+    /// Whether an operator deletes nodes, or ends sessions.
+    pub(crate) fn is_meddled_with(&self) -> bool {
+        self.may(&[Fault::Deletion, Fault::Eviction, Fault::Uprooting])
     }
 
     /// Whether anybody but its contender deletes a node, or writes to it.

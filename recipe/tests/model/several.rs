@@ -1,11 +1,10 @@
 //! Contenders that wait for several locks at once.
 
-use super::broken::refute_each;
 use super::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, STUCK};
 use super::findings::Witness::*;
 use super::mutant::Mutant;
 use super::setup::{Actor, Fault::*, Flaw, Setup, of, reader, tries, waits, waits_for, writer};
-use crate::world::exploration::{explore, refute};
+use crate::world::exploration::{explored, refute_each};
 
 /// Two that wait for the same two locks, and name them in opposite order.
 fn opposite() -> Setup {
@@ -31,45 +30,23 @@ fn waits_for_both(session: usize) -> Actor {
     waits_for(session, &[writer(0), writer(1)])
 }
 
-#[test]
-fn two_wait_for_two_locks_in_opposite_order() {
-    let occurrences = [GrantByRelease, GrantByListing, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
-    explore(opposite(), 12_916, &occurrences);
-}
-
-#[test]
-fn two_that_wait_for_two_locks_lose_their_connections() {
-    explore(
-        opposite().patient().with(&[Break]),
-        23_721,
-        &[GrantByRelease, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, RemovalFoundUndone],
-    );
-}
-
-#[test]
-fn two_that_wait_for_two_locks_lose_their_sessions() {
-    let setup = opposite().counting().with(&[Lapse, Expiry]);
-    explore(setup, 70_903, &[GuardLost, GrantAfterLapse, GiveUpOnceGranted, GrantByRelease]);
-}
-
-#[test]
-fn two_that_wait_for_two_locks_delay_their_takeover() {
-    let setup = opposite().patient().delayed().with(&[Lapse, Expiry]);
-    explore(setup, 26_047, &[TakeoverDelayed, GuardLost, GrantByRelease]);
-}
-
-/// The others of its nodes do not stay behind: neither when it holds, nor when it waits, nor when it leaves.
-#[test]
-fn an_operator_deletes_one_node_of_several() {
-    let setup = opposite().patient().settling().with(&[Deletion]);
-    explore(setup, 53_199, &[HolderTold, ToldByMissingNode, ReleaseFindsNone]);
-}
-
-/// It is first in one queue and waits in the other, and is told at once.
-#[test]
-fn an_operator_deletes_the_node_of_a_member_that_is_first() {
-    let setup = of(vec![waits_for_both(0), waits(1)]).patient().with(&[Deletion, Break]);
-    explore(setup, 52_637, &[FirstAmongWaiting, ToldBeforeTheGrant, ToldByMissingNode]);
+explored! {
+    two_wait_for_two_locks_in_opposite_order: opposite(), 12_916,
+        [GrantByRelease, GrantByListing, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
+    two_that_wait_for_two_locks_lose_their_connections: opposite().patient().with(&[Break]), 23_721,
+        [GrantByRelease, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, RemovalFoundUndone];
+    two_that_wait_for_two_locks_lose_their_sessions: opposite().counting().with(&[Lapse, Expiry]), 70_903,
+        [GuardLost, GrantAfterLapse, GiveUpOnceGranted, GrantByRelease];
+    two_that_wait_for_two_locks_delay_their_takeover:
+        opposite().patient().delayed().with(&[Lapse, Expiry]), 26_047,
+        [TakeoverDelayed, GuardLost, GrantByRelease];
+    /// The others of its nodes do not stay behind: neither when it holds, nor when it waits, nor when it leaves.
+    an_operator_deletes_one_node_of_several: opposite().patient().settling().with(&[Deletion]), 53_199,
+        [HolderTold, ToldByMissingNode, ReleaseFindsNone];
+    /// It is first in one queue and waits in the other, and is told at once.
+    an_operator_deletes_the_node_of_a_member_that_is_first:
+        of(vec![waits_for_both(0), waits(1)]).patient().with(&[Deletion, Break]), 52_637,
+        [FirstAmongWaiting, ToldBeforeTheGrant, ToldByMissingNode];
 }
 
 /// An operator removes the common ancestor of both queues, and both are made again. Another contender has the names of the
@@ -78,43 +55,25 @@ fn uprooted() -> Setup {
     opposite().patient().settling().with(&[Uprooting])
 }
 
-/// The holder is told of one node, and looks at the other one before it removes the node of that name.
-#[test]
-fn an_operator_removes_the_directories_of_several_locks() {
-    explore(uprooted(), 57_061, &[HolderTold, DirectoryCreated, DirectoryReset, LookFindsNone]);
-}
-
-#[test]
-fn directories_of_several_locks_are_created_and_reaped() {
-    explore(
-        opposite().patient().reaped().with(&[Break]),
-        28_494,
-        &[DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, StrayCreate],
-    );
-}
-
-#[test]
-fn one_of_two_that_wait_for_two_locks_is_at_a_follower() {
-    let setup = opposite().patient().following(&[0]).with(&[Break]);
-    explore(setup, 112_076, &[AnswerFromThePast, MovedToFollower, MovedToLeader, GrantByRelease]);
-}
-
-#[test]
-fn each_reads_in_one_queue_and_writes_in_the_other() {
-    let setup = mixed().patient().with(&[Break]);
-    explore(setup, 21_235, &[ReaderGrantedByRelease, RecoveryFindsNode, RemovalFoundDone]);
-}
-
-#[test]
-fn one_waits_for_two_locks_among_those_that_wait_for_one() {
-    explore(among_plain().patient(), 30_730, &[FirstAmongWaiting, GrantByRelease]);
-}
-
-#[test]
-fn several_locks_are_tried() {
-    let trying = Actor { patience: tries(0).patience, ..waits_for_both(0) };
-    let setup = of(vec![trying, waits_for_both(1), waits_for(2, &[writer(1)])]);
-    explore(setup.patient(), 96_977, &[Busy, GrantByListing]);
+explored! {
+    /// The holder is told of one node, and looks at the other one before it removes the node of that name.
+    an_operator_removes_the_directories_of_several_locks: uprooted(), 57_061,
+        [HolderTold, DirectoryCreated, DirectoryReset, LookFindsNone];
+    directories_of_several_locks_are_created_and_reaped: opposite().patient().reaped().with(&[Break]), 28_494,
+        [DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, StrayCreate];
+    one_of_two_that_wait_for_two_locks_is_at_a_follower:
+        opposite().patient().following(&[0]).with(&[Break]), 112_076,
+        [AnswerFromThePast, MovedToFollower, MovedToLeader, GrantByRelease];
+    each_reads_in_one_queue_and_writes_in_the_other: mixed().patient().with(&[Break]), 21_235,
+        [ReaderGrantedByRelease, RecoveryFindsNode, RemovalFoundDone];
+    one_waits_for_two_locks_among_those_that_wait_for_one: among_plain().patient(), 30_730,
+        [FirstAmongWaiting, GrantByRelease];
+    several_locks_are_tried: of(vec![
+        Actor { patience: tries(0).patience, ..waits_for_both(0) },
+        waits_for_both(1),
+        waits_for(2, &[writer(1)]),
+    ]).patient(), 96_977,
+        [Busy, GrantByListing];
 }
 
 /// The leader may carry a create out between two members' searches, because it heard of a connection that was left.
@@ -122,17 +81,16 @@ fn late_create() -> Setup {
     lonely().with(&[Break]).weakened(Flaw::CreatesComeLate)
 }
 
-#[test]
-fn a_create_that_comes_late_is_found_or_deleted() {
-    explore(late_create(), 987, &[RecoveryFindsNone, LateCreateSwept]);
+explored! {
+    a_create_that_comes_late_is_found_or_deleted: late_create(), 987, [RecoveryFindsNone, LateCreateSwept];
 }
 
 /// Each fault that a group can have.
 #[test]
 fn every_mutant_is_caught() {
-    // The models above would notice a deadlock.
-    refute(opposite().patient().mutated(Mutant::EnqueuesOneByOne), STUCK);
     refute_each([
+        // The models above would notice a deadlock.
+        (Mutant::EnqueuesOneByOne, opposite().patient(), STUCK),
         (Mutant::EnqueuesOneByOne, opposite().patient(), GRANTED),
         (Mutant::TakesAllWithTheFirst, among_plain().patient(), ONE_HOLDER),
         (Mutant::LeavesOthersBehind, lonely().settling().with(&[Deletion]), NO_ORPHAN),
@@ -150,55 +108,31 @@ fn every_mutant_is_caught() {
 mod at_large {
     use super::*;
 
-    #[test]
-    fn two_wait_for_two_locks_under_every_fault_of_their_sessions() {
-        let setup = opposite().patient().with(&[Break, Lapse, Expiry]);
-        explore(setup, 247_308, &[GuardLost, GrantAfterLapse, RecoveryFindsNode, RemovalFoundUndone]);
-    }
-
-    #[test]
-    fn two_give_up_two_locks_while_their_connections_break() {
-        let setup = opposite().counting().with(&[Break]);
-        explore(setup, 126_393, &[GiveUpWhileEntering, GiveUpWhileWaiting, RecoveryFindsNode, StrayCreate]);
-    }
-
-    #[test]
-    fn an_operator_deletes_one_node_of_several_while_connections_break() {
-        explore(
-            opposite().patient().settling().with(&[Break, Deletion]),
-            876_321,
-            &[HolderTold, ToldByMissingNode, ReleaseFindsNone, RecoveryFindsNode, RemovalFoundDone],
-        );
-    }
-
-    #[test]
-    fn an_operator_deletes_one_node_of_several_while_callers_give_up() {
-        let setup = opposite().counting().settling().with(&[Deletion]);
-        explore(setup, 150_171, &[HolderTold, ToldByMissingNode, ReleaseFindsNone, GiveUpWhileWaiting]);
-    }
-
-    #[test]
-    fn one_gives_up_two_locks_among_those_that_wait_for_one() {
-        let occurrences = [FirstAmongWaiting, GiveUpWhileEntering, GiveUpWhileWaiting];
-        explore(among_plain().counting(), 240_739, &occurrences);
-    }
-
-    #[test]
-    fn one_waits_for_two_locks_among_others_while_connections_break() {
-        let setup = among_plain().patient().with(&[Break]);
-        explore(setup, 482_787, &[FirstAmongWaiting, RecoveryFindsNode, RemovalFoundDone]);
-    }
-
-    #[test]
-    fn one_waits_for_two_locks_among_others_while_sessions_end() {
-        let setup = among_plain().patient().with(&[Lapse, Expiry]);
-        explore(setup, 397_681, &[FirstAmongWaiting, GuardLost, GrantAfterLapse]);
-    }
-
-    #[test]
-    fn three_wait_for_two_locks() {
-        let reverse = waits_for(1, &[writer(1), writer(0)]);
-        let setup = of(vec![waits_for_both(0), reverse, waits_for_both(2)]);
-        explore(setup.patient(), 365_714, &[GrantByRelease]);
+    explored! {
+        two_wait_for_two_locks_under_every_fault_of_their_sessions:
+            opposite().patient().with(&[Break, Lapse, Expiry]), 247_308,
+            [GuardLost, GrantAfterLapse, RecoveryFindsNode, RemovalFoundUndone];
+        two_give_up_two_locks_while_their_connections_break: opposite().counting().with(&[Break]), 126_393,
+            [GiveUpWhileEntering, GiveUpWhileWaiting, RecoveryFindsNode, StrayCreate];
+        an_operator_deletes_one_node_of_several_while_connections_break:
+            opposite().patient().settling().with(&[Break, Deletion]), 876_321,
+            [HolderTold, ToldByMissingNode, ReleaseFindsNone, RecoveryFindsNode, RemovalFoundDone];
+        an_operator_deletes_one_node_of_several_while_callers_give_up:
+            opposite().counting().settling().with(&[Deletion]), 150_171,
+            [HolderTold, ToldByMissingNode, ReleaseFindsNone, GiveUpWhileWaiting];
+        one_gives_up_two_locks_among_those_that_wait_for_one: among_plain().counting(), 240_739,
+            [FirstAmongWaiting, GiveUpWhileEntering, GiveUpWhileWaiting];
+        one_waits_for_two_locks_among_others_while_connections_break:
+            among_plain().patient().with(&[Break]), 482_787,
+            [FirstAmongWaiting, RecoveryFindsNode, RemovalFoundDone];
+        one_waits_for_two_locks_among_others_while_sessions_end:
+            among_plain().patient().with(&[Lapse, Expiry]), 397_681,
+            [FirstAmongWaiting, GuardLost, GrantAfterLapse];
+        three_wait_for_two_locks: of(vec![
+            waits_for_both(0),
+            waits_for(1, &[writer(1), writer(0)]),
+            waits_for_both(2),
+        ]).patient(), 365_714,
+            [GrantByRelease];
     }
 }

@@ -1,15 +1,22 @@
 //! Every step that the world can take, and which of them it can take now.
 
+use stateright::Property;
+
 use zklock_recipe::{Kind, Look};
 
 use super::contender::{Caller, Contender, Pending, Seated};
+use super::contest::{Contest, properties, replay, tolerates};
+use super::findings::Witness;
 use super::follower::{Down, Streams, Up};
 use super::foreigner::Stay;
+use super::mutant::Mutant;
 use super::nodes::Party;
 use super::queues::World;
 use super::requests::{Request, Sent};
+use super::run::Run;
 use super::session::{Assurance, Session};
 use super::setup::{Clock, Fault, Flaw, Setup};
+use crate::world::exploration::{self, Rule, State};
 use crate::world::tree::Path;
 
 /// One step; most name a contender or a session.
@@ -86,82 +93,106 @@ pub(crate) enum Step {
     Write(Path),
 }
 
-impl Step {
-    /// What goes wrong in it.
-    pub(crate) fn fault(self, world: &World) -> Option<Fault> {
-        let fault = match self {
-            Self::Neglect(_) => Fault::Neglect,
-            Self::Poll(_) => Fault::Return,
-            Self::Doubt(_) => Fault::Doubt,
-            Self::Break { .. } => Fault::Break,
-            Self::Stall(_) => Fault::Stall,
-            Self::Gain => Fault::Gain,
-            Self::ResumeByHalf(_) => Fault::Half,
-            Self::Take(_) => Fault::Race,
-            Self::Beat(_) => Fault::Beat,
-            Self::Lapse(_) => Fault::Lapse,
-            Self::Expire(session) if world.sessions[session].expires_by_chance() => Fault::Expiry,
-            Self::Evict(_) => Fault::Eviction,
-            Self::Close(_) => Fault::Closing,
-            Self::Reap(_) => Fault::Reap,
-            Self::OperatorDeletes(_) => Fault::Deletion,
-            Self::Uproot => Fault::Uprooting,
-            Self::Write(_) => Fault::Write,
+impl exploration::Setup for Setup {
+    type World = World;
+    type Step = Step;
+    type Fault = Fault;
+    type Mutant = Mutant;
+    type Witness = Witness;
+
+    fn first(&self) -> State<Self> {
+        let setup = Self { giving_up: true, ..self.clone() };
+        replay(&setup, &setup.opening)
+    }
+
+    fn steps(&self, world: &State<Self>, steps: &mut Vec<Step>) {
+        // With a clock, whatever is under way arrives before time passes, unless it is held back.
+        if self.clock.is_some()
+            && let Some(step) = world.arrival()
+        {
+            return steps.push(step);
+        }
+        for party in 0..world.contenders.len() {
+            world.contender_steps(party, self, steps);
+        }
+        world.foreigner_steps(steps);
+        for (index, session) in world.sessions.iter().enumerate() {
+            world.session_steps(index, session, self, steps);
+        }
+        if let Some(follower) = world.follower.as_ref().filter(|_| self.clock.is_none()) {
+            steps.extend((!follower.up.is_empty()).then_some(Step::HearFollower));
+            steps.extend((!follower.down.is_empty()).then_some(Step::HearLeader));
+        }
+        if let Some(clock) = self.clock {
+            world.clock_steps(clock, steps);
+        }
+        steps.extend(world.leader.tree.nodes().next().map(|_| Step::Uproot));
+        for (path, _) in world.leader.tree.nodes() {
+            steps.extend([Step::OperatorDeletes(path), Step::Write(path)]);
+        }
+        for (index, directory) in world.leader.tree.directories.iter().enumerate() {
+            let reapable = directory.as_ref().is_some_and(|it| it.children.is_empty() && it.next > 0);
+            steps.extend(reapable.then_some(Step::Reap(index)));
+        }
+    }
+
+    fn fault(world: &State<Self>, step: Step) -> Option<Fault> {
+        let fault = match step {
+            Step::Neglect(_) => Fault::Neglect,
+            Step::Poll(_) => Fault::Return,
+            Step::Doubt(_) => Fault::Doubt,
+            Step::Break { .. } => Fault::Break,
+            Step::Stall(_) => Fault::Stall,
+            Step::Gain => Fault::Gain,
+            Step::ResumeByHalf(_) => Fault::Half,
+            Step::Take(_) => Fault::Race,
+            Step::Beat(_) => Fault::Beat,
+            Step::Lapse(_) => Fault::Lapse,
+            Step::Expire(session) if world.sessions[session].expires_by_chance() => Fault::Expiry,
+            Step::Evict(_) => Fault::Eviction,
+            Step::Close(_) => Fault::Closing,
+            Step::Reap(_) => Fault::Reap,
+            Step::OperatorDeletes(_) => Fault::Deletion,
+            Step::Uproot => Fault::Uprooting,
+            Step::Write(_) => Fault::Write,
             _ => return None,
         };
         Some(fault)
     }
 
     /// Nobody need ever do this. All other steps happen sooner or later.
-    pub(crate) fn is_voluntary(self, world: &World) -> bool {
-        match self {
-            Self::Begin(..)
-            | Self::GiveUp(_)
-            | Self::Settle(_)
-            | Self::ApplyStray(_)
-            | Self::HearHalf(_)
-            | Self::ForeignerEnters(_) => true,
-            Self::Expire(session) => !world.sessions[session].over,
-            Self::ForeignerLeaves(index) => world.foreigners[index].stay != Stay::Holding,
-            _ => self.fault(world).is_some(),
+    fn is_voluntary(world: &State<Self>, step: Step) -> bool {
+        match step {
+            Step::Begin(..)
+            | Step::GiveUp(_)
+            | Step::Settle(_)
+            | Step::ApplyStray(_)
+            | Step::HearHalf(_)
+            | Step::ForeignerEnters(_) => true,
+            Step::Expire(session) => !world.sessions[session].over,
+            Step::ForeignerLeaves(index) => world.foreigners[index].stay != Stay::Holding,
+            _ => false,
         }
+    }
+
+    fn take(run: &mut Run<'_>, step: Step) {
+        run.take(step);
+    }
+
+    fn tolerates(&self, rule: Rule) -> bool {
+        tolerates(self, rule)
+    }
+
+    fn mutated(self, mutant: Mutant) -> Self {
+        Self { mutant: Some(mutant), ..self }
+    }
+
+    fn properties(&self) -> Vec<Property<Contest>> {
+        properties(self)
     }
 }
 
 impl World {
-    /// Every step that can be taken now.
-    pub(crate) fn steps(&self, setup: &Setup, steps: &mut Vec<Step>) {
-        // With a clock, whatever is under way arrives before time passes, unless it is held back.
-        if setup.clock.is_some()
-            && let Some(step) = self.arrival()
-        {
-            return steps.push(step);
-        }
-        for party in 0..self.contenders.len() {
-            self.contender_steps(party, setup, steps);
-        }
-        self.foreigner_steps(steps);
-        for (index, session) in self.sessions.iter().enumerate() {
-            self.session_steps(index, session, setup, steps);
-        }
-        if let Some(follower) = self.follower.as_ref().filter(|_| setup.clock.is_none()) {
-            steps.extend((!follower.up.is_empty()).then_some(Step::HearFollower));
-            steps.extend((!follower.down.is_empty()).then_some(Step::HearLeader));
-        }
-        if let Some(clock) = setup.clock {
-            self.clock_steps(clock, steps);
-        }
-        steps.extend(self.leader.tree.nodes().next().map(|_| Step::Uproot));
-        for (path, _) in self.leader.tree.nodes() {
-            steps.extend([Step::OperatorDeletes(path), Step::Write(path)]);
-        }
-        for (index, directory) in self.leader.tree.directories.iter().enumerate() {
-            let reapable = directory.as_ref().is_some_and(|it| it.children.is_empty() && it.next > 0);
-            steps.extend(reapable.then_some(Step::Reap(index)));
-        }
-        steps.retain(|step| step.fault(self).is_none_or(|fault| self.faults.contains(&fault)));
-    }
-
     fn contender_steps(&self, party: Party, setup: &Setup, steps: &mut Vec<Step>) {
         let contender = &self.contenders[party];
         let session = &self.sessions[contender.session];
@@ -331,13 +362,6 @@ impl World {
             || self.follower.as_ref().is_some_and(|follower| {
                 follower.up.iter().any(forwarded) || follower.down.iter().any(answered)
             })
-    }
-
-    /// True if there is no step left that must happen.
-    pub(crate) fn is_quiet(&self, setup: &Setup) -> bool {
-        let mut steps = Vec::new();
-        self.steps(setup, &mut steps);
-        steps.iter().all(|step| step.is_voluntary(self))
     }
 
     /// Contenders that cannot be told apart begin in their order, so that the same is not looked at twice.

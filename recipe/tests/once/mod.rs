@@ -10,10 +10,10 @@ mod record;
 mod run;
 mod setup;
 
-use crate::world::exploration::{self, Rule, explore, refute};
+use crate::world::exploration::{self, Rule, explored, refute_each};
 use claimer::Caller;
 use record::World;
-use setup::{Faults, Mutant, Setup, Witness, Witness::*};
+use setup::{Fault, Fault::*, Mutant, Setup, Witness::*};
 use stateright::Property;
 use zklock_recipe::claim::{Progress, RunEnd};
 
@@ -32,42 +32,16 @@ const CAUSED: Rule = "nobody blames others or is left in doubt without a cause";
 
 type Contest = exploration::Contest<Setup>;
 
-impl exploration::Setup for Setup {
-    type World = World;
-    type Step = run::Step;
-    type Witness = Witness;
-
-    fn first(&self) -> World {
-        World::new(self)
-    }
-
-    fn steps(&self, world: &World, steps: &mut Vec<run::Step>) {
-        world.steps(steps);
-    }
-
-    fn is_voluntary(_: &World, step: run::Step) -> bool {
-        step.is_voluntary()
-    }
-
-    fn take(run: &mut run::Run<'_>, step: run::Step) {
-        run.take(step);
-    }
-
-    fn broken(world: &World) -> Option<Rule> {
-        world.broken
-    }
-
-    fn properties(&self) -> Vec<Property<Contest>> {
-        vec![
-            Contest::always(KEPT, |_, world| {
-                let succeeded = Progress::Ended(RunEnd::Succeeded);
-                !world.succeeded || world.record().is_some_and(|record| record.progress == succeeded)
-            }),
-            Contest::always(CLEAN, |contest, world| is_clean(world) || contest.goes_on(world)),
-            Contest::always(ENDED, |contest, world| is_ended(world) || contest.goes_on(world)),
-            Contest::sometimes("the run happens", |_, world| !world.ran.is_empty()),
-        ]
-    }
+fn properties() -> Vec<Property<Contest>> {
+    vec![
+        Contest::always(KEPT, |_, world| {
+            let succeeded = Progress::Ended(RunEnd::Succeeded);
+            !world.succeeded || world.record().is_some_and(|record| record.progress == succeeded)
+        }),
+        Contest::always(CLEAN, |contest, world| is_clean(world) || contest.goes_on(world)),
+        Contest::always(ENDED, |contest, world| is_ended(world) || contest.goes_on(world)),
+        Contest::sometimes("the run happens", |_, world| !world.ran.is_empty()),
+    ]
 }
 
 fn is_clean(world: &World) -> bool {
@@ -80,87 +54,54 @@ fn is_ended(world: &World) -> bool {
     world.claimers.iter().all(|claimer| claimer.machine.is_none() && ended(claimer.caller))
 }
 
-const NONE: Faults =
-    Faults { breaks: 0, departures: 0, losses: 0, evictions: 0, crashes: 0, refusals: 0, meddling: 0 };
-
-fn setup(retries: &'static [bool], claims: u8, faults: Faults) -> Setup {
-    Setup { retries, claims, faults, mutant: None }
+fn setup(retries: &'static [bool], claims: u8, faults: &[Fault]) -> Setup {
+    Setup { retries, claims, faults: faults.to_vec(), mutant: None }
 }
 
-#[test]
-fn a_run_happens_once() {
-    explore(setup(&[false, false, false], 1, NONE), 775, &[Ran, ToldDone]);
-    explore(setup(&[true, false, true], 2, NONE), 19_661, &[Ran, RanAgain, ToldDone]);
-}
-
-#[test]
-fn connections_break() {
-    let faults = Faults { breaks: 3, ..NONE };
-    let occurrences = [Ran, RanAgain, Adopted, StrayApplied];
-    explore(setup(&[true, false], 2, faults), 10_689, &occurrences);
-}
-
-#[test]
-fn callers_go() {
-    let faults = Faults { departures: 2, breaks: 2, ..NONE };
-    explore(setup(&[true, false], 2, faults), 32_137, &[TakenBack, PutBack, StrayApplied]);
-}
-
-#[test]
-fn guards_are_lost() {
-    let faults = Faults { losses: 1, evictions: 1, departures: 1, breaks: 1, ..NONE };
-    explore(setup(&[true, false], 2, faults), 1_591_126, &[Displaced, BeganAgain, TakenBack]);
-}
-
-#[test]
-fn processes_die() {
-    let faults = Faults { crashes: 1, losses: 1, breaks: 1, ..NONE };
-    explore(setup(&[true, false, true], 1, faults), 387_107, &[LeftByTheDead, RanAgain, Displaced]);
-}
-
-#[test]
-fn ends_are_told_as_they_are() {
-    let faults = Faults { breaks: 2, losses: 1, refusals: 1, meddling: 1, ..NONE };
-    let occurrences =
-        [EndTold, EndSeen, EndWrittenAgain, EndUnconfirmed, EndReplaced, EndUnwritten, EndChanged];
-    explore(setup(&[true], 1, faults), 4_815, &occurrences);
-    let faults = Faults { breaks: 1, losses: 1, evictions: 1, refusals: 1, meddling: 1, ..NONE };
-    explore(setup(&[true, false], 1, faults), 578_485, &occurrences);
+explored! {
+    a_run_happens_once:
+        setup(&[false, false, false], 1, &[]), 775, [Ran, ToldDone],
+        setup(&[true, false, true], 2, &[]), 19_661, [Ran, RanAgain, ToldDone];
+    connections_break: setup(&[true, false], 2, &[Break, Break, Break]), 10_689,
+        [Ran, RanAgain, Adopted, StrayApplied];
+    callers_go: setup(&[true, false], 2, &[Departure, Departure, Break, Break]), 32_137,
+        [TakenBack, PutBack, StrayApplied];
+    guards_are_lost: setup(&[true, false], 2, &[Loss, Eviction, Departure, Break]), 1_591_126,
+        [Displaced, BeganAgain, TakenBack];
+    processes_die: setup(&[true, false, true], 1, &[Crash, Loss, Break]), 387_107,
+        [LeftByTheDead, RanAgain, Displaced];
+    ends_are_told_as_they_are:
+        setup(&[true], 1, &[Break, Break, Loss, Refusal, Meddling]), 4_815,
+            [EndTold, EndSeen, EndWrittenAgain, EndUnconfirmed, EndReplaced, EndUnwritten, EndChanged],
+        setup(&[true, false], 1, &[Break, Loss, Eviction, Refusal, Meddling]), 578_485,
+            [EndTold, EndSeen, EndWrittenAgain, EndUnconfirmed, EndReplaced, EndUnwritten, EndChanged];
 }
 
 /// Each with a setup in which it must be caught, and the rule that it breaks.
 #[test]
 fn each_mutant_is_caught() {
-    let cases = [
-        (Mutant::BeginsWithoutTheLock, setup(&[true, true], 1, Faults { evictions: 1, ..NONE }), ALONE),
-        (Mutant::TakesUnknownForBegun, setup(&[false], 1, Faults { breaks: 1, ..NONE }), RECORDED),
-        (Mutant::TakesUnknownForFailed, setup(&[false], 1, Faults { breaks: 1, ..NONE }), CLEAN),
-        (Mutant::ForgetsItsTokens, setup(&[false], 1, Faults { losses: 1, breaks: 1, ..NONE }), HONEST),
-        (Mutant::LeavesItsBegin, setup(&[false], 1, Faults { departures: 1, ..NONE }), CLEAN),
-        (Mutant::LooksTooEarly, setup(&[false], 1, Faults { departures: 1, ..NONE }), CLEAN),
-        (Mutant::ForgetsWhatItReplaced, setup(&[true, false], 2, Faults { departures: 1, ..NONE }), ONCE),
-        (Mutant::RetriesASuccess, setup(&[true], 2, NONE), ONCE),
-        (Mutant::RetriesUnasked, setup(&[false], 2, NONE), ONCE),
-        (Mutant::StopsAtSilence, setup(&[false], 1, Faults { breaks: 1, ..NONE }), ENDED),
-        (Mutant::TakesUnknownForEnded, setup(&[false], 1, Faults { breaks: 1, ..NONE }), TRUE),
-        (Mutant::DeniesTheUnknown, setup(&[false], 1, Faults { breaks: 1, losses: 1, ..NONE }), UNDENIED),
-        (Mutant::DeniesTheReplaced, setup(&[false], 1, Faults { breaks: 1, meddling: 1, ..NONE }), UNDENIED),
-        (Mutant::SettlesTooEarly, setup(&[false], 1, Faults { breaks: 1, losses: 1, ..NONE }), UNDENIED),
-        (Mutant::TakesAnothersRecord, setup(&[false], 1, Faults { meddling: 1, ..NONE }), TRUE),
-        (Mutant::TakesTouchedForBegun, setup(&[false], 1, Faults { meddling: 1, ..NONE }), CAUSED),
-        (Mutant::OverwritesAnothersRecord, setup(&[false], 1, Faults { meddling: 1, ..NONE }), KEPT),
-        (Mutant::BlamesOthersAtOnce, setup(&[false], 1, Faults { refusals: 1, ..NONE }), CAUSED),
-        (
-            Mutant::TakesRefusedForUnknown,
-            setup(&[false], 1, Faults { refusals: 1, losses: 1, ..NONE }),
-            CAUSED,
-        ),
-        (Mutant::GivesUpTheUnwritten, setup(&[false], 1, Faults { refusals: 1, ..NONE }), CAUSED),
-        (Mutant::TakesBegunForEnded, setup(&[false], 1, Faults { breaks: 1, ..NONE }), TRUE),
-        (Mutant::StopsAtSilenceInTheEnd, setup(&[false], 1, Faults { breaks: 1, ..NONE }), ENDED),
-    ];
-    for (mutant, setup, rule) in cases {
-        println!("{mutant:?}: {rule}");
-        refute(Setup { mutant: Some(mutant), ..setup }, rule);
-    }
+    refute_each([
+        (Mutant::BeginsWithoutTheLock, setup(&[true, true], 1, &[Eviction]), ALONE),
+        (Mutant::TakesUnknownForBegun, setup(&[false], 1, &[Break]), RECORDED),
+        (Mutant::TakesUnknownForFailed, setup(&[false], 1, &[Break]), CLEAN),
+        (Mutant::ForgetsItsTokens, setup(&[false], 1, &[Loss, Break]), HONEST),
+        (Mutant::LeavesItsBegin, setup(&[false], 1, &[Departure]), CLEAN),
+        (Mutant::LooksTooEarly, setup(&[false], 1, &[Departure]), CLEAN),
+        (Mutant::ForgetsWhatItReplaced, setup(&[true, false], 2, &[Departure]), ONCE),
+        (Mutant::RetriesASuccess, setup(&[true], 2, &[]), ONCE),
+        (Mutant::RetriesUnasked, setup(&[false], 2, &[]), ONCE),
+        (Mutant::StopsAtSilence, setup(&[false], 1, &[Break]), ENDED),
+        (Mutant::TakesUnknownForEnded, setup(&[false], 1, &[Break]), TRUE),
+        (Mutant::DeniesTheUnknown, setup(&[false], 1, &[Break, Loss]), UNDENIED),
+        (Mutant::DeniesTheReplaced, setup(&[false], 1, &[Break, Meddling]), UNDENIED),
+        (Mutant::SettlesTooEarly, setup(&[false], 1, &[Break, Loss]), UNDENIED),
+        (Mutant::TakesAnothersRecord, setup(&[false], 1, &[Meddling]), TRUE),
+        (Mutant::TakesTouchedForBegun, setup(&[false], 1, &[Meddling]), CAUSED),
+        (Mutant::OverwritesAnothersRecord, setup(&[false], 1, &[Meddling]), KEPT),
+        (Mutant::BlamesOthersAtOnce, setup(&[false], 1, &[Refusal]), CAUSED),
+        (Mutant::TakesRefusedForUnknown, setup(&[false], 1, &[Refusal, Loss]), CAUSED),
+        (Mutant::GivesUpTheUnwritten, setup(&[false], 1, &[Refusal]), CAUSED),
+        (Mutant::TakesBegunForEnded, setup(&[false], 1, &[Break]), TRUE),
+        (Mutant::StopsAtSilenceInTheEnd, setup(&[false], 1, &[Break]), ENDED),
+    ]);
 }

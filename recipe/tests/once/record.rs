@@ -8,9 +8,8 @@ use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
 
 use super::claimer::Claimer;
-use super::setup::{Faults, Party, Setup, Token};
+use super::setup::{Party, Setup, Token};
 use crate::world::ensemble::Ensemble;
-use crate::world::exploration::Rule;
 use crate::world::tree::{Name, Named, Node, Numbered, Path, Transaction, Tree};
 
 /// The directories.
@@ -67,8 +66,6 @@ pub(crate) struct World {
     pub(crate) excused: Vec<Token>,
     /// Whether a run has succeeded.
     pub(crate) succeeded: bool,
-    pub(crate) faults: Faults,
-    pub(crate) broken: Option<Rule>,
 }
 
 impl World {
@@ -80,8 +77,6 @@ impl World {
             ran: Vec::new(),
             excused: Vec::new(),
             succeeded: false,
-            faults: setup.faults,
-            broken: None,
         }
     }
 
@@ -115,10 +110,6 @@ impl World {
         self.ensemble.delete(nodes);
         // The leader refuses what needs the node.
         self.ensemble.links[party].strays.clear();
-    }
-
-    pub(crate) fn breach(&mut self, rule: Rule) {
-        self.broken = self.broken.or(Some(rule));
     }
 
     /// An operator writes to the record: the same again, or that the run has succeeded.

@@ -1,14 +1,16 @@
 //! The steps: which are possible, and what each does.
 
+use stateright::Property;
+
 use zklock_recipe::claim::{Claim, Outcome, Progress, RunEnd};
 use zklock_recipe::ending::{self, Ending};
 
 use super::claimer::{Caller, Claimer, Fate, Heard, Machine, Pending, Reply, Told};
 use super::record::{Data, LOCK, World, record};
-use super::setup::{Mutant, Party, Setup, Witness};
-use super::{ALONE, CAUSED, HONEST, ONCE, RECORDED, TRUE, UNDENIED};
+use super::setup::{Fault, Mutant, Party, Setup, Witness};
+use super::{ALONE, CAUSED, Contest, HONEST, ONCE, RECORDED, TRUE, UNDENIED, properties};
 use crate::world::ensemble::{Answer, Ensemble, Word};
-use crate::world::exploration::{self, possible};
+use crate::world::exploration::{self, State, possible};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
@@ -40,37 +42,64 @@ pub(crate) enum Step {
     Crash(Party),
 }
 
-impl Step {
-    /// Whether nobody has to take it.
-    pub(crate) fn is_voluntary(self) -> bool {
-        matches!(
-            self,
-            Self::Break(_)
-                | Self::Depart(_)
-                | Self::Lose(_)
-                | Self::Evict(_)
-                | Self::Crash(_)
-                | Self::Refuse(_)
-                | Self::Meddle(..)
-                | Self::ApplyStray(_)
-        )
+/// One step under way.
+pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
+
+impl exploration::Setup for Setup {
+    type World = World;
+    type Step = Step;
+    type Fault = Fault;
+    type Mutant = Mutant;
+    type Witness = Witness;
+
+    fn first(&self) -> State<Self> {
+        State::<Self>::new(World::new(self), &self.faults)
+    }
+
+    fn steps(&self, world: &State<Self>, steps: &mut Vec<Step>) {
+        (0..self.retries.len()).for_each(|party| world.steps_of(party, steps));
+    }
+
+    fn fault(_: &State<Self>, step: Step) -> Option<Fault> {
+        Some(match step {
+            Step::Break(_) => Fault::Break,
+            Step::Depart(_) => Fault::Departure,
+            Step::Lose(_) => Fault::Loss,
+            Step::Evict(_) => Fault::Eviction,
+            Step::Crash(_) => Fault::Crash,
+            Step::Refuse(_) => Fault::Refusal,
+            Step::Meddle(..) => Fault::Meddling,
+            _ => return None,
+        })
+    }
+
+    fn is_voluntary(_: &State<Self>, step: Step) -> bool {
+        matches!(step, Step::ApplyStray(_))
+    }
+
+    fn take(run: &mut Run<'_>, step: Step) {
+        run.take(step);
+    }
+
+    fn mutated(self, mutant: Mutant) -> Self {
+        Self { mutant: Some(mutant), ..self }
+    }
+
+    fn properties(&self) -> Vec<Property<Contest>> {
+        properties()
     }
 }
 
 impl World {
-    pub(crate) fn steps(&self, steps: &mut Vec<Step>) {
-        (0..self.claimers.len()).for_each(|party| self.steps_of(party, steps));
-    }
-
     fn steps_of(&self, party: Party, steps: &mut Vec<Step>) {
-        let (claimer, faults) = (&self.claimers[party], &self.faults);
+        let claimer = &self.claimers[party];
         let (in_queue, link) = (self.is_queued(party), &self.ensemble.links[party]);
         let (rests, holds) = (claimer.machine.is_none(), self.holds(party));
         let runs = matches!(claimer.caller, Caller::Running { .. });
         let asks = matches!(claimer.pending, Pending::Look | Pending::Write);
         let writes = claimer.pending == Pending::Write && !link.up.is_empty();
         let recorded = self.record().is_some_and(|record| record.token == claimer.token());
-        let meddles = (runs || claimer.caller == Caller::Ending) && recorded && faults.meddling > 0;
+        let meddles = (runs || claimer.caller == Caller::Ending) && recorded;
         let left = claimer.lost || claimer.caller == Caller::Dead;
         let waits = matches!(claimer.caller, Caller::Queued | Caller::Claiming);
         let has_guard = (!rests || runs) && !claimer.lost && holds;
@@ -85,22 +114,19 @@ impl World {
             (self.ensemble.can_serve(party), Step::Serve(party)),
             (!link.down.is_empty(), Step::Hear(party)),
             (claimer.pending == Pending::Release, Step::Release(party)),
-            (asks && faults.breaks > 0, Step::Break(party)),
-            (writes && faults.refusals > 0, Step::Refuse(party)),
+            (asks, Step::Break(party)),
+            (writes, Step::Refuse(party)),
             (meddles, Step::Meddle(party, None)),
             (meddles, Step::Meddle(party, Some(RunEnd::Succeeded))),
             (!link.strays.is_empty(), Step::ApplyStray(party)),
             (left && in_queue, Step::Vanish(party)),
-            (waits && faults.departures > 0, Step::Depart(party)),
-            (has_guard && faults.losses > 0, Step::Lose(party)),
-            (has_guard && faults.evictions > 0, Step::Evict(party)),
-            (claimer.caller != Caller::Dead && in_queue && faults.crashes > 0, Step::Crash(party)),
+            (waits, Step::Depart(party)),
+            (has_guard, Step::Lose(party)),
+            (has_guard, Step::Evict(party)),
+            (claimer.caller != Caller::Dead && in_queue, Step::Crash(party)),
         ]));
     }
 }
-
-/// One step under way.
-pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
 impl Run<'_> {
     pub(crate) fn is(&self, mutant: Mutant) -> bool {
@@ -111,7 +137,7 @@ impl Run<'_> {
         &mut self.world.claimers[party]
     }
 
-    pub(crate) fn take(&mut self, step: Step) {
+    fn take(&mut self, step: Step) {
         match step {
             Step::Enqueue(party) => {
                 let own = self.world.ensemble.enqueue(party, LOCK);
@@ -146,9 +172,7 @@ impl Run<'_> {
                 (self.witness)(if applied { Witness::StrayApplied } else { Witness::StrayRefused });
             }
             Step::Vanish(party) => {
-                if self.claimer(party).caller == Caller::Dead {
-                    (self.witness)(Witness::LeftByTheDead);
-                }
+                self.note(Witness::LeftByTheDead, self.world.claimers[party].caller == Caller::Dead);
                 self.world.leave(party);
             }
             Step::End(party, end) => {
@@ -160,26 +184,21 @@ impl Run<'_> {
                 self.feed(party, Heard::Begin);
             }
             Step::Refuse(party) => {
-                self.world.faults.refusals -= 1;
                 self.world.ensemble.refuse(party);
             }
             Step::Meddle(_, end) => {
-                self.world.faults.meddling -= 1;
                 self.world.meddle(end);
             }
             Step::Leave(party) | Step::Drop(party) => self.done(party),
             Step::Break(party) => {
-                self.world.faults.breaks -= 1;
                 self.cut(party);
                 self.feed(party, Heard::Unanswered);
             }
             Step::Depart(party) => self.depart(party),
             Step::Lose(party) => {
-                self.world.faults.losses -= 1;
                 self.lose(party);
             }
             Step::Evict(party) => {
-                self.world.faults.evictions -= 1;
                 self.world.leave(party);
                 self.excuse(party);
                 if let Caller::Running { valid, .. } = &mut self.claimer(party).caller {
@@ -188,7 +207,6 @@ impl Run<'_> {
                 }
             }
             Step::Crash(party) => {
-                self.world.faults.crashes -= 1;
                 self.cut(party);
                 self.excuse(party);
                 let claimer = self.claimer(party);
@@ -291,7 +309,7 @@ impl Run<'_> {
             Unconfirmed => (!unheard).then_some(CAUSED),
             Failed(()) => None,
         };
-        breach.into_iter().for_each(|breach| self.world.breach(breach));
+        breach.into_iter().for_each(|breach| self.breach(breach));
         (self.witness)(match outcome {
             Written if unheard => Witness::EndSeen,
             Written => Witness::EndTold,
@@ -306,9 +324,10 @@ impl Run<'_> {
     /// The process is about to be told that the run is done.
     fn see_done(&mut self, party: Party) {
         let begun = self.world.record().filter(|record| record.progress == Progress::Begun);
-        if self.world.holds(party) && begun.is_some_and(|record| !self.world.knows(record.token)) {
-            self.world.breach(HONEST);
-        }
+        self.forbid(
+            HONEST,
+            self.world.holds(party) && begun.is_some_and(|record| !self.world.knows(record.token)),
+        );
     }
 
     fn runs(&mut self, party: Party, attempt: u8, version: i32) {
@@ -318,15 +337,9 @@ impl Run<'_> {
         // One that is told too late has a guard that is not valid, and others may have gone on by its record.
         let recorded = self.world.record().map(|record| (record.token, record.progress));
         let valid = self.world.holds(party);
-        if valid && earlier && !self.setup.retries[party] {
-            self.world.breach(ONCE);
-        }
-        if valid && self.world.succeeded {
-            self.world.breach(ONCE);
-        }
-        if valid && recorded != Some((token, Progress::Begun)) {
-            self.world.breach(RECORDED);
-        }
+        self.forbid(ONCE, valid && earlier && !self.setup.retries[party]);
+        self.forbid(ONCE, valid && self.world.succeeded);
+        self.forbid(RECORDED, valid && recorded != Some((token, Progress::Begun)));
         self.world.ran.push(token);
         let claimer = self.claimer(party);
         (claimer.caller, claimer.attempt) = (Caller::Running { version, valid }, attempt);
@@ -348,7 +361,6 @@ impl Run<'_> {
 
     /// The caller goes.
     fn depart(&mut self, party: Party) {
-        self.world.faults.departures -= 1;
         let leaves = self.is(Mutant::LeavesItsBegin);
         let claimer = self.claimer(party);
         if claimer.caller == Caller::Queued {
@@ -416,14 +428,12 @@ impl Run<'_> {
         match after {
             Some(record) if record.version == 0 => {
                 let runs = |claimer: &Claimer| matches!(claimer.caller, Caller::Running { valid: true, .. });
-                if self.world.claimers.iter().any(runs) {
-                    self.world.breach(ALONE);
-                }
+                self.forbid(ALONE, self.world.claimers.iter().any(runs));
             }
             Some(record) if record.token == token => {
                 self.world.succeeded |= record.progress == Progress::Ended(RunEnd::Succeeded);
                 match self.claimer(party).fate {
-                    Fate::Denied => self.world.breach(UNDENIED),
+                    Fate::Denied => self.breach(UNDENIED),
                     Fate::Open | Fate::Written => self.claimer(party).fate = Fate::Written,
                 }
             }

@@ -13,27 +13,28 @@ pub(crate) struct Setup {
     pub(crate) retries: &'static [bool],
     /// How many times each process claims the run, one after the other.
     pub(crate) claims: u8,
-    pub(crate) faults: Faults,
+    /// What may go wrong, each as often as it is named.
+    pub(crate) faults: Vec<Fault>,
     pub(crate) mutant: Option<Mutant>,
 }
 
-/// How often each may still happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Faults {
-    /// Connections that break while a process waits for an answer.
-    pub(crate) breaks: u8,
-    /// Callers that go, or do not poll, before they know what became of their claim.
-    pub(crate) departures: u8,
-    /// Guards that are lost while their session lives on for a while.
-    pub(crate) losses: u8,
-    /// Nodes of holders that an operator deletes.
-    pub(crate) evictions: u8,
-    /// Processes that die.
-    pub(crate) crashes: u8,
-    /// Writes that a busy server does not carry out.
-    pub(crate) refusals: u8,
-    /// Times that an operator writes to the record of a run that goes on.
-    pub(crate) meddling: u8,
+/// What may go wrong once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fault {
+    /// A connection breaks while its process waits for an answer.
+    Break,
+    /// A caller goes, or does not poll, before it knows what became of its claim.
+    Departure,
+    /// A guard is lost while its session lives on for a while.
+    Loss,
+    /// An operator deletes the node of a holder.
+    Eviction,
+    /// A process dies.
+    Crash,
+    /// A busy server does not carry a write out.
+    Refusal,
+    /// An operator writes to the record of a run that goes on.
+    Meddling,
 }
 
 /// A rule that a claim breaks: in the machine's place, or in that of its requests.

@@ -205,9 +205,7 @@ impl Run<'_> {
             }
             Command::Attempt(kind, seen) => {
                 let owes = contender.owes && !delayed;
-                if self.is_delayed() && !delayed {
-                    (self.witness)(Witness::AttemptedAtOnce);
-                }
+                self.note(Witness::AttemptedAtOnce, self.is_delayed() && !delayed);
                 let transaction = self.transaction(party, kind, &seen, owes);
                 self.ask(party, Pending::Attempt(kind), [Ask::Commit(transaction)]);
             }
@@ -341,9 +339,7 @@ impl Run<'_> {
             return self.requeue(party);
         }
         let standing = if self.is(Mutant::TriesAgain) { Standing::Held } else { standing };
-        if standing == Standing::Touched {
-            (self.witness)(Witness::FoundTouched);
-        }
+        self.note(Witness::FoundTouched, standing == Standing::Touched);
         let pool = pool.expect("the pool is there");
         let seen = seen(pool, &listed.children, self.world.contenders[party].connection);
         self.world.contenders[party].owes_since_its_look = false;
@@ -363,9 +359,10 @@ impl Run<'_> {
         self.world.contenders[party].owes_since_its_look = false;
         let stated = stated(&seen);
         self.feed(party, Event::Watched(Some((seen, stated))));
-        if !matches!(self.world.contenders[party].pending, Pending::Wait) {
-            (self.witness)(Witness::FoundRoomAtTheWatch);
-        }
+        self.note(
+            Witness::FoundRoomAtTheWatch,
+            !matches!(self.world.contenders[party].pending, Pending::Wait),
+        );
         self.has_seen(party);
     }
 
@@ -397,9 +394,7 @@ impl Run<'_> {
                 Word::Answer(Answer::Committed(created)) => Event::Admitted(created[0]),
                 Word::Answer(Answer::Failed(index, problem)) => {
                     let target = *self.operations(kind, 0)[index].node();
-                    if target == Target::Pool {
-                        (self.witness)(Witness::SentInVain);
-                    }
+                    self.note(Witness::SentInVain, target == Target::Pool);
                     attempt_failed(target, problem)
                 }
                 event => {
@@ -412,9 +407,7 @@ impl Run<'_> {
     }
 
     fn waits(&mut self, party: Party) {
-        if self.setup.wishes[party].1 == Patience::Try {
-            self.world.breach(PATIENT);
-        }
+        self.forbid(PATIENT, self.setup.wishes[party].1 == Patience::Try);
     }
 
     pub(crate) fn give_back(&mut self, permit: Own) {

@@ -4,8 +4,7 @@ use stateright::Property;
 use zklock_recipe::{Ruling, rule};
 
 use super::pool::{Caller, POOL, Pending, TURNSTILE, World};
-use super::run::{Run, Step};
-use super::setup::{Setup, Witness};
+use super::setup::Setup;
 use crate::world::exploration::{self, Rule};
 
 pub(crate) const WITHIN: Rule = "nobody is granted a permit beyond the capacity, or a slot twice";
@@ -19,44 +18,17 @@ pub(crate) const SERVED: Rule = "nobody waits while there is room";
 pub(crate) const PATIENT: Rule = "one that only tries does not wait";
 pub(crate) const ENDED: Rule = "each acquisition has its answer, or waits for room, or ends without a caller";
 
-type Contest = exploration::Contest<Setup>;
+pub(crate) type Contest = exploration::Contest<Setup>;
 
-impl exploration::Setup for Setup {
-    type World = World;
-    type Step = Step;
-    type Witness = Witness;
-
-    fn first(&self) -> World {
-        World::new(self)
-    }
-
-    fn steps(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(self, steps);
-    }
-
-    fn is_voluntary(world: &World, step: Step) -> bool {
-        step.is_voluntary(world)
-    }
-
-    fn take(run: &mut Run<'_>, step: Step) {
-        run.take(step);
-        run.world.settle();
-    }
-
-    fn broken(world: &World) -> Option<Rule> {
-        world.broken
-    }
-
-    fn properties(&self) -> Vec<Property<Contest>> {
-        vec![
-            Contest::always(CLEAN, |contest, world| is_clean(world) || contest.goes_on(world)),
-            Contest::always(SERVED, |contest, world| is_served(contest, world) || contest.goes_on(world)),
-            Contest::always(ENDED, |contest, world| is_ended(world) || contest.goes_on(world)),
-            Contest::sometimes("a permit is held", |_, world| {
-                world.contenders.iter().any(|contender| contender.caller == Caller::Held)
-            }),
-        ]
-    }
+pub(crate) fn properties() -> Vec<Property<Contest>> {
+    vec![
+        Contest::always(CLEAN, |contest, world| is_clean(world) || contest.goes_on(world)),
+        Contest::always(SERVED, |contest, world| is_served(contest, world) || contest.goes_on(world)),
+        Contest::always(ENDED, |contest, world| is_ended(world) || contest.goes_on(world)),
+        Contest::sometimes("a permit is held", |_, world| {
+            world.contenders.iter().any(|contender| contender.caller == Caller::Held)
+        }),
+    ]
 }
 
 fn is_clean(world: &World) -> bool {

@@ -3,9 +3,8 @@
 use zklock_recipe::admission::{Admission, Seen, Standing};
 use zklock_recipe::{Kind, Own, Place, Stock, Takeover};
 
-use super::setup::{Faults, Party, Setup};
+use super::setup::{Party, Setup};
 use crate::world::ensemble::Ensemble;
-use crate::world::exploration::Rule;
 use crate::world::tree::{Node, Numbered, Path, Tree};
 
 /// The directories.
@@ -16,8 +15,6 @@ pub(crate) const POOL: usize = 1;
 pub(crate) struct World {
     pub(crate) ensemble: Ensemble<Data>,
     pub(crate) contenders: Vec<Contender>,
-    pub(crate) faults: Faults,
-    pub(crate) broken: Option<Rule>,
 }
 
 /// What nodes have for data.
@@ -104,12 +101,7 @@ impl World {
         let contenders = vec![Contender::default(); setup.wishes.len()];
         let tree =
             Tree::new([Some(Data::Nothing), Some(Data::Stock(setup.stock))], [Numbered::Children(TURNSTILE)]);
-        Self {
-            ensemble: Ensemble::new(tree, contenders.len(), &setup.following),
-            contenders,
-            faults: setup.faults,
-            broken: None,
-        }
+        Self { ensemble: Ensemble::new(tree, contenders.len(), &setup.following), contenders }
     }
 
     pub(crate) fn tree(&self) -> &Tree<Data> {
@@ -182,10 +174,6 @@ impl World {
             contender.owes |= owes;
             contender.owes_since_its_look |= owes;
         }
-    }
-
-    pub(crate) fn breach(&mut self, rule: Rule) {
-        self.broken = self.broken.or(Some(rule));
     }
 }
 

@@ -1,13 +1,15 @@
 //! The steps: which are possible, and what each does.
 
+use stateright::Property;
+
 use zklock_recipe::admission::{Event, Standing};
 use zklock_recipe::{Kind, Patience, SessionEnd, Stock, Wish};
 
-use super::contest::{DELAYED, KEPT, ONCE, ORDER, REAL, WITHIN};
+use super::contest::{Contest, DELAYED, KEPT, ONCE, ORDER, REAL, WITHIN, properties};
 use super::pool::{Caller, Contender, Data, POOL, Pending, Reasons, TURNSTILE, World};
-use super::setup::{Mutant, Party, Setup, Witness};
+use super::setup::{Fault, Mutant, Party, Setup, Witness};
 use crate::world::ensemble::{Ask, Ensemble, Word};
-use crate::world::exploration::{self, possible};
+use crate::world::exploration::{self, State, possible};
 use crate::world::tree::Path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,41 +51,66 @@ pub(crate) enum Lateness {
     Late,
 }
 
-impl Step {
-    /// Whether nobody has to take it.
-    pub(crate) fn is_voluntary(self, world: &World) -> bool {
-        match self {
-            Self::Break(_)
-            | Self::Lapse(_)
-            | Self::Depart(_)
-            | Self::Evict(_)
-            | Self::Displace(_)
-            | Self::Touch(_)
-            | Self::Change(_)
-            | Self::Release(_)
-            | Self::Serve(_, Lateness::Late)
-            | Self::ApplyStray(_) => true,
+/// One step under way.
+pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
+
+impl exploration::Setup for Setup {
+    type World = World;
+    type Step = Step;
+    type Fault = Fault;
+    type Mutant = Mutant;
+    type Witness = Witness;
+
+    fn first(&self) -> State<Self> {
+        State::<Self>::new(World::new(self), &self.faults)
+    }
+
+    fn steps(&self, world: &State<Self>, steps: &mut Vec<Step>) {
+        (0..self.wishes.len()).for_each(|party| world.steps_of(party, self, steps));
+        steps.extend(possible([
+            (world.ensemble.is_behind(), Step::Replicate),
+            (true, Step::Change(true)),
+            (number(world.stock()) > 1, Step::Change(false)),
+        ]));
+    }
+
+    fn fault(world: &State<Self>, step: Step) -> Option<Fault> {
+        Some(match step {
+            Step::Break(_) => Fault::Break,
+            Step::Serve(_, Lateness::Late) => Fault::Late,
+            Step::Lapse(_) => Fault::Expiry,
             // A session lives for as long as it likes.
-            Self::Expire(party) => world.contenders[party].caller != Caller::Lapsed,
-            _ => false,
-        }
+            Step::Expire(party) if world.contenders[party].caller != Caller::Lapsed => Fault::Expiry,
+            Step::Depart(_) => Fault::Departure,
+            Step::Evict(_) => Fault::Eviction,
+            Step::Displace(_) => Fault::Displacement,
+            Step::Touch(_) => Fault::Touch,
+            Step::Change(_) => Fault::Change,
+            _ => return None,
+        })
+    }
+
+    fn is_voluntary(_: &State<Self>, step: Step) -> bool {
+        matches!(step, Step::Release(_) | Step::ApplyStray(_))
+    }
+
+    fn take(run: &mut Run<'_>, step: Step) {
+        run.take(step);
+        run.settle();
+    }
+
+    fn mutated(self, mutant: Mutant) -> Self {
+        Self { mutant: Some(mutant), ..self }
+    }
+
+    fn properties(&self) -> Vec<Property<Contest>> {
+        properties()
     }
 }
 
 impl World {
-    pub(crate) fn steps(&self, setup: &Setup, steps: &mut Vec<Step>) {
-        for party in 0..self.contenders.len() {
-            self.steps_of(party, setup, steps);
-        }
-        steps.extend(self.ensemble.is_behind().then_some(Step::Replicate));
-        if self.faults.changes > 0 {
-            steps.push(Step::Change(true));
-            steps.extend((number(self.stock()) > 1).then_some(Step::Change(false)));
-        }
-    }
-
     fn steps_of(&self, party: Party, setup: &Setup, steps: &mut Vec<Step>) {
-        let (contender, faults) = (&self.contenders[party], &self.faults);
+        let contender = &self.contenders[party];
         let link = &self.ensemble.links[party];
         let (standing, rests) = (self.standing(party), contender.machine.is_none());
         let (waits, holds) = (contender.caller == Caller::Waiting, contender.caller == Caller::Held);
@@ -92,7 +119,7 @@ impl World {
         // Its create went to its server.
         let entered = self.turnstile(party).is_some_and(|(path, _)| self.ensemble.shows(party, path));
         let serves = self.ensemble.can_serve(party);
-        let late = faults.late > 0 && !link.strays.is_empty() && link.up.first() == Some(&Ask::Sync);
+        let is_late = !link.strays.is_empty() && link.up.first() == Some(&Ask::Sync);
         let hears = match contender.pending {
             Pending::Attempt(_) => link.down.iter().any(|word| matches!(word, Word::Answer(_))),
             Pending::Wait => !link.down.is_empty(),
@@ -102,10 +129,9 @@ impl World {
         // The lease of a holder ends first.
         let outlives = holds && setup.mutant == Some(Mutant::OutlivesItsSession);
         let expires = match contender.caller {
-            Caller::Idle | Caller::Done => !rests && faults.expiries > 0,
-            Caller::Waiting => faults.expiries > 0,
-            Caller::Held => outlives && faults.expiries > 0,
-            Caller::Lapsed => true,
+            Caller::Idle | Caller::Done => !rests,
+            Caller::Held => outlives,
+            Caller::Waiting | Caller::Lapsed => true,
         };
         let has_permit = || self.permits().any(|(_, owner, _)| owner == party);
         steps.extend(possible([
@@ -115,37 +141,21 @@ impl World {
             (waits && rests && begins && entered, Step::Begin(party)),
             (holds || contender.caller == Caller::Lapsed, Step::Release(party)),
             (holds && self.permit(party).is_none(), Step::Told(party)),
-            (holds && faults.expiries > 0, Step::Lapse(party)),
+            (holds, Step::Lapse(party)),
             (serves, Step::Serve(party, Lateness::Settled)),
-            (serves && late, Step::Serve(party, Lateness::Late)),
+            (serves && is_late, Step::Serve(party, Lateness::Late)),
             (hears, Step::Hear(party)),
             (contender.pending == Pending::Wait && standing != Standing::Held, Step::Touched(party)),
             (contender.pending == Pending::Delay, Step::Delayed(party)),
             (contender.pending == Pending::Leave || contender.departs, Step::Leave(party)),
             (!link.strays.is_empty(), Step::ApplyStray(party)),
-            (asks && faults.breaks > 0, Step::Break(party)),
+            (asks, Step::Break(party)),
             (expires, Step::Expire(party)),
-            (waits && faults.departures > 0, Step::Depart(party)),
-            (faults.evictions > 0 && has_permit(), Step::Evict(party)),
-            (faults.displacements > 0 && standing != Standing::Gone, Step::Displace(party)),
-            (faults.touches > 0 && !rests && standing == Standing::Held, Step::Touch(party)),
+            (waits, Step::Depart(party)),
+            (has_permit(), Step::Evict(party)),
+            (standing != Standing::Gone, Step::Displace(party)),
+            (!rests && standing == Standing::Held, Step::Touch(party)),
         ]));
-    }
-
-    /// Each valid guard has its permit, unless an operator has deleted it.
-    pub(crate) fn settle(&mut self) {
-        for contender in &mut self.contenders {
-            // What is over makes no difference any more.
-            if contender.machine.is_none() && matches!(contender.caller, Caller::Done | Caller::Idle) {
-                (contender.own, contender.connection) = (None, 0);
-            }
-        }
-        let hollow = |(party, contender): (Party, &Contender)| {
-            contender.caller == Caller::Held && !contender.evicted && self.permit(party).is_none()
-        };
-        if self.contenders.iter().enumerate().any(hollow) {
-            self.breach(REAL);
-        }
     }
 }
 
@@ -154,22 +164,35 @@ fn number(stock: Stock) -> u32 {
     number
 }
 
-/// One step under way.
-pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
-
 impl Run<'_> {
-    pub(crate) fn take(&mut self, step: Step) {
+    /// Each valid guard has its permit, unless an operator has deleted it.
+    fn settle(&mut self) {
+        for contender in &mut self.world.contenders {
+            // What is over makes no difference any more.
+            if contender.machine.is_none() && matches!(contender.caller, Caller::Done | Caller::Idle) {
+                (contender.own, contender.connection) = (None, 0);
+            }
+        }
+        let world = &self.world;
+        let hollow = |(party, contender): (Party, &Contender)| {
+            contender.caller == Caller::Held && !contender.evicted && world.permit(party).is_none()
+        };
+        let is_hollow = world.contenders.iter().enumerate().any(hollow);
+        self.forbid(REAL, is_hollow);
+    }
+
+    fn take(&mut self, step: Step) {
         match step {
             Step::Enqueue(party) => self.enqueue(party),
             Step::Begin(party) => self.begin(party),
             Step::Requeue(party) => self.requeue(party),
             Step::Serve(party, lateness) => {
                 let late = lateness == Lateness::Late;
-                self.world.faults.late -= u8::from(late);
                 let behind = self.world.ensemble.links[party].follows && self.world.ensemble.is_behind();
-                if behind && matches!(self.world.ensemble.links[party].up[0], Ask::Get(..) | Ask::List(..)) {
-                    (self.witness)(Witness::AnsweredFromThePast);
-                }
+                self.note(
+                    Witness::AnsweredFromThePast,
+                    behind && matches!(self.world.ensemble.links[party].up[0], Ask::Get(..) | Ask::List(..)),
+                );
                 self.carry_out(party, |ensemble| ensemble.serve(party, late));
                 self.listen(party);
             }
@@ -186,9 +209,7 @@ impl Run<'_> {
                     ensemble.apply_stray(party);
                 });
                 (self.witness)(if applied { Witness::StrayApplied } else { Witness::StrayRefused });
-                if applied && late {
-                    (self.witness)(Witness::LateApplied);
-                }
+                self.note(Witness::LateApplied, applied && late);
             }
             Step::Leave(party) => {
                 self.world.leave_turnstile(party);
@@ -208,13 +229,11 @@ impl Run<'_> {
             }
             Step::Break(party) => self.break_connection(party),
             Step::Lapse(party) => {
-                self.world.faults.expiries -= 1;
                 self.world.contenders[party].caller = Caller::Lapsed;
             }
             Step::Expire(party) => self.expire(party),
             Step::Depart(party) => self.depart(party),
             Step::Evict(party) => {
-                self.world.faults.evictions -= 1;
                 self.world.contenders[party].evicted = true;
                 let permits = self.world.permits().filter(|(_, owner, _)| *owner == party);
                 let permits = permits.map(|(path, ..)| path).collect::<Vec<_>>();
@@ -222,17 +241,14 @@ impl Run<'_> {
                 self.world.vanish(self.setup);
             }
             Step::Displace(party) => {
-                self.world.faults.displacements -= 1;
                 self.world.leave_turnstile(party);
             }
             Step::Touch(party) => {
-                self.world.faults.touches -= 1;
                 if let Some((path, _)) = self.world.turnstile(party) {
                     self.world.ensemble.write(path, Data::Nothing);
                 }
             }
             Step::Change(more) => {
-                self.world.faults.changes -= 1;
                 let changed = |number: u32| if more { number + 1 } else { number - 1 };
                 let stock = match self.world.stock() {
                     Stock::Permits(capacity) => Stock::Permits(changed(capacity)),
@@ -274,27 +290,17 @@ impl Run<'_> {
         let first = self.world.tree().children(TURNSTILE).first().map(|(_, node)| node.czxid);
         let stock = self.world.stock();
         step(&mut self.world.ensemble);
-        if self.world.stock() != stock {
-            self.world.breach(KEPT);
-        }
+        self.forbid(KEPT, self.world.stock() != stock);
         let new = |(path, ..): &(Path, Party, i64)| before.iter().all(|(other, _)| other != path);
         let Some((path, _, id)) = self.world.permits().find(|it| new(it)) else { return false };
-        if before.iter().any(|(_, other)| *other == id) {
-            self.world.breach(ONCE);
-        }
+        self.forbid(ONCE, before.iter().any(|(_, other)| *other == id));
         let node = self.world.tree().get(path).map(|node| node.data);
         if matches!(node, Some(Data::Permit { owes: true, .. })) {
-            self.world.breach(DELAYED);
+            self.breach(DELAYED);
         }
-        if first.is_some_and(|first| first != id) {
-            self.world.breach(ORDER);
-        }
-        if self.world.is_exceeded() {
-            self.world.breach(WITHIN);
-        }
-        if !before.is_empty() {
-            (self.witness)(Witness::HeldTogether);
-        }
+        self.forbid(ORDER, first.is_some_and(|first| first != id));
+        self.forbid(WITHIN, self.world.is_exceeded());
+        self.note(Witness::HeldTogether, !before.is_empty());
         let Path::Child(_, place) = path else { return true };
         match (self.setup.wishes[party].0, place.kind) {
             (_, Kind::Permit(2..)) => (self.witness)(Witness::LargeHeld),
@@ -307,7 +313,6 @@ impl Run<'_> {
     }
 
     fn break_connection(&mut self, party: Party) {
-        self.world.faults.breaks -= 1;
         self.world.ensemble.cut(party);
         self.world.ensemble.connect(party);
         let mutant = self.setup.mutant;
@@ -333,10 +338,6 @@ impl Run<'_> {
     /// The session ends, and its nodes go with it. The leader refuses what it has sent before.
     fn expire(&mut self, party: Party) {
         (self.witness)(Witness::Expired);
-        let lapsed = self.world.contenders[party].caller == Caller::Lapsed;
-        if !lapsed {
-            self.world.faults.expiries -= 1;
-        }
         let held = self.world.permits().any(|(_, owner, _)| owner == party);
         self.world.ensemble.expire(party);
         // The next one begins a session of its own.
@@ -360,7 +361,6 @@ impl Run<'_> {
 
     /// The caller goes.
     fn depart(&mut self, party: Party) {
-        self.world.faults.departures -= 1;
         let (drops, forgets) = (self.is(Mutant::DropsItsAttempt), self.is(Mutant::ForgetsItsDoubt));
         let contender = &mut self.world.contenders[party];
         contender.caller = Caller::Done;

@@ -14,29 +14,30 @@ pub(crate) struct Setup {
     pub(crate) takeover: Takeover,
     /// Those whose server is the follower.
     pub(crate) following: Vec<Party>,
-    pub(crate) faults: Faults,
+    /// What may go wrong, each as often as it is named.
+    pub(crate) faults: Vec<Fault>,
     pub(crate) mutant: Option<Mutant>,
 }
 
-/// How often each may still happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Faults {
-    /// Connections that break while a contender waits for a reply, or for a change.
-    pub(crate) breaks: u8,
-    /// Transactions that are carried out after their contender has looked for them.
-    pub(crate) late: u8,
-    /// Sessions that end. The lease of a holder ends before.
-    pub(crate) expiries: u8,
-    /// Callers that go, or do not poll, before they have their permit.
-    pub(crate) departures: u8,
-    /// Permits that an operator deletes.
-    pub(crate) evictions: u8,
-    /// Nodes in the turnstile that an operator deletes.
-    pub(crate) displacements: u8,
-    /// Nodes in the turnstile that an operator writes to.
-    pub(crate) touches: u8,
-    /// Changes of the stock, to each of the neighbouring numbers.
-    pub(crate) changes: u8,
+/// What may go wrong once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fault {
+    /// A connection breaks while its contender waits for a reply, or for a change.
+    Break,
+    /// A transaction is carried out after its contender has looked for it.
+    Late,
+    /// A session ends. The lease of a holder ends before.
+    Expiry,
+    /// A caller goes, or does not poll, before it has its permit.
+    Departure,
+    /// An operator deletes a permit.
+    Eviction,
+    /// An operator deletes a node in the turnstile.
+    Displacement,
+    /// An operator writes to a node in the turnstile.
+    Touch,
+    /// The stock changes, to one of the neighbouring numbers.
+    Change,
 }
 
 /// A rule that a contender breaks: in the machine's place, or in that of the servers' client.

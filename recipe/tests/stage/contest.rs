@@ -2,8 +2,7 @@
 
 use stateright::Property;
 
-use super::run::{Run, Step};
-use super::world::{Background, Doing, Setup, Witness, World};
+use super::world::{Background, Doing, Setup};
 use crate::world::exploration::{self, Rule};
 
 pub(crate) const ONE_HOLDER: Rule = "at most one guard is valid";
@@ -27,64 +26,38 @@ pub(crate) const PRESENT: Rule = "only the present hold is offered and taken";
 pub(crate) const AWAKE: Rule = "nobody is stuck";
 pub(crate) const CLEAN: Rule = "nothing is left behind";
 
-type Contest = exploration::Contest<Setup>;
+pub(crate) type Contest = exploration::Contest<Setup>;
 
-impl exploration::Setup for Setup {
-    type World = World;
-    type Step = Step;
-    type Witness = Witness;
-
-    fn first(&self) -> World {
-        World::new(self)
-    }
-
-    fn steps(&self, world: &World, steps: &mut Vec<Step>) {
-        world.steps(self, steps);
-    }
-
-    fn is_voluntary(world: &World, step: Step) -> bool {
-        step.is_voluntary(world)
-    }
-
-    fn take(run: &mut Run<'_>, step: Step) {
-        run.take(step);
-    }
-
-    fn broken(world: &World) -> Option<Rule> {
-        world.broken
-    }
-
-    fn properties(&self) -> Vec<Property<Contest>> {
-        vec![
-            Contest::always(ONE_HOLDER, |_, world| world.valid_guards() <= 1),
-            Contest::always(WANTED, |_, world| {
-                world.locals.iter().enumerate().all(|(process, local)| {
-                    local.background != Background::Acquiring || local.nudged || world.is_wanted(process)
-                })
-            }),
-            // A task that was woken and is not polled waits for itself only.
-            Contest::always(AWAKE, |contest, world| {
-                let mut tasks = world.tasks.iter();
-                let waits = tasks.any(|task| match task.doing {
-                    Doing::InLine(place) => !place.woken,
-                    _ => false,
+pub(crate) fn properties() -> Vec<Property<Contest>> {
+    vec![
+        Contest::always(ONE_HOLDER, |_, world| world.valid_guards() <= 1),
+        Contest::always(WANTED, |_, world| {
+            world.locals.iter().enumerate().all(|(process, local)| {
+                local.background != Background::Acquiring || local.nudged || world.is_wanted(process)
+            })
+        }),
+        // A task that was woken and is not polled waits for itself only.
+        Contest::always(AWAKE, |contest, world| {
+            let mut tasks = world.tasks.iter();
+            let waits = tasks.any(|task| match task.doing {
+                Doing::InLine(place) => !place.woken,
+                _ => false,
+            });
+            !waits || contest.goes_on(world)
+        }),
+        Contest::always(CLEAN, |contest, world| {
+            let clean = world.queue.is_empty()
+                && world.locals.iter().enumerate().all(|(process, local)| {
+                    // Nothing is in the way of the next task.
+                    let free = || local.stage.is_free();
+                    local.background == Background::None
+                        && local.offer.is_none()
+                        && (world.line(process).next().is_some() || free())
                 });
-                !waits || contest.goes_on(world)
-            }),
-            Contest::always(CLEAN, |contest, world| {
-                let clean = world.queue.is_empty()
-                    && world.locals.iter().enumerate().all(|(process, local)| {
-                        // Nothing is in the way of the next task.
-                        let free = || local.stage.is_free();
-                        local.background == Background::None
-                            && local.offer.is_none()
-                            && (world.line(process).next().is_some() || free())
-                    });
-                clean || contest.goes_on(world)
-            }),
-            Contest::sometimes("a task has a turn", |_, world| {
-                world.tasks.iter().any(|task| matches!(task.doing, Doing::Holding(_)))
-            }),
-        ]
-    }
+            clean || contest.goes_on(world)
+        }),
+        Contest::sometimes("a task has a turn", |_, world| {
+            world.tasks.iter().any(|task| matches!(task.doing, Doing::Holding(_)))
+        }),
+    ]
 }

@@ -7,15 +7,15 @@ use super::contest::{
 };
 use super::run::{Allowed, Run};
 use super::world::{
-    Background, Caller, Doing, Fate, Hold, Lateness, Mutant, Node, Offer, Owner, Process, Setup, Standing,
-    Witness,
+    Background, Caller, Doing, Fate, Fault, Hold, Lateness, Mutant, Node, Offer, Owner, Process, Setup,
+    Standing, Witness,
 };
 
 impl Run<'_> {
     /// Starts the background task.
     pub(crate) fn contend(&mut self, process: Process) {
         if self.world.locals[process].background != Background::None {
-            return self.world.breach(ONE_CONTENDER);
+            return self.breach(ONE_CONTENDER);
         }
         self.world.locals[process].background = Background::Acquiring;
     }
@@ -87,9 +87,7 @@ impl Run<'_> {
                 *turns = turns.saturating_sub(1);
             }
         }
-        if overtaken {
-            self.world.breach(BOUNDED);
-        }
+        self.forbid(BOUNDED, overtaken);
     }
 
     /// Carries out what the stage has decided about a hold that goes on.
@@ -109,12 +107,8 @@ impl Run<'_> {
             Step::GiveUp => self.world.locals[process].nudged = !self.is(Mutant::NeverRetires),
             Step::Wake(caller) => {
                 let is_present = self.world.hold(process).is_some_and(|present| present.number == hold);
-                if !is_present || self.world.locals[process].offer.is_some() {
-                    self.world.breach(PRESENT);
-                }
-                if self.world.next(process, half) != Some(caller.party) {
-                    self.world.breach(ORDER);
-                }
+                self.forbid(PRESENT, !is_present || self.world.locals[process].offer.is_some());
+                self.forbid(ORDER, self.world.next(process, half) != Some(caller.party));
                 let late =
                     self.world.place(caller.party).is_some_and(|place| place.lateness == Lateness::Late);
                 let offer = Offer { hold, to: caller.party, looks: 0, opens: half.is_some() && late };
@@ -135,9 +129,7 @@ impl Run<'_> {
 
     /// A hold without a turn was released: nobody may wait that could have it.
     fn check_release(&mut self, process: Process) {
-        if self.world.is_wanted(process) {
-            self.world.breach(SERVED);
-        }
+        self.forbid(SERVED, self.world.is_wanted(process));
     }
 
     /// A guard is dropped whose hold nobody shall have any more.
@@ -159,14 +151,10 @@ impl Run<'_> {
         let local = &mut self.world.locals[process];
         local.nudged = false;
         let retires = local.stage.retire();
-        if !retires {
-            (self.witness)(Witness::RetireRaced);
-        }
+        self.note(Witness::RetireRaced, !retires);
         if retires || self.is(Mutant::RetiresThoughWanted) {
             (self.witness)(Witness::Retired);
-            if wanted {
-                self.world.breach(PLACE);
-            }
+            self.forbid(PLACE, wanted);
             self.leave_queue(process);
         }
     }
@@ -179,16 +167,13 @@ impl Run<'_> {
     }
 
     pub(crate) fn fail(&mut self, process: Process) {
-        self.world.faults.failures -= 1;
         for task in self.world.tasks.iter_mut().filter(|task| task.process == process) {
             if let Doing::InLine(place) = &mut task.doing {
                 place.standing = Standing::Failed;
             }
         }
         let (failed, withdrawn) = self.world.locals[process].stage.fail(&());
-        if withdrawn.is_some() {
-            self.world.breach(PRESENT);
-        }
+        self.forbid(PRESENT, withdrawn.is_some());
         let count = if self.is(Mutant::WakesOnlyTheFirst) { 1 } else { failed.len() };
         for caller in failed.into_iter().take(count) {
             self.wake(caller);
@@ -207,16 +192,17 @@ impl Run<'_> {
         let again = again && !self.is(Mutant::ForgetsToContendAgain);
         if again {
             (self.witness)(Witness::ContendedAgain);
-            if self.world.queue.iter().any(|node| matches!(node, Node::Waiting(Owner::Remote, _))) {
-                (self.witness)(Witness::WentBehindTheRemote);
-            }
+            self.note(
+                Witness::WentBehindTheRemote,
+                self.world.queue.iter().any(|node| matches!(node, Node::Waiting(Owner::Remote, _))),
+            );
         }
         self.world.locals[process].background = if again { Background::Acquiring } else { Background::None };
     }
 
     pub(crate) fn look(&mut self, process: Process, left: Left, allowed: Allowed) {
         let Some(mut offer) = self.world.locals[process].offer else {
-            return self.world.breach(PRESENT);
+            return self.breach(PRESENT);
         };
         let (seen, may) = self.mistaken(left, allowed == Allowed::Yes, offer);
         let stage = &mut self.world.locals[process].stage;
@@ -225,7 +211,7 @@ impl Run<'_> {
             step = stage.look(seen, may);
         }
         let Some(mut place) = self.world.place(offer.to) else {
-            return self.world.breach(PRESENT);
+            return self.breach(PRESENT);
         };
         let late = place.lateness.max(Lateness::Late);
         let worse = if offer.opens { Lateness::Last } else { late };
@@ -236,30 +222,24 @@ impl Run<'_> {
         let nobody_waits = others().next().is_none();
         let has_its_half = offer.opens && left == Left::Half;
         if step == Step::Nothing {
-            if offer.looks > 0 && (left == Left::Nothing || others_wait && !has_its_half) {
-                self.world.breach(STANDS);
-            }
+            self.forbid(STANDS, offer.looks > 0 && (left == Left::Nothing || others_wait && !has_its_half));
             offer.looks = 2.min(offer.looks + 1);
             self.world.locals[process].offer = Some(offer);
             return;
         }
         let comes = self.world.is_late_for_ever(offer.to);
         if offer.looks == 0 {
-            self.world.breach(PATIENT);
+            self.breach(PATIENT);
         } else if comes {
             // Only whether it has its turn counts.
         } else if has_its_half {
-            self.world.breach(HALF);
+            self.breach(HALF);
         } else if left != Left::Nothing && !others_wait {
-            self.world.breach(STANDS);
+            self.breach(STANDS);
         }
         (self.witness)(Witness::PassedOver);
-        if absent && left == Left::Nothing && offer.looks == 1 {
-            (self.witness)(Witness::MissedItsHalfThoughAbsent);
-        }
-        if absent && nobody_waits {
-            (self.witness)(Witness::MissedItsHalfForNobody);
-        }
+        self.note(Witness::MissedItsHalfThoughAbsent, absent && left == Left::Nothing && offer.looks == 1);
+        self.note(Witness::MissedItsHalfForNobody, absent && nobody_waits);
         (place.standing, place.lateness) = (Standing::Absent, if others_wait { worse } else { late });
         if offer.opens && others_wait {
             (self.witness)(if place.halves == 0 {
@@ -272,14 +252,12 @@ impl Run<'_> {
         }
         if comes {
             place.missed += 1;
-            if place.missed > self.most_missed() {
-                self.world.breach(IN_THE_END);
-            }
+            self.forbid(IN_THE_END, place.missed > self.most_missed());
         } else if !absent {
-            self.world.faults.absences -= 1;
+            self.spend(Fault::Absence);
         }
         if allowed == Allowed::No || left == Left::Nothing && (comes || offer.looks < 2) {
-            self.world.faults.refusals -= 1;
+            self.spend(Fault::Refusal);
         }
         self.world.tasks[offer.to].doing = Doing::InLine(place);
         self.world.locals[process].offer = None;
@@ -311,14 +289,15 @@ impl Run<'_> {
     /// and when time is over. While time lasts, it is passed over only until a hold opens with it, however many come: once for
     /// each time that the hold before is handed on. Another late task, or a lost hold, may come before that opening.
     fn most_missed(&self) -> u32 {
-        let Setup { comings, late, budget, faults, .. } = &self.setup;
+        let Setup { comings, late, budget, .. } = &self.setup;
+        let count = |fault| self.setup.faults.iter().filter(|it| **it == fault).count() as u32;
         let others = 1 + (self.world.tasks.len() - 1) as u32 * u32::from(*comings);
-        if faults.refusals > 0 {
-            return others + u32::from(faults.refusals);
+        if count(Fault::Refusal) > 0 {
+            return others + count(Fault::Refusal);
         }
         let late = *late as u32;
-        let offers = (1 + budget + u32::from(faults.departures)) * late;
-        others.min(offers * (late + u32::from(faults.lapses)))
+        let offers = (1 + budget + count(Fault::Departure)) * late;
+        others.min(offers * (late + count(Fault::Lapse)))
     }
 
     /// An offer was not taken. Only if that is allowed, another task has it.
@@ -329,7 +308,7 @@ impl Run<'_> {
         allowed: Allowed,
     ) {
         match (step, allowed) {
-            (Step::Wake(_), Allowed::No) => self.world.breach(BUDGET),
+            (Step::Wake(_), Allowed::No) => self.breach(BUDGET),
             (Step::Release(_), Allowed::Yes) => self.check_release(process),
             _ => {}
         }

@@ -1,9 +1,14 @@
 //! The steps: which are possible, and what each does.
 
+use stateright::Property;
+
 use zklock_recipe::Left;
 
-use super::world::{Background, Doing, Fate, Mutant, Node, Owner, Party, Process, Setup, Standing, World};
-use crate::world::exploration::{self, possible};
+use super::contest::{Contest, properties};
+use super::world::{
+    Background, Doing, Fate, Fault, Mutant, Node, Owner, Party, Process, Setup, Standing, Witness, World,
+};
+use crate::world::exploration::{self, State, possible};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
@@ -45,91 +50,113 @@ pub(crate) enum Allowed {
     No,
 }
 
-impl Step {
-    /// Whether the world goes on by itself without it.
-    pub(crate) fn is_voluntary(self, world: &World) -> bool {
-        match self {
-            // One that is passed over, or has failed, stands in nobody's way.
-            Self::Poll(party) => match world.tasks[party].doing {
-                Doing::InLine(_) if world.is_late_for_ever(party) => false,
-                Doing::InLine(place) => world.faults.absences > 0 || place.standing != Standing::Present,
-                _ => false,
-            },
-            Self::Pass(_, allowed) => allowed == Allowed::No,
-            // Sooner or later no time is left.
-            Self::Look(process, Left::Nothing, _) => world.locals[process]
-                .offer
-                .is_some_and(|offer| offer.looks < 2 || world.is_late_for_ever(offer.to)),
-            Self::Look(.., allowed) => allowed == Allowed::No,
-            Self::Arrive(_)
-            | Self::Try(_)
-            | Self::Tried(_)
-            | Self::GiveUp(..)
-            | Self::Fail(_)
-            | Self::Lapse(_)
-            | Self::Evict(_)
-            | Self::RemoteEnters => true,
-            _ => false,
-        }
-    }
-}
+/// One step under way.
+pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
-impl World {
-    pub(crate) fn steps(&self, setup: &Setup, steps: &mut Vec<Step>) {
-        for party in 0..self.tasks.len() {
-            self.steps_of_task(party, steps);
+impl exploration::Setup for Setup {
+    type World = World;
+    type Step = Step;
+    type Fault = Fault;
+    type Mutant = Mutant;
+    type Witness = Witness;
+
+    fn first(&self) -> State<Self> {
+        State::<Self>::new(World::new(self), &self.faults)
+    }
+
+    fn steps(&self, world: &State<Self>, steps: &mut Vec<Step>) {
+        for party in 0..world.tasks.len() {
+            world.steps_of_task(party, steps);
         }
-        for process in 0..self.locals.len() {
-            self.steps_of_process(process, setup, steps);
+        for process in 0..world.locals.len() {
+            world.steps_of_process(process, self, steps);
         }
-        let first = self.queue.first();
-        let leaves = self.queue.iter().any(|node| matches!(node, Node::Leaving(_)));
-        let is_there = self.node(Owner::Remote).is_some() || self.queue.contains(&Node::HeldRemotely);
+        let first = world.queue.first();
+        let leaves = world.queue.iter().any(|node| matches!(node, Node::Leaving(_)));
+        let is_there = world.node(Owner::Remote).is_some() || world.queue.contains(&Node::HeldRemotely);
         steps.extend(possible([
             (leaves, Step::Delete),
-            (self.remote > 0 && !is_there, Step::RemoteEnters),
+            (world.remote > 0 && !is_there, Step::RemoteEnters),
             (matches!(first, Some(Node::Waiting(Owner::Remote, _))), Step::RemoteHolds),
             (first == Some(&Node::HeldRemotely), Step::RemoteLeaves),
         ]));
-        if self.faults.deletions > 0 {
-            let evicted = |(_, node): &(usize, &Node)| {
-                matches!(node, Node::Waiting(Owner::Local(_), _) | Node::Held(..))
-            };
-            let places = self.queue.iter().enumerate().filter(evicted);
-            steps.extend(places.map(|(place, _)| Step::Evict(place)));
+        let evicted =
+            |(_, node): &(usize, &Node)| matches!(node, Node::Waiting(Owner::Local(_), _) | Node::Held(..));
+        let places = world.queue.iter().enumerate().filter(evicted);
+        steps.extend(places.map(|(place, _)| Step::Evict(place)));
+    }
+
+    fn fault(_: &State<Self>, step: Step) -> Option<Fault> {
+        Some(match step {
+            Step::Try(_) => Fault::Try,
+            Step::GiveUp(..) => Fault::Departure,
+            Step::Lapse(_) => Fault::Lapse,
+            Step::Evict(_) => Fault::Deletion,
+            Step::Fail(_) => Fault::Failure,
+            Step::Pass(_, Allowed::No) => Fault::Refusal,
+            _ => return None,
+        })
+    }
+
+    fn is_voluntary(world: &State<Self>, step: Step) -> bool {
+        match step {
+            // One that is passed over, or has failed, stands in nobody's way.
+            Step::Poll(party) => match world.tasks[party].doing {
+                Doing::InLine(_) if world.is_late_for_ever(party) => false,
+                Doing::InLine(place) => world.may(Fault::Absence) || place.standing != Standing::Present,
+                _ => false,
+            },
+            // Sooner or later no time is left.
+            Step::Look(process, Left::Nothing, _) => world.locals[process]
+                .offer
+                .is_some_and(|offer| offer.looks < 2 || world.is_late_for_ever(offer.to)),
+            Step::Look(.., allowed) => allowed == Allowed::No,
+            Step::Arrive(_) | Step::Tried(_) | Step::RemoteEnters => true,
+            _ => false,
         }
     }
 
+    fn take(run: &mut Run<'_>, step: Step) {
+        run.take(step);
+    }
+
+    fn mutated(self, mutant: Mutant) -> Self {
+        Self { mutant: Some(mutant), ..self }
+    }
+
+    fn properties(&self) -> Vec<Property<Contest>> {
+        properties()
+    }
+}
+
+impl State<Setup> {
     fn steps_of_task(&self, party: Party, steps: &mut Vec<Step>) {
-        let (task, faults) = (&self.tasks[party], &self.faults);
-        let (gives_up, refused) = (faults.departures > 0, faults.refusals > 0);
+        let (task, refused) = (&self.tasks[party], self.may(Fault::Refusal));
         match task.doing {
             Doing::Away if task.comings > 0 => {
-                steps.extend(possible([(true, Step::Arrive(party)), (faults.tries > 0, Step::Try(party))]));
+                steps.extend([Step::Arrive(party), Step::Try(party)]);
             }
             Doing::Away => {}
             Doing::InLine(place) => {
                 let offer = self.locals[task.process].offer.filter(|offer| offer.to == party);
                 let comes_later = self.is_late_for_ever(party) && offer.is_some_and(|offer| offer.looks < 2);
-                let in_vain = gives_up && offer.is_some() && refused;
+                let in_vain = offer.is_some() && refused;
                 steps.extend(possible([
                     (place.woken && !comes_later, Step::Poll(party)),
-                    (gives_up, Step::GiveUp(party, Left::Half, Allowed::Yes)),
+                    (true, Step::GiveUp(party, Left::Half, Allowed::Yes)),
                     (in_vain, Step::GiveUp(party, Left::Half, Allowed::No)),
                     (in_vain, Step::GiveUp(party, Left::Nothing, Allowed::Yes)),
                 ]));
             }
             Doing::Took(..) => steps.push(Step::Check(party)),
             Doing::Holding(_) => steps.push(Step::LetGo(party)),
-            Doing::Passing { .. } => steps.extend(possible([
-                (true, Step::Pass(party, Allowed::Yes)),
-                (refused, Step::Pass(party, Allowed::No)),
-            ])),
+            Doing::Passing { .. } => {
+                steps.extend([Step::Pass(party, Allowed::Yes), Step::Pass(party, Allowed::No)]);
+            }
             Doing::Lingering(_) => steps.push(Step::EndTurn(party)),
-            Doing::Trying => steps.extend(possible([
-                (true, Step::Tried(party)),
-                (gives_up, Step::GiveUp(party, Left::Half, Allowed::Yes)),
-            ])),
+            Doing::Trying => {
+                steps.extend([Step::Tried(party), Step::GiveUp(party, Left::Half, Allowed::Yes)]);
+            }
         }
     }
 
@@ -137,12 +164,12 @@ impl World {
         let (local, node) = (&self.locals[process], self.node(Owner::Local(process)));
         let acquires = local.background == Background::Acquiring;
         let is_over = matches!(local.background, Background::Watching(hold) if hold.fate != Fate::Valid);
-        let may_lapse = self.faults.lapses > 0 && local.background != Background::None;
+        let may_lapse = local.background != Background::None;
         steps.extend(possible([
             (acquires && node.is_none(), Step::Enter(process)),
             (acquires && node == Some(0) && !local.lapsed, Step::Grant(process)),
             (acquires && local.nudged, Step::Retire(process)),
-            (acquires && self.faults.failures > 0, Step::Fail(process)),
+            (acquires, Step::Fail(process)),
             (is_over, Step::Over(process)),
             (local.lapsed, Step::Renew(process)),
             (local.lapsed, Step::Expire(process)),
@@ -160,9 +187,9 @@ impl World {
             return steps.push(Step::Look(process, Left::Half, Allowed::Yes));
         };
         let comes = self.is_late_for_ever(offer.to);
-        let refused = self.faults.refusals > 0;
+        let refused = self.may(Fault::Refusal);
         let absent = self.place(offer.to).is_some_and(|place| place.standing == Standing::Absent);
-        if !comes && !absent && self.faults.absences == 0 {
+        if !comes && !absent && !self.may(Fault::Absence) {
             return;
         }
         steps.extend(possible([
@@ -174,11 +201,8 @@ impl World {
     }
 }
 
-/// One step under way.
-pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
-
 impl Run<'_> {
-    pub(crate) fn take(&mut self, step: Step) {
+    fn take(&mut self, step: Step) {
         match step {
             Step::Arrive(party) => self.arrive(party),
             Step::Try(party) => self.begin_try(party),
@@ -200,14 +224,12 @@ impl Run<'_> {
                 place.map(|place| self.world.queue.remove(place));
             }
             Step::Lapse(process) => {
-                self.world.faults.lapses -= 1;
                 self.world.locals[process].lapsed = true;
                 self.lose(process);
             }
             Step::Renew(process) => self.world.locals[process].lapsed = false,
             Step::Expire(process) => self.expire(process),
             Step::Evict(place) => {
-                self.world.faults.deletions -= 1;
                 if let Node::Held(process, hold) = self.world.queue.remove(place)
                     && self.world.is_valid(process, hold)
                 {

@@ -36,7 +36,6 @@ impl Run<'_> {
     }
 
     pub(crate) fn begin_try(&mut self, party: Party) {
-        self.world.faults.tries -= 1;
         self.world.tasks[party].comings -= 1;
         let process = self.world.tasks[party].process;
         let alone = self.world.locals[process].stage.is_free();
@@ -45,9 +44,7 @@ impl Run<'_> {
         }
         let busy = self.world.locals[process].background != Background::None;
         let waits = self.world.line(process).any(|(_, place)| place.standing != Standing::Failed);
-        if busy || waits {
-            self.world.breach(ORDER);
-        }
+        self.forbid(ORDER, busy || waits);
         self.world.tasks[party].doing = Doing::Trying;
     }
 
@@ -77,9 +74,7 @@ impl Run<'_> {
         let process = self.world.tasks[party].process;
         let Doing::InLine(mut place) = self.world.tasks[party].doing else { return };
         let absent = place.standing == Standing::Absent;
-        if absent {
-            (self.witness)(Witness::CameBack);
-        }
+        self.note(Witness::CameBack, absent);
         let forgotten = absent && self.is(Mutant::ForgetsTheAbsent);
         (place.woken, place.standing) = (false, Standing::Present);
         self.world.tasks[party].doing = Doing::InLine(place);
@@ -97,18 +92,14 @@ impl Run<'_> {
                     // Nobody wakes it while it has the hold, so its waker is of no account.
                     place.caller.moved = false;
                     self.note_late_turn(process, place.lateness, offer.opens);
-                    if offer.opens && place.halves > 0 {
-                        (self.witness)(Witness::HadAnotherHalf);
-                    }
-                    if absent {
-                        (self.witness)(Witness::HadItsHalfThoughAbsent);
-                    }
+                    self.note(Witness::HadAnotherHalf, offer.opens && place.halves > 0);
+                    self.note(Witness::HadItsHalfThoughAbsent, absent);
                     // If it is put back, it begins anew.
                     place.lateness = Lateness::Prompt;
                     (place.halves, place.pause, place.missed) = (0, 0, 0);
                     self.world.tasks[party].doing = Doing::Took(place, hold);
                 }
-                _ => self.world.breach(PRESENT),
+                _ => self.breach(PRESENT),
             },
             Turned::Waits => self.world.tasks[party].doing = Doing::InLine(place),
             Turned::Contend => {
@@ -175,7 +166,6 @@ impl Run<'_> {
 
     /// A task gives up while it waits, or its try is dropped.
     pub(crate) fn give_up(&mut self, party: Party, left: Left, allowed: Allowed) {
-        self.world.faults.departures -= 1;
         let process = self.world.tasks[party].process;
         let Doing::InLine(place) = self.world.tasks[party].doing else {
             (self.witness)(Witness::TryDropped);
@@ -229,9 +219,6 @@ impl Run<'_> {
         let process = self.world.tasks[party].process;
         let Doing::Passing { hold, lost } = self.world.tasks[party].doing else { return };
         self.world.tasks[party].doing = Doing::Away;
-        if allowed == Allowed::No {
-            self.world.faults.refusals -= 1;
-        }
         let present = self.world.hold(process).map(|hold| *hold);
         let number = match present {
             Some(present) if self.is(Mutant::IgnoresTheHoldNumber) => present.number,
@@ -253,12 +240,8 @@ impl Run<'_> {
         let step = self.world.locals[process].stage.passed(number, hold, may);
         match step {
             zklock_recipe::Step::Wake(_) => {
-                if lost {
-                    self.world.breach(FRESH);
-                }
-                if allowed == Allowed::No {
-                    self.world.breach(BUDGET);
-                }
+                self.forbid(FRESH, lost);
+                self.forbid(BUDGET, allowed == Allowed::No);
                 self.count_pass(process);
             }
             _ if is_present && self.world.is_wanted(process) => {
@@ -266,7 +249,7 @@ impl Run<'_> {
                 match (allowed, spent) {
                     (Allowed::No, _) => (self.witness)(Witness::PassingRefused),
                     (Allowed::Yes, true) => (self.witness)(Witness::BudgetEnded),
-                    (Allowed::Yes, false) => self.world.breach(SERVED),
+                    (Allowed::Yes, false) => self.breach(SERVED),
                 }
             }
             _ => {}
@@ -281,18 +264,14 @@ impl Run<'_> {
             hold.passed += 1;
             hold.passed
         });
-        if passed.is_some_and(|passed| passed > budget) {
-            self.world.breach(BUDGET);
-        }
+        self.forbid(BUDGET, passed.is_some_and(|passed| passed > budget));
     }
 
     /// A task has a guard.
     fn begin_local_turn(&mut self, party: Party) {
         let process = self.world.tasks[party].process;
         let Doing::Holding(hold) = self.world.tasks[party].doing else { return };
-        if !self.world.is_valid(process, hold) {
-            self.world.breach(FRESH);
-        }
+        self.forbid(FRESH, !self.world.is_valid(process, hold));
         if let Some(hold) = self.world.hold(process) {
             hold.turns += 1;
         }

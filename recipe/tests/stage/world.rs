@@ -1,6 +1,5 @@
 //! Two processes with their tasks, ZooKeeper's queue, and a contender of another client.
 
-use crate::world::exploration::Rule;
 use zklock_recipe::{Half, HoldNumber, Stage, Ticket};
 
 /// A process, by its index in the world.
@@ -24,7 +23,8 @@ pub(crate) struct Setup {
     pub(crate) budget: u32,
     /// Half of each hold's time is longer than two looks.
     pub(crate) is_long: bool,
-    pub(crate) faults: Faults,
+    /// What may go wrong, each as often as it is named.
+    pub(crate) faults: Vec<Fault>,
     pub(crate) mutant: Option<Mutant>,
 }
 
@@ -35,24 +35,24 @@ impl Setup {
     }
 }
 
-/// How often each may still happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Faults {
-    /// Tasks that try, and do not wait.
-    pub(crate) tries: u8,
-    /// Tasks that give up.
-    pub(crate) departures: u8,
-    /// Tasks that are passed over because they were not polled, beside those that are late for ever. As long as one may be, a
+/// What may go wrong once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fault {
+    /// A task tries, and does not wait.
+    Try,
+    /// A task gives up.
+    Departure,
+    /// A task is passed over because it was not polled, beside those that are late for ever. As long as one may be, a
     /// woken task may be left unpolled.
-    pub(crate) absences: u8,
-    /// Leases that lapse. Each is renewed, or its session expires.
-    pub(crate) lapses: u8,
-    /// Nodes that an operator deletes.
-    pub(crate) deletions: u8,
-    /// Acquisitions that fail.
-    pub(crate) failures: u8,
-    /// Holds that time, or their lease, forbids to pass on, or to hand on.
-    pub(crate) refusals: u8,
+    Absence,
+    /// A lease lapses. It is renewed, or its session expires.
+    Lapse,
+    /// An operator deletes a node.
+    Deletion,
+    /// An acquisition fails.
+    Failure,
+    /// Time, or its lease, forbids to pass a hold on, or to hand it on.
+    Refusal,
 }
 
 /// A rule that the stage, or the library around it, breaks.
@@ -342,8 +342,6 @@ pub(crate) struct World {
     /// How often the remote contender may still come.
     pub(crate) remote: u8,
     late: usize,
-    pub(crate) faults: Faults,
-    pub(crate) broken: Option<Rule>,
 }
 
 impl World {
@@ -371,13 +369,7 @@ impl World {
             tasks: tasks.collect(),
             remote: setup.remote,
             late: setup.late,
-            faults: setup.faults,
-            broken: None,
         }
-    }
-
-    pub(crate) fn breach(&mut self, rule: Rule) {
-        self.broken = self.broken.or(Some(rule));
     }
 
     /// The process's present hold.

@@ -215,13 +215,17 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
         self.links[session].down.push(Word::Answer(Answer::Refused));
     }
 
-    /// Whether the session's server shows this node.
-    pub(crate) fn shows(&self, session: Session, path: Path) -> bool {
-        let server = match &self.follower {
+    /// The session's server.
+    fn server(&self, session: Session) -> &Server<D> {
+        match &self.follower {
             Some(follower) if self.links[session].follows => &follower.server,
             _ => &self.leader,
-        };
-        server.tree.get(path).is_some()
+        }
+    }
+
+    /// Whether the session's server shows this node.
+    pub(crate) fn shows(&self, session: Session, path: Path) -> bool {
+        self.server(session).tree.get(path).is_some()
     }
 
     /// The session's client waits for no change any more.
@@ -401,11 +405,7 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
 
     /// Whether a watch of the session stands.
     pub(crate) fn watches(&self, session: Session) -> bool {
-        let server = match &self.follower {
-            Some(follower) if self.links[session].follows => &follower.server,
-            _ => &self.leader,
-        };
-        server.watches.iter().any(|watch| watch.session == session)
+        self.server(session).watches.iter().any(|watch| watch.session == session)
     }
 
     /// The leader carries out what was under way on a lost connection.

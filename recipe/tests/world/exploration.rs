@@ -4,6 +4,7 @@ use std::{
     collections::HashSet,
     fmt::Debug,
     hash::Hash,
+    ops::Deref,
     sync::{Mutex, PoisonError},
 };
 
@@ -16,33 +17,120 @@ pub(crate) type Rule = &'static str;
 pub(crate) trait Setup: Send + Sync + Sized + 'static {
     type World: Clone + Debug + Hash + PartialEq + Send + Sync + 'static;
     type Step: Copy + Debug + PartialEq;
+    /// What may go wrong once.
+    type Fault: Copy + Debug + Hash + PartialEq + Send + Sync + 'static;
+    /// A rule that is broken on purpose.
+    type Mutant: Debug + Copy;
     /// What has happened in some state: so that a rule which holds also had occasion to fail.
     type Witness: Copy + Debug + Eq + Hash + Send;
 
-    fn first(&self) -> Self::World;
+    fn first(&self) -> State<Self>;
 
-    /// Everything that can happen next.
-    fn steps(&self, world: &Self::World, steps: &mut Vec<Self::Step>);
+    /// Everything that can happen next, if whatever goes wrong in it may.
+    fn steps(&self, world: &State<Self>, steps: &mut Vec<Self::Step>);
 
-    /// Whether the world goes on by itself without this step.
-    fn is_voluntary(world: &Self::World, step: Self::Step) -> bool;
+    /// What goes wrong in this step.
+    fn fault(world: &State<Self>, step: Self::Step) -> Option<Self::Fault>;
+
+    /// Whether the world goes on by itself without this step, in which nothing goes wrong.
+    fn is_voluntary(world: &State<Self>, step: Self::Step) -> bool;
 
     fn take(run: &mut Run<'_, Self>, step: Self::Step);
 
-    /// The rule that the last step has broken. Nothing follows then.
-    fn broken(_: &Self::World) -> Option<Rule> {
-        None
+    /// Whether a step may break this rule here.
+    fn tolerates(&self, _: Rule) -> bool {
+        false
     }
+
+    /// The same, with this mutant.
+    fn mutated(self, mutant: Self::Mutant) -> Self;
 
     /// What must hold in every state, beside what steps break, and what must be so in some.
     fn properties(&self) -> Vec<Property<Contest<Self>>>;
 }
 
+/// A state of the model that this setup is of.
+pub(crate) type State<S> = At<<S as Setup>::World, <S as Setup>::Fault>;
+
+/// A world, what may still go wrong in it, and the first rule that a step has broken.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(crate) struct At<W, F> {
+    world: W,
+    faults: Vec<F>,
+    broken: Option<Rule>,
+}
+
+impl<W, F: Copy + PartialEq> At<W, F> {
+    /// Each of these may go wrong, as often as it is named.
+    pub(crate) fn new(world: W, faults: &[F]) -> Self {
+        Self { world, faults: faults.to_vec(), broken: None }
+    }
+
+    /// Whether this may still go wrong.
+    pub(crate) fn may(&self, fault: F) -> bool {
+        self.faults.contains(&fault)
+    }
+}
+
+impl<W, F> Deref for At<W, F> {
+    type Target = W;
+
+    fn deref(&self) -> &W {
+        &self.world
+    }
+}
+
 /// One step under way.
 pub(crate) struct Run<'a, S: Setup> {
     pub(crate) world: &'a mut S::World,
+    faults: &'a mut Vec<S::Fault>,
+    broken: &'a mut Option<Rule>,
     pub(crate) setup: &'a S,
     pub(crate) witness: &'a dyn Fn(S::Witness),
+}
+
+impl<S: Setup> Run<'_, S> {
+    /// This has happened, if that is so.
+    pub(crate) fn note(&self, witness: S::Witness, happened: bool) {
+        if happened {
+            (self.witness)(witness);
+        }
+    }
+
+    /// The step breaks this rule.
+    pub(crate) fn breach(&mut self, rule: Rule) {
+        self.broken.get_or_insert(rule);
+    }
+
+    /// The step breaks this rule if that is so.
+    pub(crate) fn forbid(&mut self, rule: Rule, happens: bool) {
+        if happens {
+            self.breach(rule);
+        }
+    }
+
+    /// This goes wrong once less from here on.
+    pub(crate) fn spend(&mut self, fault: S::Fault) {
+        let first = self.faults.iter().position(|it| *it == fault).expect("it may happen");
+        self.faults.remove(first);
+    }
+}
+
+/// Everything that can happen next.
+pub(crate) fn next<S: Setup>(setup: &S, at: &State<S>) -> Vec<S::Step> {
+    let mut steps = Vec::new();
+    setup.steps(at, &mut steps);
+    steps.retain(|step| S::fault(at, *step).is_none_or(|fault| at.may(fault)));
+    steps
+}
+
+/// Takes one step.
+pub(crate) fn take<S: Setup>(setup: &S, at: &mut State<S>, step: S::Step, witness: &dyn Fn(S::Witness)) {
+    let fault = S::fault(at, step);
+    let At { world, faults, broken } = at;
+    let mut run = Run { world, faults, broken, setup, witness };
+    fault.into_iter().for_each(|fault| run.spend(fault));
+    S::take(&mut run, step);
 }
 
 /// A setup that is being explored.
@@ -50,6 +138,8 @@ pub(crate) struct Contest<S: Setup> {
     pub(crate) setup: S,
     /// The only rule that counts, if there is one.
     rule: Option<Rule>,
+    /// Whether a world goes on though a step has broken a rule, because only a rule of states counts.
+    lenient: bool,
     witnessed: Mutex<HashSet<S::Witness>>,
 }
 
@@ -57,32 +147,31 @@ pub(crate) struct Contest<S: Setup> {
 const STEPS: Rule = "no step breaks a rule";
 
 impl<S: Setup> Model for Contest<S> {
-    type State = S::World;
+    type State = State<S>;
     type Action = S::Step;
 
-    fn init_states(&self) -> Vec<S::World> {
+    fn init_states(&self) -> Vec<State<S>> {
         vec![self.setup.first()]
     }
 
-    fn actions(&self, world: &S::World, steps: &mut Vec<S::Step>) {
-        if S::broken(world).is_none() {
-            self.setup.steps(world, steps);
+    fn actions(&self, at: &State<S>, steps: &mut Vec<S::Step>) {
+        if self.breach(at).is_none() {
+            steps.extend(next(&self.setup, at));
         }
     }
 
-    fn next_state(&self, world: &S::World, step: S::Step) -> Option<S::World> {
-        let mut world = world.clone();
-        let witness = |witness| {
+    fn next_state(&self, at: &State<S>, step: S::Step) -> Option<State<S>> {
+        let mut at = at.clone();
+        take(&self.setup, &mut at, step, &|witness| {
             self.witnessed.lock().unwrap_or_else(PoisonError::into_inner).insert(witness);
-        };
-        S::take(&mut Run { world: &mut world, setup: &self.setup, witness: &witness }, step);
-        Some(world)
+        });
+        Some(at)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let steps = Self::always(STEPS, |contest, world| {
+        let steps = Self::always(STEPS, |contest, at| {
             let counts = |rule| contest.rule.is_none_or(|only| only == rule);
-            !S::broken(world).is_some_and(counts)
+            !contest.breach(at).is_some_and(counts)
         });
         self.setup.properties().into_iter().chain([steps]).collect()
     }
@@ -90,24 +179,33 @@ impl<S: Setup> Model for Contest<S> {
 
 impl<S: Setup> Contest<S> {
     pub(crate) fn new(setup: S) -> Self {
-        Self { setup, rule: None, witnessed: Mutex::default() }
+        Self { setup, rule: None, lenient: false, witnessed: Mutex::default() }
     }
 
     /// What must hold in every state.
-    pub(crate) fn always(name: Rule, rule: fn(&Self, &S::World) -> bool) -> Property<Self> {
+    pub(crate) fn always(name: Rule, rule: fn(&Self, &State<S>) -> bool) -> Property<Self> {
         Property::always(name, rule)
     }
 
     /// What must be so in some state.
-    pub(crate) fn sometimes(name: Rule, rule: fn(&Self, &S::World) -> bool) -> Property<Self> {
+    pub(crate) fn sometimes(name: Rule, rule: fn(&Self, &State<S>) -> bool) -> Property<Self> {
         Property::sometimes(name, rule)
     }
 
+    /// The rule that the last step has broken. Nothing follows then.
+    fn breach(&self, at: &State<S>) -> Option<Rule> {
+        at.broken.filter(|rule| !self.lenient && !self.setup.tolerates(rule))
+    }
+
     /// Whether something is under way, or a rule is broken, so that nothing follows.
-    pub(crate) fn goes_on(&self, world: &S::World) -> bool {
-        let mut steps = Vec::new();
-        self.setup.steps(world, &mut steps);
-        S::broken(world).is_some() || !steps.into_iter().all(|step| S::is_voluntary(world, step))
+    pub(crate) fn goes_on(&self, at: &State<S>) -> bool {
+        self.goes_on_without(at, |_| false)
+    }
+
+    /// As that, apart from these steps.
+    pub(crate) fn goes_on_without(&self, at: &State<S>, apart: fn(S::Step) -> bool) -> bool {
+        let waits = |step| S::fault(at, step).is_some() || S::is_voluntary(at, step) || apart(step);
+        self.breach(at).is_some() || !next(&self.setup, at).into_iter().all(waits)
     }
 }
 
@@ -126,11 +224,32 @@ pub(crate) fn explore<S: Setup>(setup: S, states: usize, occurrences: &[S::Witne
     assert_eq!(checker.unique_state_count(), states);
 }
 
+/// Tests. Each has a name, and one model or more: its setup, how many states it has, and what must have happened in it.
+macro_rules! explored {
+    ($($(#[$meta:meta])* $name:ident: $($setup:expr, $states:literal, [$($witness:ident),*]),+;)*) => {$(
+        $(#[$meta])*
+        #[test]
+        fn $name() {
+            $($crate::world::exploration::explore($setup, $states, &[$($witness),*]);)+
+        }
+    )*};
+}
+
+pub(crate) use explored;
+
 /// Explores until `rule` is broken, as it must be.
 pub(crate) fn refute<S: Setup>(setup: S, rule: Rule) {
-    let contest = Contest { rule: Some(rule), ..Contest::new(setup) };
-    let of_states = contest.setup.properties().iter().any(|property| property.name == rule);
-    let property = if of_states { rule } else { STEPS };
+    let lenient = setup.properties().iter().any(|property| property.name == rule);
+    let contest = Contest { rule: Some(rule), lenient, ..Contest::new(setup) };
+    let property = if lenient { rule } else { STEPS };
     let checker = contest.checker().finish_when(HasDiscoveries::AnyOf([property].into())).spawn_bfs().join();
     checker.assert_any_discovery(property);
+}
+
+/// Has each of these mutants break its rule, as it must in its setup.
+pub(crate) fn refute_each<S: Setup, const N: usize>(mutants: [(S::Mutant, S, Rule); N]) {
+    for (mutant, setup, rule) in mutants {
+        println!("{mutant:?}: {rule}");
+        refute(setup.mutated(mutant), rule);
+    }
 }

@@ -466,69 +466,34 @@ proptest! {
 /// to server 2.
 fn counterexamples() -> Vec<(Without, Vec<Step>)> {
     use Step::*;
+    let answered = |server| [Up(server, 1), Down(server, 1)];
     let slewed = |own, passes| {
         // The leader pings, and is slow about the next time.
         let read = [Slew(own, -SLEWED), Wait(3_000), Step::Ping, Down(2, 9), Up(2, 9), Read(0), Wait(passes)];
-        let confirmed = [Sync(0), Up(2, 1), Down(2, 1), Write(0), Up(2, 1), Down(2, 1)];
-        [read.as_slice(), &confirmed].concat()
+        [&read[..], &[Sync(0)], &answered(2), &[Write(0)], &answered(2)].concat()
     };
+    // The request is sent in time, and arrives when the session was taken from the queue.
+    let late_request = [Lose, Wait(8_900), Attempt(0), Wait(1_100)];
+    let late_request = [&late_request[..], &answered(0), &[Write(0)], &answered(0)].concat();
+    // So are a report, and a write right behind it.
+    let late_report = [Wait(5_000), Read(0), Wait(1_450), Sync(0), Up(2, 1), Down(2, 9), Wait(3_560)];
+    let late_report = [&late_report[..], &[Write(0), Up(2, 2), Down(2, 9)]].concat();
+    // The server of the old connection has not heard that its client has gone to a leader without a quorum.
+    let resumed = [&[Lose, Wait(500), Attempt(3)][..], &answered(3)].concat();
+    let unheard = [&resumed[..], &[Stale { write: true }], &answered(2)].concat();
+    let smaller = [&[Lose, Attempt(1)][..], &answered(1), &[Write(0)], &answered(1)].concat();
     vec![
         (Without::UnslewedClock, vec![Slew(-SLEWED, SLEWED), Wait(4_000)]),
         (Without::UnslewedClock, slewed(SLEWED, 1_350)),
         (Without::Drift, vec![Wait(10)]),
         (Without::LaggingPings, slewed(0, 1_380)),
-        (
-            Without::SmallestTimeout,
-            vec![Lose, Attempt(1), Up(1, 1), Down(1, 1), Write(0), Up(1, 1), Down(1, 1)],
-        ),
+        (Without::SmallestTimeout, smaller),
         (Without::Floor, vec![Lose, Attempt(1), Up(1, 1)]),
         (Without::FailedRequests, vec![Lose, Attempt(1), Fail, Up(1, 1)]),
-        // The request is sent in time, and arrives when the session was taken from the queue.
-        (
-            Without::Doubt,
-            vec![
-                Lose,
-                Wait(8_900),
-                Attempt(0),
-                Wait(1_100),
-                Up(0, 1),
-                Down(0, 1),
-                Write(0),
-                Up(0, 1),
-                Down(0, 1),
-            ],
-        ),
-        // So are a report, and a write right behind it.
-        (
-            Without::Doubt,
-            vec![
-                Wait(5_000),
-                Read(0),
-                Wait(1_450),
-                Sync(0),
-                Up(2, 1),
-                Down(2, 9),
-                Wait(3_560),
-                Write(0),
-                Up(2, 2),
-                Down(2, 9),
-            ],
-        ),
-        // The server of the old connection has not heard that its client has gone to a leader without a quorum.
-        (
-            Without::Connections,
-            vec![
-                Lose,
-                Wait(500),
-                Attempt(3),
-                Up(3, 1),
-                Down(3, 1),
-                Stale { write: true },
-                Up(2, 1),
-                Down(2, 1),
-            ],
-        ),
-        (Without::ConfirmedResumption, vec![Lose, Wait(500), Attempt(3), Up(3, 1), Down(3, 1)]),
+        (Without::Doubt, late_request),
+        (Without::Doubt, late_report),
+        (Without::Connections, unheard),
+        (Without::ConfirmedResumption, resumed),
         // The follower hears the ping together with the write's answer.
         (Without::Reports, vec![Wait(2_000), Read(0), Wait(1_500), Write(0), Up(2, 1), Down(2, 9)]),
     ]
