@@ -85,6 +85,8 @@ pub enum Event {
     Recovered(Option<Own>),
     /// Reply to `List`: the children's names, none of which is a contender of another client.
     Listed(Vec<String>),
+    /// As `Listed`, and the last change of the children was the release of a holder of ours.
+    ListedAfterRelease(Vec<String>),
     /// Reply to `List` or `WatchPredecessor`: a contender of another client, or another kind that the path has. Reply to
     /// `Enter`: the same, and the server refused the create.
     Foreign(Stranger),

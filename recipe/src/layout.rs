@@ -6,8 +6,8 @@
 //! one of two things shows that a contender of ours held the lock last and released it:
 //!
 //! 1. A waiter sees its predecessor's release, as in a queue of our own.
-//! 2. A contender that finds nobody sees in the directory's stat that the last child went with a write to the directory
-//!    ([`is_free`]). Only our release does both in one transaction.
+//! 2. A contender that finds nobody in front of it sees in the directory's stat that the last child went with a write to the
+//!    directory ([`shows_release`](Directory::shows_release)). Only our release does both in one transaction.
 //!
 //! The numbers are no total order. Since Curator 5.5 the writer that reads as well makes a second node with its number
 //! (CURATOR-621), so a lower contender may appear after a listing. So a contender lists the queue again after each end that is not
@@ -138,15 +138,24 @@ pub struct Directory {
     pub children: i32,
 }
 
-/// Whether a queue was free, and the last holder was a contender of ours that released the lock: by a look at the directory right
-/// before our create, which got this number.
-///
-/// A directory that never had a child shows nothing: it may be a new one in the place of an empty container.
-pub fn is_free(before: Directory, own: Sequence) -> bool {
-    let releases = before.pzxid == before.mzxid && before.pzxid != before.czxid;
-    // Each child was created and deleted, and the server gives each create the next number.
-    let is_next = before.cversion.checked_div(2) == Some(own.0);
-    before.children == 0 && releases && is_next
+impl Directory {
+    /// Whether the last change of the children was the release of a holder of ours.
+    ///
+    /// A contender of ours in zklock's own layout writes to the directory as it enters. Its node is among the children
+    /// as long as this is the last change.
+    ///
+    /// A directory that never had a child shows nothing: it may be a new one in the place of an empty container.
+    pub fn shows_release(self) -> bool {
+        self.pzxid == self.mzxid && self.pzxid != self.czxid
+    }
+
+    /// Whether the queue was free, and the last holder was a contender of ours that released the lock: by a look right before
+    /// our create, which got this number.
+    pub fn was_free(self, own: Sequence) -> bool {
+        // Each child was created and deleted, and the server gives each create the next number.
+        let is_next = self.cversion.checked_div(2) == Some(own.0);
+        self.children == 0 && self.shows_release() && is_next
+    }
 }
 
 #[cfg(test)]

@@ -190,6 +190,11 @@ impl Machine {
                 let arrival = if are_there(seen, &children) { *arrival } else { Arrival::Queued };
                 self.placed(*own, standing(&children, own.place), arrival)
             }
+            // That holder was first, and nobody came or went since.
+            (Looking(own, ..), Event::ListedAfterRelease(children)) => match standing(&children, own.place) {
+                Standing::First => confirm(*own),
+                standing => self.placed(*own, standing, Arrival::Queued),
+            },
             (Looking(..), Event::NoDirectory) => ended(End::NodeDeleted),
             (Watching(own, ahead, arrival), Event::PredecessorWatched(true)) => {
                 wait(*own, ahead.clone(), *arrival)

@@ -3,7 +3,7 @@
 use futures::future::{join, join3};
 use zklock_recipe::nodes::{Entered, entry};
 use zklock_recipe::{
-    Directory, Event, Kind, Look, OtherKind, Own, Place, Refusal, Sequence, Sight, Stranger, is_free,
+    Directory, Event, Kind, Look, OtherKind, Own, Place, Refusal, Sequence, Sight, Stranger,
 };
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, CreateSequence, Error, MultiWriteResult};
@@ -102,7 +102,7 @@ async fn enter_shared(client: &Client, Entry { lock, kind }: &Entry, data: &[u8]
     if let Some(stat) = &before {
         lock.hints.saw_directory(stat.data_length == 0);
     }
-    let was_free = before.is_some_and(|stat| is_free(directory(&stat), own.place.sequence));
+    let was_free = before.is_some_and(|stat| directory(&stat).was_free(own.place.sequence));
     let sight = match listed {
         Ok(children) => match sight(client, lock, children).await {
             Sight::Children(queue) if was_free && queue.len() == 1 => Sight::Free,
@@ -113,7 +113,8 @@ async fn enter_shared(client: &Client, Entry { lock, kind }: &Entry, data: &[u8]
     Event::Entered { own, sight }
 }
 
-fn directory(stat: &zk::Stat) -> Directory {
+/// What a directory's stat shows of its queue.
+pub(super) fn directory(stat: &zk::Stat) -> Directory {
     let zk::Stat { czxid, mzxid, pzxid, cversion, num_children: children, .. } = *stat;
     Directory { czxid, mzxid, pzxid, cversion, children }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use zklock_recipe::Event;
 use zookeeper_client::{Client, Error};
 
+use super::enter_one::directory;
 use super::foreign::stranger;
 use super::read::{Node, existing, read};
 use super::reply::{Reply, failure};
@@ -12,11 +13,15 @@ use crate::settings::Settings;
 
 /// Lists the lock's directory.
 pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
-    match client.list_children(lock.path.as_str()).await {
-        Ok(children) => match stranger(&client, &lock, &children).await {
+    match client.get_children(lock.path.as_str()).await {
+        Ok((children, stat)) => match stranger(&client, &lock, &children).await {
             Ok(None) => {
                 lock.hints.saw_queue(children.len());
-                Event::Listed(lock.translated(children))
+                let listed = match lock.layout().is_shared() && directory(&stat).shows_release() {
+                    true => Event::ListedAfterRelease,
+                    false => Event::Listed,
+                };
+                listed(lock.translated(children))
             }
             Ok(Some(stranger)) => Event::Foreign(stranger),
             Err(error) => failure(error),

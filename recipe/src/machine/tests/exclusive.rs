@@ -74,6 +74,7 @@ fn all_states_and_events_are_listed() {
         | E::Withheld
         | E::Recovered(_)
         | E::Listed(_)
+        | E::ListedAfterRelease(_)
         | E::Foreign(_)
         | E::PredecessorWatched(_)
         | E::Delayed
@@ -91,7 +92,7 @@ fn all_states_and_events_are_listed() {
         | E::Release
         | E::GiveUp
         | E::Forfeit
-        | E::SessionOver(_) => 25,
+        | E::SessionOver(_) => 26,
     };
     let (states, events) = (scene().paths(), scene().events());
     let kinds = states.iter().map(|(state, _)| discriminant(state)).collect::<HashSet<_>>();

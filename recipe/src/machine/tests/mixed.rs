@@ -64,6 +64,15 @@ fn after_any_other_end_it_looks_and_waits_for_the_delay() {
     }
 }
 
+#[test]
+fn it_does_not_wait_for_the_delay_if_ours_released_the_lock_last() {
+    let seen = |listed| [sees(&[LOWER, OWN.place]), E::PredecessorWatched(false), listed];
+    let free = seen(E::ListedAfterRelease(names(&[OWN.place])));
+    assert_eq!(commands_after(Patience::Wait, &free), [watches(LOWER), LIST, CONFIRM]);
+    let behind = seen(E::ListedAfterRelease(names(&[READER, OWN.place])));
+    assert_eq!(commands_after(Patience::Wait, &behind), [watches(LOWER), LIST, watches(READER)]);
+}
+
 /// Curator's writer 5 reads as well, by a node with its own number, and lets go of the write lock.
 #[test]
 fn a_lower_reader_that_appears_late_is_waited_for() {
