@@ -73,6 +73,21 @@ fn it_does_not_wait_for_the_delay_if_ours_released_the_lock_last() {
     assert_eq!(commands_after(Patience::Wait, &behind), [watches(LOWER), LIST, watches(READER)]);
 }
 
+/// Readers may hold the lock beside it, and one of them may have vanished.
+#[test]
+fn a_readers_release_grants_nobody() {
+    let events = [sees(&[READER, OWN.place]), E::PredecessorWatched(true), E::PredecessorReleased];
+    let events = after(&events, &[listed(&[OWN.place])]);
+    assert_eq!(commands_after(Patience::Wait, &events), [watches(READER), LIST, DELAY]);
+}
+
+/// A release would show that the lock is free, and somebody may still believe that he holds it.
+#[test]
+fn who_gives_up_in_its_delay_does_not_release() {
+    let events = [sees(&[OWN.place]), E::GiveUp];
+    assert_eq!(commands_after(Patience::Wait, &events), [DELAY, C::Alone(A::Delete(OWN))]);
+}
+
 /// Curator's writer 5 reads as well, by a node with its own number, and lets go of the write lock.
 #[test]
 fn a_lower_reader_that_appears_late_is_waited_for() {
