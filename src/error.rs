@@ -192,7 +192,7 @@ pub enum AcquireError {
     /// The path is used for something else. A lock, an election, a semaphore and slots at one path would not see each
     /// other's contenders, so none of them would keep the others out.
     #[error(
-        "{path} is wanted as {expected}, and {at} is in use as {found}; a path has one kind: use another path for one of the two"
+        "{path} is wanted as {expected}, and {at} is used as {found}; a path has one kind: use another path for one of the two, or delete the nodes that {found} left there"
     )]
     OtherKind {
         /// The path that the caller gave.

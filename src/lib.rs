@@ -199,7 +199,7 @@ pub use acl::{Acl, Permissions};
 pub use election::{Election, Leadership};
 pub use error::{AcquireError, InvalidLock, QueryError};
 pub use fence::{FenceGate, FencingToken, Sequencer};
-pub use guard::{Guard, Lost, LostReason, MultiGuard, Permit, ReadGuard, ReleaseError, Slot};
+pub use guard::{AnyGuard, Guard, Lost, LostReason, MultiGuard, Permit, ReadGuard, ReleaseError, Slot};
 pub use layout::Layout;
 pub use lock::Lock;
 pub use lock::multi_lock::{Access, MultiLock};

@@ -79,7 +79,8 @@ impl Session {
         Self { succession }
     }
 
-    /// Returns the lock whose contenders queue in the directory `path`. It sends nothing.
+    /// Returns the lock whose contenders queue in the directory `path`. It sends nothing. It has the default options; for
+    /// others, call [`Lock::with_options`] on it.
     ///
     /// # Errors
     ///

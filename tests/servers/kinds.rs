@@ -63,7 +63,7 @@ impl Use {
     }
 }
 
-/// The use is refused, because `at` is in use as `found`.
+/// The use is refused, because `at` is used as `found`.
 async fn is_refused(wanted: Use, session: &Session, path: &str, at: &str, found: PathKind) {
     let refused = within("the refusal", wanted.hold(session, path)).await;
     let expected =
@@ -97,7 +97,7 @@ async fn no_kind_is_granted_beside_another() {
     };
     assert_eq!(
         refused.to_string(),
-        "/a is wanted as slots, and /a is in use as a lock; a path has one kind: use another path for one of the two"
+        "/a is wanted as slots, and /a is used as a lock; a path has one kind: use another path for one of the two"
     );
     assert!(!refused.is_retryable() && !refused.is_session_over());
 }
