@@ -23,7 +23,7 @@ pub enum InvalidLock {
     },
     /// The other client has no such lock, or zklock cannot share its queue.
     #[error(
-        "{path} cannot contend in a queue of {layout}: only a lock and a read-write lock can, if {layout} has one; leave the layout out"
+        "{path} cannot share a queue of {layout}: a lock can, and a read-write lock if {layout} has readers; leave the layout out"
     )]
     Layout {
         /// The path that the caller gave.
