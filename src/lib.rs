@@ -216,4 +216,5 @@ pub use session::{ConnectError, Session, SessionBuilder, SessionEvent, SessionEv
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/GUIDE.md")]
+#[doc = include_str!("../docs/MIGRATION.md")]
 struct Pages;
