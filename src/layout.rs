@@ -34,6 +34,9 @@ use zklock_recipe as recipe;
 /// # Limits
 ///
 /// * A revocation, as Curator's `Revoker` sends it, takes the lock from a zklock guard at once: the guard is lost.
+/// * The others read zklock's nodes. So the [ACL](crate::LockOptions::acl) must let them: otherwise their acquisitions fail.
+/// * Readers need a reader's counterpart: kazoo's `Lock` waits for no reader, and Curator's mutex for no contender of a read-write
+///   lock. kazoo's `WriteLock` and Curator's read-write lock do.
 /// * zklock refuses numbers near the end (2³¹), where the clients disagree about the order.
 /// * All zklock contenders at a path have one layout. Contenders with another one refuse each other
 ///   ([`AcquireError::ForeignContender`](crate::AcquireError::ForeignContender)).
