@@ -120,7 +120,7 @@
 //!
 //! Each call that asks ZooKeeper goes by one of four rules. The error says that the answer did not come.
 //!
-//! * **A call that waits for others has no time limit**: `acquire`, `acquire_many`, `read`, `write`, [`Locks::lock`],
+//! * **A call that waits for others has no time limit**: `acquire`, `acquire_many`, `read`, `write`, [`Locks::acquire`],
 //!   [`Election::campaign`], `claim` and [`Once::run`]. It returns when it has what it waits for, or when it
 //!   can no longer get that. Drop the future to stop waiting. Its twin with `_timeout` returns `None` after its `timeout` argument.
 //! * **A call that begins with `try_`** waits for nobody, and for ZooKeeper for half a session timeout: then it returns
